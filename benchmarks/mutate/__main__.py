@@ -1,0 +1,88 @@
+"""The command line of the mutator."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+
+from benchmarks import mutate
+
+from . import amp, distributed, order, windows
+from .draft import Draft, RefusedError
+from .scene import Scene
+
+Mutation = Callable[[Scene], Iterator[Draft]]
+MUTATIONS: dict[str, Mutation] = {
+    **order.MUTATIONS,
+    **amp.MUTATIONS,
+    **windows.MUTATIONS,
+    **distributed.MUTATIONS,
+}
+
+
+def sources(arguments: list[pathlib.Path]) -> Iterator[pathlib.Path]:
+    """The files that the arguments name, in a fixed order."""
+    for argument in arguments:
+        if argument.is_dir():
+            yield from sorted(argument.rglob("*.py"))
+        elif argument.suffix == ".jsonl":
+            for row in map(json.loads, argument.read_text().splitlines()):
+                yield argument.parent / (row.get("file") or row["path"])
+        else:
+            yield argument
+
+
+def mutants(scene: Scene, mutation: Mutation) -> Iterator[tuple[str, int]]:
+    """The mutants of one kind that can be written, each with the line to blame, no two alike."""
+    seen: set[str] = set()
+    for draft in mutation(scene):
+        try:
+            new, line = draft.render()
+        except (RefusedError, SyntaxError):
+            continue
+        if new not in seen and new != scene.source:
+            seen.add(new)
+            yield new, line
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.mutate",
+        description=mutate.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sources", nargs="+", type=pathlib.Path, help="correct files, folders of them, or JSONL lists")
+    parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for the mutants and labels.jsonl")
+    parser.add_argument("--codes", default="GL", help="codes or prefixes, comma-separated (default: all)")
+    parser.add_argument("--per-code", type=int, default=2, help="mutants of one code from one file (default: 2)")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    wanted = {c: m for c, m in sorted(MUTATIONS.items()) if c.startswith(tuple(args.codes.split(",")))}
+    rows = []
+    for number, path in enumerate(sources(args.sources)):
+        try:
+            scene = Scene(path.read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, ValueError) as error:
+            print(f"skipped {path}: {error}", file=sys.stderr)
+            continue
+        if scene.framework():
+            print(f"skipped {path}: a framework may do these steps", file=sys.stderr)
+            continue
+        for code, mutation in wanted.items():
+            for k, (new, line) in enumerate(itertools.islice(mutants(scene, mutation), args.per_code)):
+                name = f"{code}_{number:03}_{path.stem}_{k}.py"
+                (args.out / name).write_text(new, encoding="utf-8")
+                rows.append({"file": name, "code": code, "line": line, "source": str(path)})
+    (args.out / "labels.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    counts = collections.Counter(r["code"] for r in rows)
+    print(f"{len(rows)} mutants in {args.out}:", "  ".join(f"{c} {counts[c]}" for c in wanted))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+"""Measure gradlint's speed and memory as ratios to other tools, in one run on one machine.
+
+    python benchmarks/speed.py --large DIR --accelerate DIR [--peers VENV] [--only large,start] [--json]
+
+Absolute times say little on a shared machine, so every figure is a ratio: the contenders run in turn, round after
+round, and the best of each one's rounds counts. What is measured:
+
+    large    cold `gradlint check --no-cache --isolated DIR` / `ruff check --no-cache --isolated DIR`      goal <= 1.0
+    warm     the same with a filled cache / without one                                                    goal <= 0.2
+    peers    torch-preflight / gradlint and TorchFix / gradlint, on a checkout of huggingface/accelerate   goal >= 30
+    start    one small file / `python -c "import libcst"`                                                  goal <= 1.5
+    memory   peak of gradlint and all its processes on the large checkout                               goal <= 300 MB
+
+Exits with 1 if a goal is missed. The peers take minutes; `--peers` names a virtual environment that holds them,
+`--install-peers` one to make and fill first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+
+CACHE = ".gradlint_cache"
+PEERS = {"torch-preflight": ["torch-preflight", "check", "-q"], "torchfix": ["torchfix"]}
+SMALL_FILE = """\
+import torch
+
+
+def train(model, loader, loss_fn):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Something to time: what runs, and where."""
+
+    name: str
+    args: list[str]
+    cwd: pathlib.Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the report."""
+
+    name: str
+    value: float
+    goal: str
+    passed: bool
+    detail: str
+
+
+def run(command: Command) -> subprocess.Popen[bytes]:
+    """Start a command, its output thrown away."""
+    return subprocess.Popen(
+        command.args, cwd=command.cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+def finish(command: Command, process: subprocess.Popen[bytes]) -> None:
+    _, errors = process.communicate()
+    if process.returncode not in (0, 1):  # 1: findings
+        sys.exit(f"{shlex.join(command.args)} exited {process.returncode}\n{errors.decode(errors='replace')[-2000:]}")
+
+
+def seconds(command: Command) -> float:
+    start = time.perf_counter()
+    finish(command, run(command))
+    return time.perf_counter() - start
+
+
+def best(commands: list[Command], rounds: int) -> dict[str, float]:
+    """The best time of each command, run in turn so that a busy moment hits all alike."""
+    times: dict[str, list[float]] = {c.name: [] for c in commands}
+    for _ in range(rounds):
+        for command in commands:
+            times[command.name].append(seconds(command))
+    return {name: min(t) for name, t in times.items()}
+
+
+def at_most(name: str, value: float, goal: float, detail: str, unit: str = "x") -> Row:
+    return Row(name, value, f"<= {goal:g}{unit}", value <= goal, detail)
+
+
+def at_least(name: str, value: float, goal: float, detail: str) -> Row:
+    return Row(name, value, f">= {goal:g}x", value >= goal, detail)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """The paths and commands of this run."""
+
+    gradlint: list[str]
+    ruff: list[str]
+    python: str
+    rounds: int
+    scratch: pathlib.Path
+    large: pathlib.Path | None
+    accelerate: pathlib.Path | None
+    peers: pathlib.Path | None
+
+    def check(self, name: str, path: pathlib.Path, *options: str) -> Command:
+        args = [*self.gradlint, "check", "--isolated", "-q", *options, str(path)]
+        return Command(name, args, self.scratch)
+
+    def measure_large(self) -> Iterator[Row]:
+        if self.large is None:
+            return
+        ruff = Command("ruff", [*self.ruff, "check", "--no-cache", "--isolated", "-q", str(self.large)], self.scratch)
+        t = best([self.check("gradlint", self.large, "--no-cache"), ruff], self.rounds)
+        detail = f"gradlint {t['gradlint']:.2f} s, ruff {t['ruff']:.2f} s"
+        yield at_most("large: cold gradlint / ruff", t["gradlint"] / t["ruff"], 1.0, detail)
+
+    def measure_warm(self) -> Iterator[Row]:
+        if self.large is None:
+            return
+        places = [self.scratch, self.large, *self.large.parents]
+        had = [p for p in places if (p / CACHE).exists()]
+        warm = self.check("warm", self.large)
+        seconds(warm)  # fills the cache
+        made = [p / CACHE for p in places if (p / CACHE).exists() and p not in had]
+        if not made and not had:
+            sys.exit(f"no {CACHE} was written round {self.large}")
+        t = best([self.check("cold", self.large, "--no-cache"), warm], self.rounds)
+        for cache in made:
+            shutil.rmtree(cache, ignore_errors=True)
+        detail = f"warm {t['warm']:.2f} s, cold {t['cold']:.2f} s"
+        yield at_most("warm: cached / cold", t["warm"] / t["cold"], 0.2, detail)
+
+    def measure_peers(self) -> Iterator[Row]:
+        if self.accelerate is None or self.peers is None:
+            return
+        ours = self.check("gradlint", self.accelerate, "--no-cache")
+        for peer, (program, *options) in PEERS.items():
+            args = [str(self.peers / "bin" / program), *options, str(self.accelerate)]
+            # the peers take a minute each: once is enough beside the best of ours before and after
+            before = best([ours], self.rounds)["gradlint"]
+            theirs = seconds(Command(peer, args, self.scratch))
+            mine = min(before, best([ours], self.rounds)["gradlint"])
+            detail = f"gradlint {mine:.2f} s, {peer} {theirs:.1f} s"
+            yield at_least(f"peers: {peer} / gradlint", theirs / mine, 30, detail)
+
+    def measure_start(self) -> Iterator[Row]:
+        small = self.scratch / "small.py"
+        small.write_text(SMALL_FILE)
+        libcst = Command("libcst", [self.python, "-c", "import libcst"], self.scratch)
+        t = best([self.check("gradlint", small, "--no-cache"), libcst], max(self.rounds, 10))
+        detail = f"gradlint {t['gradlint'] * 1000:.0f} ms, import libcst {t['libcst'] * 1000:.0f} ms"
+        yield at_most("start: one small file / import libcst", t["gradlint"] / t["libcst"], 1.5, detail)
+
+    def measure_memory(self) -> Iterator[Row]:
+        if self.large is None:
+            return
+        if not pathlib.Path("/proc/self/smaps_rollup").exists():
+            print("memory: skipped, it is read from Linux's /proc", file=sys.stderr)
+            return
+        command = self.check("gradlint", self.large, "--no-cache")
+        process = run(command)
+        peak = PeakMemory(process.pid)
+        peak.start()
+        finish(command, process)
+        detail = f"{peak.processes} processes at the peak, shared pages counted once"
+        yield at_most("memory: peak of all processes", peak.finish() / 1e6, 300, detail, " MB")
+
+
+class PeakMemory(threading.Thread):
+    """The largest proportional set size of a process with its descendants, asked every few milliseconds."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.peak, self.processes = pid, 0, 0
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(0.02):
+            sizes = [proportional_size(p) for p in family(self.pid)]
+            if sum(sizes) > self.peak:
+                self.peak, self.processes = sum(sizes), sum(s > 0 for s in sizes)
+
+    def finish(self) -> int:
+        self.done.set()
+        self.join()
+        return self.peak
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants that are alive now."""
+    members = [pid]
+    for member in members:
+        try:
+            for task in os.listdir(f"/proc/{member}/task"):
+                members += map(int, pathlib.Path(f"/proc/{member}/task/{task}/children").read_text().split())
+        except OSError:
+            pass  # it ended between two looks
+    return members
+
+
+def proportional_size(pid: int) -> int:
+    """The memory of a process in bytes, a page shared by n processes counted as 1/n."""
+    try:
+        for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # it ended between two looks
+    return 0
+
+
+def install_peers(venv: pathlib.Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    subprocess.run([str(venv / "bin" / "pip"), "install", "-q", *PEERS], check=True)
+
+
+def report(rows: list[Row], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([dataclasses.asdict(r) for r in rows], indent=2))
+        return
+    print(f"{'what':42}{'value':>10}  {'goal':10}{'':7}detail")
+    for r in rows:
+        print(f"{r.name:42}{r.value:10.2f}  {r.goal:10}{'pass' if r.passed else 'FAIL':7}{r.detail}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ["large", "warm", "peers", "start", "memory"]
+    parser.add_argument(
+        "--large", type=pathlib.Path, metavar="DIR", help="a large checkout, such as huggingface/transformers"
+    )
+    parser.add_argument("--accelerate", type=pathlib.Path, metavar="DIR", help="a checkout of huggingface/accelerate")
+    parser.add_argument("--peers", type=pathlib.Path, metavar="VENV", help="holds torch-preflight and torchfix")
+    parser.add_argument("--install-peers", action="store_true", help="make the environment of --peers first")
+    parser.add_argument(
+        "--gradlint", default=f"{shlex.quote(sys.executable)} -m gradlint", help="default: this Python's"
+    )
+    beside = pathlib.Path(sys.executable).with_name("ruff")
+    parser.add_argument(
+        "--ruff", default=shlex.quote(str(beside)) if beside.exists() else "ruff", help="ruff's command"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of which the best counts (default: 5)")
+    parser.add_argument("--only", default=",".join(names), help=f"some of {', '.join(names)}, comma-separated")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    args = parser.parse_args()
+    wanted = args.only.split(",")
+    if unknown := set(wanted) - set(names):
+        parser.error(f"--only knows {', '.join(names)}, not {', '.join(sorted(unknown))}")
+    if args.install_peers:
+        if args.peers is None:
+            parser.error("--install-peers needs --peers")
+        install_peers(args.peers)
+    with tempfile.TemporaryDirectory() as scratch:
+        where = [p.resolve() if p else None for p in (args.large, args.accelerate, args.peers)]
+        commands = shlex.split(args.gradlint), shlex.split(args.ruff)
+        bench = Bench(*commands, sys.executable, args.rounds, pathlib.Path(scratch), *where)
+        rows = [row for name in names if name in wanted for row in getattr(bench, f"measure_{name}")()]
+    report(rows, args.json)
+    return 0 if rows and all(r.passed for r in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

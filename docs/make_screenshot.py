@@ -1,0 +1,35 @@
+"""Draws the README's picture from a real run: `python docs/make_screenshot.py`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gradlint.docs.picture import terminal_svg
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURE = ROOT / "docs" / "check.svg"
+COMMAND = ("check", "examples/train_with_mistakes.py")
+
+
+def picture() -> str:
+    """The SVG of the shipped example's findings, in colour, whatever terminal this runs in."""
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    run = subprocess.run(
+        [sys.executable, "-m", "gradlint", *COMMAND, "--isolated", "--no-cache"],
+        cwd=ROOT,
+        env={**environment, "FORCE_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if run.returncode != 1 or run.stderr:
+        raise SystemExit(f"the example did not give findings (exit {run.returncode}): {run.stderr}")
+    return terminal_svg(run.stdout, title=f"gradlint {' '.join(COMMAND)}")
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture(), encoding="utf-8")
+    print(f"wrote {PICTURE.relative_to(ROOT)}")

@@ -1,0 +1,70 @@
+"""The `gradlint` command; each subcommand is imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gradlint import __version__
+from gradlint.config.errors import ConfigError
+
+CLEAN, FOUND, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+_COMMANDS = {
+    "check": "gradlint.cli.check",
+    "rules": "gradlint.cli.rules",
+    "rule": "gradlint.cli.rules",
+    "new-rule": "gradlint.cli.new_rule",
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
+        return found if isinstance(found, click.Command) else None
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="gradlint")
+def gradlint() -> None:
+    """Finds gradient mistakes in PyTorch training code."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script: run, then exit with 0 clean, 1 findings, 2 usage or configuration, 3 internal error."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a file name or a message must never fail on a narrow encoding
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = gradlint.main(arguments, prog_name="gradlint", standalone_mode=False)
+    except ConfigError as error:
+        click.echo(f"gradlint: error: {error}", err=True)
+        return USAGE
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("gradlint: interrupted", err=True)
+        return INTERRUPTED
+    except Exception as error:
+        import traceback
+
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        click.echo(
+            f"gradlint: internal error: {type(error).__name__}: {error} ({where.filename}:{where.lineno})", err=True
+        )
+        return INTERNAL
+    return code if isinstance(code, int) else CLEAN

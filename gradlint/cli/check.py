@@ -1,0 +1,186 @@
+"""`gradlint check`: lint files and folders."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gradlint.cli.output import Output
+from gradlint.config.loader import ConfigTree, Overrides
+from gradlint.config.selectors import Layer
+from gradlint.config.selectors import check as check_selectors
+from gradlint.model import FileResult, Severity
+
+if TYPE_CHECKING:
+    from gradlint.runner.cache import Cache
+    from gradlint.runner.files import SourceFile
+    from gradlint.runner.run import Run
+
+STDIN = "-"
+
+
+class Request(NamedTuple):
+    """The command line, as given."""
+
+    paths: tuple[str, ...]
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    output_format: str
+    statistics: bool
+    exit_zero: bool
+    fail_on: str
+    jobs: int | None
+    no_cache: bool
+    config: str | None
+    isolated: bool
+    quiet: bool
+    verbose: bool
+    show_files: bool
+    stdin_filename: str | None
+    force_exclude: bool
+
+
+_SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
+@click.option("--select", multiple=True, metavar="RULES", help=f"Use only these rules. {_SELECTORS}")
+@click.option("--ignore", multiple=True, metavar="RULES", help=f"Leave these rules out. {_SELECTORS}")
+@click.option("--extend-select", multiple=True, metavar="RULES", help=f"Use these rules, too. {_SELECTORS}")
+@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option("--statistics", is_flag=True, help="Count findings by rule instead of showing them.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "advice"]),
+    default="warning",
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+@click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write .gradlint_cache.")
+@click.option("--config", metavar="FILE", help="Use this configuration file for all paths.")
+@click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
+@click.option("--force-exclude", is_flag=True, help="Apply excludes to files named on the command line, too.")
+@click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
+@click.option("--stdin-filename", metavar="FILE", help="The name of what comes through stdin (PATHS is -).")
+@click.option("--quiet", "-q", is_flag=True, help="Print findings only.")
+@click.option("--verbose", "-v", is_flag=True, help="Say which configuration was used and what the run cost.")
+def check(**options: object) -> int:
+    """Check PATHS (files or folders; default: the current folder; - for stdin) for gradient mistakes."""
+    return _Check(Request(**options)).run()  # type: ignore[arg-type] # click has checked every value
+
+
+class _Check:
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._begun = time.monotonic()
+        if request.config is not None and request.isolated:
+            raise click.UsageError("--config and --isolated cannot be used together.")
+        self._tree = ConfigTree(Overrides(_layer(request), request.config, request.isolated))
+        self._output = Output(request.output_format, request.statistics, request.quiet)
+
+    def run(self) -> int:
+        paths = self._request.paths or (".",)
+        if STDIN in paths:
+            if len(paths) > 1:
+                raise click.UsageError("- (stdin) cannot be combined with other paths.")
+            return self._stdin()
+        from gradlint.runner.files import FileFinder, MissingPathError
+
+        finder = FileFinder(self._tree, force_exclude=self._request.force_exclude)
+        try:
+            files = list(finder.find(paths))
+        except MissingPathError as error:
+            raise click.UsageError(str(error)) from None
+        if self._request.show_files:
+            self._output.lines(sorted(file.path for file in files))
+            return 0
+        if not files:
+            self._output.warn("no Python files found under the given paths")
+        for skipped in finder.skipped:
+            self._output.warn(f"{skipped.shown}: {skipped.reason}")
+        return self._finish(self._lint(files))
+
+    def _lint(self, files: list[SourceFile]) -> Run:
+        from gradlint.report.progress import ProgressBar
+        from gradlint.runner.processes import default_jobs
+        from gradlint.runner.run import run
+
+        with ProgressBar(enabled=False if self._request.quiet else None) as bar:
+            return run(files, cache=self._cache(), jobs=self._request.jobs or default_jobs(), tick=bar)
+
+    def _cache(self) -> Cache | None:
+        if self._request.no_cache:
+            return None
+        from gradlint.runner.cache import Cache
+
+        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."))
+
+    def _stdin(self) -> int:
+        from gradlint.runner.run import Run, lint_text
+
+        name = self._request.stdin_filename or STDIN
+        folder = os.path.dirname(os.path.abspath(name)) if name != STDIN else os.getcwd()
+        source = sys.stdin.buffer.read()
+        if self._request.show_files:
+            self._output.lines([name])
+            return 0
+        result = lint_text(source, name, self._tree.at(folder))
+        self._output.sources[name] = source
+        return self._finish(Run([result], checked=1, parsed=1))
+
+    def _finish(self, run: Run) -> int:
+        for result in run.results:
+            self._output.troubles(result, verbose=self._request.verbose)
+        if self._request.verbose:
+            self._tell(run)
+        self._output.results(run.results, run.checked)
+        return self._exit_code(run.results)
+
+    def _tell(self, run: Run) -> None:
+        source = self._tree.at(os.getcwd()).source
+        suppressed = sum(result.suppressed for result in run.results)
+        self._output.note(f"configuration: {source or 'defaults'}")
+        self._output.note(
+            f"{run.checked} files: {run.cached} from the cache, {run.parsed} parsed, the others hold no gradients; "
+            f"{suppressed} findings suppressed; {time.monotonic() - self._begun:.2f} s"
+        )
+
+    def _exit_code(self, results: list[FileResult]) -> int:
+        if any(result.crashes for result in results):
+            return 3
+        least = Severity[self._request.fail_on.upper()]
+        found = any(finding.severity >= least for result in results for finding in result.findings)
+        return 1 if found and not self._request.exit_zero else 0
+
+
+def _layer(request: Request) -> Layer:
+    select = _words(request.select, "--select") if request.select else None
+    return Layer(select, _words(request.extend_select, "--extend-select"), _words(request.ignore, "--ignore"))
+
+
+def _words(values: tuple[str, ...], option: str) -> tuple[str, ...]:
+    words = tuple(word for value in values for word in value.replace(",", " ").split())
+    check_selectors(words, where=option)
+    return words
+
+
+def cache_root(path: str) -> str:
+    """The nearest folder upwards that holds a configuration or a project file, else the current folder."""
+    folder = os.path.abspath(path)
+    if not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    while True:
+        if any(os.path.exists(os.path.join(folder, name)) for name in ("gradlint.toml", "pyproject.toml")):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return os.getcwd()
+        folder = parent

@@ -1,0 +1,90 @@
+"""`gradlint rules` and `gradlint rule`: what gradlint knows, as a table or a page."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gradlint.rule import Rule
+
+_FORMAT = click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
+)
+
+
+@click.command()
+@_FORMAT
+def rules(output_format: str) -> int:
+    """List all rules."""
+    from gradlint.docs.pages import record
+    from gradlint.registry import all_rules
+
+    if output_format == "json":
+        import json
+
+        click.echo(json.dumps([record(rule) for rule in all_rules()], indent=2))
+    elif sys.stdout.isatty():
+        _table(all_rules())
+    else:
+        for rule in all_rules():
+            state = "" if rule.meta.default else " (off by default)"
+            click.echo(f"{rule.meta.code}  {rule.rule_name():<28}  {rule.meta.severity.label}{state}: {rule.summary()}")
+    return 0
+
+
+@click.command()
+@click.argument("rule", metavar="CODE_OR_NAME")
+@_FORMAT
+def rule(rule: str, output_format: str) -> int:
+    """Explain one rule: what it finds, why it matters, what to write instead."""
+    from gradlint.docs.pages import page, record
+
+    found = _find(rule)
+    if output_format == "json":
+        import json
+
+        click.echo(json.dumps(record(found), indent=2))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(page(found)))
+    else:
+        click.echo(page(found), nl=False)
+    return 0
+
+
+def _find(wanted: str) -> type[Rule]:
+    from gradlint.config.errors import unknown
+    from gradlint.registry import by_code, by_name
+
+    found = by_code().get(wanted.upper()) or by_name().get(wanted.lower().replace("_", "-"))
+    if found is None:
+        raise unknown("rule", wanted, [*by_code(), *by_name()])
+    return found
+
+
+def _table(rules: tuple[type[Rule], ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from gradlint.docs.pages import FIX_LABELS
+
+    colours = {"error": "red", "warning": "yellow", "advice": "cyan"}
+    table = Table(header_style="bold")
+    for heading in ("code", "name", "severity", "default", "fix", "what it finds"):
+        table.add_column(heading, no_wrap=heading in ("code", "name"))
+    for rule in rules:
+        label = rule.meta.severity.label
+        table.add_row(
+            rule.meta.code,
+            rule.rule_name(),
+            f"[{colours[label]}]{label}[/]",
+            "on" if rule.meta.default else "off",
+            FIX_LABELS[rule.meta.fix],
+            rule.summary(),
+        )
+    Console().print(table)

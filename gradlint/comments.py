@@ -1,0 +1,207 @@
+"""Reads suppression comments, applies them, and complains about useless ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gradlint.model import Finding, Position, Severity, Span
+
+SYNTAX_ERROR, UNUSED, UNKNOWN = "GL900", "GL901", "GL902"
+
+_OWN = re.compile(
+    r"#\s*gradlint:\s*(?P<what>ignore-file|ignore)(?![\w-])(?:\s*\[(?P<codes>[^\]\n]*)\])?", re.IGNORECASE
+)
+# as flake8 reads it: what follows the colon and is no code leaves a bare `noqa`
+_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
+_MARKER = re.compile(r"#\s*(?:gradlint:|noqa)", re.IGNORECASE)
+_WORD = re.compile(r"[^\s,]+")
+
+
+@dataclass(slots=True)
+class Selector:
+    """One code, prefix or name inside a comment."""
+
+    text: str
+    column: int
+    codes: frozenset[str]
+    used: bool = False
+
+
+@dataclass(slots=True)
+class Suppression:
+    """One comment; `selectors` is None for a bare one, which silences everything."""
+
+    row: int
+    column: int
+    end_column: int
+    whole_file: bool
+    own: bool
+    selectors: list[Selector] | None
+    used: bool = field(default=False)
+
+    def silences(self, finding: Finding) -> bool:
+        if not self.whole_file and not _first_row(finding) <= self.row <= _last_row(finding):
+            return False
+        if self.selectors is None:
+            self.used = True
+            return True
+        matching = [selector for selector in self.selectors if finding.code in selector.codes]
+        for selector in matching:
+            selector.used = True
+        return bool(matching)
+
+
+def judge(
+    text: str, findings: Sequence[Finding], enabled: frozenset[str], known: frozenset[str]
+) -> tuple[list[Finding], int]:
+    """The findings that stay, with those about the comments themselves, and how many were silenced."""
+    suppressions = _suppressions(text, findings, known)
+    if not suppressions:
+        return list(findings), 0
+    kept = [finding for finding in findings if not _silenced(finding, suppressions)]
+    silenced = len(findings) - len(kept)
+    if any(finding.code == SYNTAX_ERROR for finding in findings):
+        return kept, silenced  # no rule has read this file, so nothing can be called unused
+    for complaint in _complaints(suppressions, enabled):
+        if not _silenced_by_name(complaint, suppressions):
+            kept.append(complaint)
+    return kept, silenced
+
+
+def _silenced(finding: Finding, suppressions: list[Suppression]) -> bool:
+    # every comment is asked, so that each that would have silenced the finding counts as used
+    return sum(suppression.silences(finding) for suppression in suppressions) > 0
+
+
+def _silenced_by_name(complaint: Finding, suppressions: list[Suppression]) -> bool:
+    """A complaint about a comment yields only to a comment that names its code: a bare one cannot excuse itself."""
+    return any(suppression.selectors is not None and suppression.silences(complaint) for suppression in suppressions)
+
+
+def _first_row(finding: Finding) -> int:
+    return finding.span.start.row
+
+
+def _last_row(finding: Finding) -> int:
+    start, end = finding.span.start, finding.span.end
+    return end.row - 1 if end.column == 1 and end.row > start.row else end.row
+
+
+def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str]) -> list[Suppression]:
+    """Only comments that matter here; reading tokens is slow, and most `# noqa` are for other linters."""
+    rows = {row for finding in findings for row in range(_first_row(finding), _last_row(finding) + 1)}
+    lines = _lines(text)
+    if not any(_MARKER.search(line) and _matters(line, row in rows) for row, line in enumerate(lines, start=1)):
+        return []
+    return [
+        found
+        for row, column, comment in _comments(lines)
+        if _matters(comment, row in rows)
+        for found in _parse(row, column, comment, known)
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as Python counts them: a form feed does not end one."""
+    return re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+
+
+def _matters(comment: str, beside_finding: bool) -> bool:
+    lowered = comment.lower()
+    if "gradlint:" in lowered:
+        return True
+    return "noqa" in lowered and (beside_finding or "gl" in lowered)
+
+
+def _comments(lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    """Row, column (from 1) and text of each marked comment; up to the first place that is not Python."""
+    import tokenize
+
+    feed = iter(lines)
+    try:
+        for token in tokenize.generate_tokens(lambda: next(feed, "")):
+            if token.type == tokenize.COMMENT and _MARKER.search(token.string):
+                yield token.start[0], token.start[1] + 1, token.string
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return
+
+
+def _parse(row: int, column: int, comment: str, known: frozenset[str]) -> Iterator[Suppression]:
+    for found in _OWN.finditer(comment):
+        selectors = None
+        if found["codes"] is not None:
+            selectors = _selectors(found["codes"], column + found.start("codes"), known)
+        whole_file = found["what"].lower() == "ignore-file"
+        yield Suppression(row, column + found.start(), column + found.end(), whole_file, True, selectors)
+    for found in _NOQA.finditer(comment):
+        selectors = None
+        if found["codes"] is not None:
+            everyone = _selectors(found["codes"], column + found.start("codes"), known)
+            selectors = [selector for selector in everyone if re.fullmatch(r"GL\d+", selector.text.upper())]
+        yield Suppression(row, column + found.start(), column + found.end(), False, False, selectors)
+
+
+def _selectors(codes: str, column: int, known: frozenset[str]) -> list[Selector]:
+    return [Selector(found[0], column + found.start(), _expand(found[0], known)) for found in _WORD.finditer(codes)]
+
+
+def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
+    upper = selector.upper()
+    if re.fullmatch(r"GL\d*", upper):
+        return frozenset(code for code in known if code.startswith(upper))
+    from gradlint.registry import by_name
+
+    rule = by_name().get(selector.lower())
+    return frozenset() if rule is None else frozenset({rule.meta.code})
+
+
+def _complaints(suppressions: list[Suppression], enabled: frozenset[str]) -> Iterator[Finding]:
+    for suppression in suppressions:
+        if suppression.selectors is None:
+            if UNUSED in enabled and suppression.own and not suppression.used:
+                yield _unused(suppression, None)
+            continue
+        for selector in suppression.selectors:
+            if not selector.codes:
+                if UNKNOWN in enabled and (suppression.own or _looks_like_ours(selector.text)):
+                    yield _unknown(suppression, selector)
+            elif UNUSED in enabled and not selector.used and _could_fire(selector, enabled):
+                yield _unused(suppression, selector)
+
+
+def _looks_like_ours(code: str) -> bool:
+    """Other linters have codes that start with GL, too: only three digits are ours."""
+    return re.fullmatch(r"GL\d{3}", code.upper()) is not None
+
+
+def _could_fire(selector: Selector, enabled: frozenset[str]) -> bool:
+    """Complaints about comments come last, so whether those were needed is not known."""
+    return bool(selector.codes & enabled - {UNUSED, UNKNOWN, SYNTAX_ERROR})
+
+
+def _unused(suppression: Suppression, selector: Selector | None) -> Finding:
+    what = f"`{selector.text}`" if selector else "anything"
+    where = "in this file" if suppression.whole_file else "on this line"
+    return _finding(UNUSED, suppression, selector, what=what, where=where)
+
+
+def _unknown(suppression: Suppression, selector: Selector) -> Finding:
+    import difflib
+
+    from gradlint.registry import by_code, by_name
+
+    close = difflib.get_close_matches(selector.text, [*by_name(), *by_code()], n=1)
+    hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
+    return _finding(UNKNOWN, suppression, selector, code=selector.text, hint=hint)
+
+
+def _finding(which: str, suppression: Suppression, selector: Selector | None, **names: str) -> Finding:
+    from gradlint.registry import by_code
+
+    rule = by_code()[which]
+    start = suppression.column if selector is None else selector.column
+    end = suppression.end_column if selector is None else selector.column + len(selector.text)
+    span = Span(Position(suppression.row, start), Position(suppression.row, end))
+    return Finding(which, rule.rule_name(), Severity(rule.meta.severity), rule.message.format(**names), span)

@@ -1,0 +1,147 @@
+"""Checks a configuration table key by key and builds the settings it describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from os.path import dirname
+
+from gradlint.config.errors import ConfigError, unknown
+from gradlint.config.selectors import Layer, check, expand
+from gradlint.config.settings import Settings
+from gradlint.model import Severity
+
+KEYS = (
+    "select",
+    "ignore",
+    "extend-select",
+    "exclude",
+    "extend-exclude",
+    "per-file-ignores",
+    "severity",
+    "target-torch",
+    "rules",
+)
+
+Value = bool | int | float | str
+
+
+def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -> Settings:
+    """The settings of a parsed `gradlint.toml`, or of the `[tool.gradlint]` table."""
+    for key in table:
+        if key not in KEYS:
+            raise unknown("key", key, KEYS, where=f"{path}: {prefix}{key}")
+    reader = _Reader(table, path, prefix)
+    select = reader.selectors("select") if "select" in table else None
+    return Settings(
+        layers=(Layer(select, reader.selectors("extend-select"), reader.selectors("ignore")),),
+        per_file_ignores=reader.per_file_ignores(),
+        severities=reader.severities(),
+        options=reader.rule_options(),
+        target_torch=reader.target_torch(),
+        root=dirname(path),
+        source=path,
+        exclude=reader.strings("exclude") if "exclude" in table else None,
+        extend_exclude=reader.strings("extend-exclude"),
+    )
+
+
+class _Reader:
+    """Takes typed values out of the table; every complaint names the file and the key."""
+
+    def __init__(self, table: Mapping[str, object], path: str, prefix: str) -> None:
+        self._table = table
+        self._path = path
+        self._prefix = prefix
+
+    def _where(self, *keys: str) -> str:
+        return f"{self._path}: {self._prefix}{'.'.join(keys)}"
+
+    def _wrong(self, wanted: str, got: object, *keys: str) -> ConfigError:
+        return ConfigError(f"{self._where(*keys)}: must be {wanted}, not {_kind(got)} ({got!r})")
+
+    def _strings(self, value: object, *keys: str) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise self._wrong('a list of strings, such as `["GL1"]`', value, *keys)
+        for item in value:
+            if not isinstance(item, str):
+                raise self._wrong("a list of strings", item, *keys)
+        return tuple(value)
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        return self._strings(self._table.get(key, []), key)
+
+    def selectors(self, key: str) -> tuple[str, ...]:
+        found = self.strings(key)
+        check(found, where=self._where(key))
+        return found
+
+    def _section(self, key: str) -> Mapping[str, object]:
+        value = self._table.get(key, {})
+        if not isinstance(value, dict):
+            raise self._wrong("a table", value, key)
+        return value
+
+    def per_file_ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        pairs = []
+        for pattern, value in self._section("per-file-ignores").items():
+            selectors = self._strings(value, "per-file-ignores", f'"{pattern}"')
+            check(selectors, where=self._where("per-file-ignores", f'"{pattern}"'))
+            pairs.append((pattern, selectors))
+        return tuple(pairs)
+
+    def severities(self) -> tuple[tuple[str, Severity], ...]:
+        labels = {severity.label: severity for severity in Severity}
+        pairs = []
+        for selector, label in self._section("severity").items():
+            check([selector], where=self._where("severity"))
+            if not isinstance(label, str):
+                raise self._wrong("a string", label, "severity", selector)
+            if label not in labels:
+                raise unknown("severity", label, labels, where=self._where("severity", selector))
+            pairs.append((selector, labels[label]))
+        return tuple(pairs)
+
+    def target_torch(self) -> tuple[int, int] | None:
+        value = self._table.get("target-torch")
+        if value is None:
+            return None
+        found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", value) if isinstance(value, str) else None
+        if found is None:
+            raise self._wrong('a version as a string, such as "2.4"', value, "target-torch")
+        return int(found[1]), int(found[2])
+
+    def rule_options(self) -> tuple[tuple[str, tuple[tuple[str, Value], ...]], ...]:
+        chosen = []
+        for selector, table in self._section("rules").items():
+            if not isinstance(table, dict):
+                raise self._wrong("a table of options", table, "rules", selector)
+            chosen.append((selector, tuple(self._options(selector, table))))
+        return tuple(chosen)
+
+    def _options(self, selector: str, table: Mapping[str, object]) -> Iterable[tuple[str, Value]]:
+        from gradlint.registry import by_code, by_name
+
+        codes = expand(selector)
+        if len(codes) != 1:
+            raise unknown("rule", selector, [*by_code(), *by_name()], where=self._where("rules"))
+        rule = by_code()[next(iter(codes))]
+        for key, value in table.items():
+            where = self._where("rules", selector)
+            if key not in rule.options:
+                if not rule.options:
+                    raise ConfigError(f"{where}: unknown option `{key}`; {rule.rule_name()} has no options")
+                raise unknown("option", key, rule.options, where=where)
+            yield key, self._option(value, rule.options[key], "rules", selector, key)
+
+    def _option(self, value: object, default: Value, *keys: str) -> Value:
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if type(value) is not type(default) or not isinstance(value, Value):
+            raise self._wrong(_kind(default), value, *keys)
+        return value
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a table"}
+    return names.get(type(value), type(value).__name__)

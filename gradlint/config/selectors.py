@@ -1,0 +1,105 @@
+"""Turns selectors (codes, prefixes like `GL2`, names, `ALL`) into sets of rule codes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gradlint.config.errors import unknown
+
+ALL = "ALL"
+SYNTAX_ERROR = "GL900"
+
+
+class Layer(NamedTuple):
+    """One source of choices; the command line's layer lies over the configuration file's."""
+
+    select: tuple[str, ...] | None = None
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@functools.cache
+def known_codes() -> frozenset[str]:
+    from gradlint.registry import by_code
+
+    return frozenset(by_code())
+
+
+@functools.cache
+def default_codes() -> frozenset[str]:
+    """Rules that are on without configuration; a file that does not parse is always worth a line."""
+    from gradlint.registry import all_rules
+
+    return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
+
+
+@functools.cache
+def expand(selector: str) -> frozenset[str]:
+    """The codes a selector stands for; empty when it stands for nothing."""
+    if selector.upper() == ALL:
+        return known_codes()
+    if _is_code(selector):
+        return frozenset(code for code in known_codes() if code.startswith(selector.upper()))
+    from gradlint.registry import by_name
+
+    rule = by_name().get(selector.lower().replace("_", "-"))
+    return frozenset() if rule is None else frozenset({rule.meta.code})
+
+
+def check(selectors: Iterable[str], *, where: str = "") -> None:
+    """Raise on the first selector that stands for no rule."""
+    for selector in selectors:
+        if not expand(selector):
+            raise unknown("rule", selector, valid_selectors(), where=where)
+
+
+def valid_selectors() -> list[str]:
+    from gradlint.registry import by_name
+
+    codes = sorted(known_codes())
+    prefixes = sorted({code[:3] for code in codes})
+    return [ALL, *prefixes, *codes, *by_name()]
+
+
+def _specificity(selector: str) -> int:
+    """How narrow a selector is: `ALL` < `GL` < `GL1` < `GL10` < `GL101` and names."""
+    if selector.upper() == ALL:
+        return 0
+    if _is_code(selector):
+        return min(len(selector), 5)
+    return 5
+
+
+def _is_code(selector: str) -> bool:
+    """A code or the beginning of one, in any case."""
+    return selector[:2].upper() == "GL" and (selector[2:].isdecimal() or len(selector) == 2)
+
+
+@functools.cache
+def resolve(layers: tuple[Layer, ...]) -> frozenset[str]:
+    """The codes that are on: the narrower selector wins, and `ignore` wins a tie.
+
+    A layer with `select` starts afresh; one without changes what the layer below it chose.
+    A syntax error is told whatever was selected, unless it is ignored: nothing else can be found in such a file.
+    """
+    enabled = default_codes()
+    for layer in layers:
+        if layer.select is not None:
+            enabled = known_codes() & {SYNTAX_ERROR}
+        wanted = _best((*(layer.select or ()), *layer.extend_select))
+        unwanted = _best(layer.ignore)
+        on = {code for code, rank in wanted.items() if rank > unwanted.get(code, -1)}
+        off = {code for code, rank in unwanted.items() if rank >= wanted.get(code, -1)}
+        enabled = (enabled | on) - off
+    return enabled
+
+
+def _best(selectors: Iterable[str]) -> dict[str, int]:
+    best: dict[str, int] = {}
+    for selector in selectors:
+        rank = _specificity(selector)
+        for code in expand(selector):
+            best[code] = max(rank, best.get(code, -1))
+    return best

@@ -1,0 +1,99 @@
+"""The settings that hold for a file: which rules are on, how severe, with which options."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint.config.globs import translate
+from gradlint.config.selectors import Layer, expand, resolve
+from gradlint.model import Severity
+
+if TYPE_CHECKING:
+    from gradlint.rule import OptionValue
+
+Pairs = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that shapes the findings of a file; plain, hashable and picklable, selectors still as written."""
+
+    layers: tuple[Layer, ...] = ()
+    per_file_ignores: Pairs = ()
+    severities: tuple[tuple[str, Severity], ...] = ()
+    options: tuple[tuple[str, tuple[tuple[str, bool | int | float | str], ...]], ...] = ()
+    target_torch: tuple[int, int] | None = None
+    root: str = ""
+    source: str = ""
+    exclude: tuple[str, ...] | None = None
+    extend_exclude: tuple[str, ...] = ()
+
+    def enabled_for(self, path: str) -> frozenset[str]:
+        """The codes that are on for this file."""
+        enabled = resolve(self.layers)
+        for pattern, selectors in self.per_file_ignores:
+            if path_matches(path, pattern, self.root):
+                for selector in selectors:
+                    enabled = enabled - expand(selector)
+        return enabled
+
+    def severity_of(self, code: str) -> Severity | None:
+        """The configured severity, the narrowest selector's, or None for the rule's own."""
+        return _severity(self.severities, code)
+
+    def options_for(self, code: str) -> Mapping[str, OptionValue]:
+        for selector, values in self.options:
+            if code in expand(selector):
+                return dict(values)
+        return {}
+
+    def fingerprint(self) -> str:
+        """A short name for all that can change a result; part of the cache key."""
+        return _fingerprint(self)
+
+
+@functools.cache
+def _severity(severities: tuple[tuple[str, Severity], ...], code: str) -> Severity | None:
+    matching = [(len(expand(selector)), severity) for selector, severity in severities if code in expand(selector)]
+    return min(matching, key=lambda pair: pair[0])[1] if matching else None
+
+
+@functools.cache
+def _fingerprint(settings: Settings) -> str:
+    import hashlib
+
+    shaping = (
+        settings.layers,
+        settings.per_file_ignores,
+        settings.severities,
+        settings.options,
+        settings.target_torch,
+        # per-file-ignores are relative to the root: moving the configuration moves them
+        settings.root if settings.per_file_ignores else "",
+    )
+    return hashlib.blake2b(repr(shaping).encode(), digest_size=8).hexdigest()
+
+
+@functools.cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+def path_matches(path: str, pattern: str, root: str) -> bool:
+    """Whether a pattern names this file: by its name, or by its path below the configuration's folder."""
+    compiled = _glob(pattern)
+    absolute = os.path.abspath(path)
+    relative = os.path.relpath(absolute, root).replace(os.sep, "/") if root and same_drive(absolute, root) else absolute
+    if compiled.fullmatch(relative) or compiled.fullmatch(absolute.replace(os.sep, "/")):
+        return True
+    return "/" not in pattern and compiled.fullmatch(os.path.basename(path)) is not None
+
+
+def same_drive(one: str, other: str) -> bool:
+    """Windows has no relative path between drives."""
+    return os.path.splitdrive(one)[0].lower() == os.path.splitdrive(other)[0].lower()

@@ -1,0 +1,68 @@
+"""A rule's page, put together from its metadata and its docstring."""
+
+from __future__ import annotations
+
+import re
+
+from gradlint.model import FixSafety
+from gradlint.rule import Rule
+
+SECTIONS = (
+    "What it does",
+    "Why is this bad?",
+    "Example",
+    "Use instead",
+    "Fix safety",
+    "Known limits",
+    "References",
+)
+
+FIX_LABELS = {FixSafety.NONE: "–", FixSafety.SAFE: "safe", FixSafety.UNSAFE: "unsafe"}
+
+
+def page(rule: type[Rule]) -> str:
+    """The page in Markdown."""
+    summary, _, body = rule.documentation().partition("\n")
+    parts = [f"# {rule.rule_name()} ({rule.meta.code})", _facts(rule), summary, body.strip()]
+    if rule.options:
+        parts.append(_options(rule))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def sections(rule: type[Rule]) -> dict[str, str]:
+    """The text under each `##` heading, in order."""
+    pieces = re.split(r"^## +(.+?) *$", rule.documentation(), flags=re.MULTILINE)
+    return {heading: text.strip() for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def record(rule: type[Rule]) -> dict[str, object]:
+    """What programs may want to know of a rule."""
+    return {
+        "code": rule.meta.code,
+        "name": rule.rule_name(),
+        "category": rule.meta.category.value,
+        "severity": rule.meta.severity.label,
+        "default": rule.meta.default,
+        "fix": rule.meta.fix.value,
+        "summary": rule.summary(),
+        "message": rule.message,
+        "options": dict(rule.options),
+        "explanation": rule.documentation(),
+    }
+
+
+def _facts(rule: type[Rule]) -> str:
+    state = "on by default" if rule.meta.default else "off by default"
+    fix = "no automatic fix" if rule.meta.fix is FixSafety.NONE else f"{rule.meta.fix.value} fix"
+    return f"*{rule.meta.category.value} · {rule.meta.severity.label} · {state} · {fix}*"
+
+
+def _options(rule: type[Rule]) -> str:
+    lines = [f"{name} = {_toml(value)}" for name, value in rule.options.items()]
+    return "\n".join(["## Options", "", "```toml", f"[tool.gradlint.rules.{rule.rule_name()}]", *lines, "```"])
+
+
+def _toml(value: bool | int | float | str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)

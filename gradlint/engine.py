@@ -1,0 +1,110 @@
+"""Lints one file: bytes in, a plain result out. No I/O, no printing, never an exception."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+from gradlint.frontend.bytescan import may_hold_events
+from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gradlint.config import Settings
+    from gradlint.frontend.source import Source
+    from gradlint.rule import Draft, Rule
+
+__all__ = ["lint", "may_hold_events"]
+
+
+def lint(source: bytes, path: str, settings: Settings) -> FileResult:
+    """All findings of one file."""
+    from gradlint.frontend import source as reading
+
+    enabled = settings.enabled_for(path)
+    text = reading.read(source)
+    if isinstance(text, Unreadable):
+        return FileResult(path, unreadable=text)
+    try:
+        if isinstance(text, reading.Broken):
+            return _broken(text, path, settings, enabled)
+        return _judged(text, path, settings, enabled)
+    except (Exception, RecursionError) as error:  # the promise of this function: a crash is a value
+        return FileResult(path, crashes=(_crash("engine", error),))
+
+
+def _broken(text: object, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
+    from gradlint.frontend.source import Broken
+
+    assert isinstance(text, Broken)
+    if "GL900" not in enabled:
+        return FileResult(path)
+    place = Position(max(1, text.row), max(1, text.column))
+    finding = Finding("GL900", "syntax-error", Severity.ERROR, text.message, Span(place, place))
+    return FileResult(path, (_severe(finding, settings),))
+
+
+def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
+    from gradlint import suppress
+    from gradlint.registry import all_rules
+
+    crashes: dict[str, RuleCrash] = {}
+    findings: list[Finding] = []
+    if may_hold_events(text.data):
+        rules = [r(settings.options_for(r.meta.code)) for r in all_rules() if r.meta.code in enabled]
+        findings = _findings(text, rules, settings, crashes)
+    known = frozenset(rule.meta.code for rule in all_rules())
+    kept, suppressed = suppress.apply(text.text, findings, enabled, known)
+    kept = [_severe(f, settings) for f in kept]
+    kept.sort(key=lambda f: (f.span.start, f.code, f.message))
+    return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed)
+
+
+def _findings(text: Source, rules: Sequence[Rule], settings: Settings, crashes: dict[str, RuleCrash]) -> list[Finding]:
+    from gradlint.frontend.lower import Lowering
+    from gradlint.frontend.paths import Explorer
+    from gradlint.frontend.program import Program
+    from gradlint.machine.judge import Judge
+
+    lowered = Lowering(text.parse())
+    program = Program(lowered.body, settings.target_torch)
+    drafts: dict[tuple[str, int], Draft] = {}
+
+    def keep(draft: Draft) -> None:
+        drafts.setdefault((draft.rule.meta.code, draft.site.node), draft)
+
+    def on_crash(rule: Rule, error: Exception) -> None:
+        crashes.setdefault(rule.meta.code, _crash(rule.meta.code, error))
+
+    for rule in rules:
+        try:
+            for draft in rule.on_program(program):
+                keep(draft)
+        except Exception as error:
+            on_crash(rule, error)
+    judge = Judge(rules, on_crash)
+    for path in Explorer(program).paths():
+        for draft in judge.judge(path):
+            keep(draft)
+    if not drafts:
+        return []
+    spans = lowered.spans({s.node for d in drafts.values() for s in (d.site, *(r[0] for r in d.related))})
+    return [_finding(draft, spans) for draft in drafts.values()]
+
+
+def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:
+    meta = draft.rule.meta
+    related = tuple(Related(spans[site.node], said) for site, said in draft.related)
+    severity = draft.severity if draft.severity is not None else meta.severity
+    return Finding(meta.code, draft.rule.rule_name(), severity, draft.message, spans[draft.site.node], related)
+
+
+def _severe(finding: Finding, settings: Settings) -> Finding:
+    severity = settings.severity_of(finding.code)
+    return finding if severity is None else finding.with_severity(severity)
+
+
+def _crash(rule: str, error: BaseException) -> RuleCrash:
+    shown = "".join(traceback.format_exception(error, limit=-8))
+    return RuleCrash(rule, f"{type(error).__name__}: {error}", shown)

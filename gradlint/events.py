@@ -1,0 +1,312 @@
+"""The words of the language that a training loop speaks: what happens to gradients, where, and to whose.
+
+Both sources of events, the source code and a running script, use these types; the machine judges them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the code that makes an event; `node` is the key under which its position is found later."""
+
+    node: int
+    text: str
+
+    def __hash__(self) -> int:
+        return self.node
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Site) and other.node == self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """A set of parameters, as far as it is known: the ids of the models (or tensors) they belong to.
+
+    `known` is False when the owners could not be found out: such a set may meet any other.
+    """
+
+    owners: frozenset[str] = frozenset()
+    known: bool = False
+
+    def may_meet(self, other: Params) -> bool:
+        if not self.known or not other.known:
+            return True
+        return any(_related(a, b) for a in self.owners for b in other.owners)
+
+    def union(self, other: Params) -> Params:
+        return Params(self.owners | other.owners, self.known and other.known)
+
+
+ANY = Params()
+
+
+def _related(a: str, b: str) -> bool:
+    """`model` meets `model.encoder`: one is a part of the other."""
+    return a == b or a.startswith(b + ".") or b.startswith(a + ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One loop that an event happened in: which loop, and in which turn of it."""
+
+    loop: int
+    turn: int
+    #: text of N when the loop goes over the micro-batches of one window
+    window: str = ""
+
+
+class Manager(enum.Enum):
+    """Who else takes part in the update, beside the user's code."""
+
+    NOBODY = "plain PyTorch"
+    ACCELERATE = "Accelerate"
+    FABRIC = "Fabric"
+    LIGHTNING = "Lightning"
+    DEEPSPEED = "DeepSpeed"
+    APEX = "apex"
+    DIST_AUTOGRAD = "distributed autograd"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerRef:
+    """An optimizer as the machine knows it."""
+
+    id: str
+    text: str
+    params: Params = ANY
+    kind: str = ""
+    manager: Manager = Manager.NOBODY
+    #: made inside the analysed code, so that its gradients are known to be empty at first
+    born: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScalerRef:
+    """A gradient scaler; `enabled` is None when it depends on something unknown."""
+
+    id: str
+    text: str
+    enabled: bool | None = None
+
+
+class Norm(enum.Enum):
+    """How a loss was normalised before its backward."""
+
+    RAW = "raw"
+    DIVIDED = "divided"
+    DIVIDED_BY_COUNTER = "divided by the running counter"
+    WEIGHTED = "weighted"
+    SUMMED = "summed"
+    UNKNOWN = "unknown"
+
+
+class Wrap(enum.Enum):
+    """How a model is distributed."""
+
+    NONE = "none"
+    DDP = "DistributedDataParallel"
+    FSDP = "FullyShardedDataParallel"
+    FSDP2 = "fully_shard"
+
+
+class Sync(enum.Enum):
+    """Whether a pass synchronises gradients between ranks; MANAGED when the code decides it in a way not followed."""
+
+    ON = "on"
+    OFF = "off"
+    MANAGED = "managed"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at a place, in a turn of some loops. Subclasses say what."""
+
+    site: Site
+    frames: tuple[Frame, ...] = ()
+    index: int = -1
+
+    @property
+    def text(self) -> str:
+        return self.site.text
+
+
+@dataclass(frozen=True, slots=True)
+class Zero(Event):
+    """Gradients are cleared (zero_grad, `.grad = None`, `.grad.zero_()`)."""
+
+    params: Params = ANY
+    #: set when an optimizer cleared its own
+    optimizer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backward(Event):
+    """Gradients are made and added to what is there."""
+
+    params: Params = ANY
+    scaler: ScalerRef | None = None
+    norm: Norm = Norm.UNKNOWN
+    loss: str = "loss"
+    #: text of the divisor when norm is DIVIDED
+    divisor: str = ""
+    divisor_value: int | None = None
+    #: the backward stands inside an active autocast region (its site)
+    autocast: Site | None = None
+    #: distributed model whose gradients this backward makes, if one is known
+    model: str | None = None
+    wrap: Wrap = Wrap.NONE
+    sync: Sync = Sync.ON
+    forward_sync: Sync = Sync.ON
+    #: the no_sync context that is active in the backward / was active in the forward
+    no_sync: Site | None = None
+    forward: Site | None = None
+    manager: Manager = Manager.NOBODY
+    #: the manager divides the loss by its own number of micro-batches
+    managed_division: bool = False
+    retain_graph: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unscale(Event):
+    """`scaler.unscale_(optimizer)`."""
+
+    scaler: ScalerRef | None = None
+    optimizer: str | None = None
+
+
+class EditKind(enum.Enum):
+    """What an edit does to the gradients."""
+
+    DIVIDE = "divide"
+    SCALE = "scale"
+    NOISE = "noise"
+    REDUCE = "all-reduce"
+    CLAMP = "clamp"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(Event):
+    """The code writes into `.grad`."""
+
+    params: Params = ANY
+    kind: EditKind = EditKind.OTHER
+    by: str = ""
+    #: the model is wrapped by DDP, which has reduced these gradients already
+    wrap: Wrap = Wrap.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Event):
+    """The code looks at gradients (norms, logging)."""
+
+    params: Params = ANY
+
+
+class ClipKind(enum.Enum):
+    """By norm, or by value."""
+
+    NORM = "norm"
+    VALUE = "value"
+
+
+class ClipApi(enum.Enum):
+    """Whose clip function it is; only some need unscaled gradients, only some work on shards."""
+
+    TORCH = "torch"
+    MODEL = "model"
+    MANAGED = "managed"
+    APEX = "apex"
+    CUSTOM = "custom"
+
+
+@dataclass(frozen=True, slots=True)
+class Clip(Event):
+    """Gradients are clipped."""
+
+    params: Params = ANY
+    kind: ClipKind = ClipKind.NORM
+    api: ClipApi = ClipApi.TORCH
+    threshold: float | None = None
+    #: the site that used up the generator this clip was given
+    exhausted_by: Site | None = None
+    wrap: Wrap = Wrap.NONE
+    #: inside Lightning's training_step under automatic optimisation, i.e. before Lightning's backward
+    before_managed_backward: bool = False
+    #: text of the clipped model or parameters
+    target: str = ""
+    manager: Manager = Manager.NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Event):
+    """An optimizer uses its gradients."""
+
+    optimizer: str = ""
+    scaler: ScalerRef | None = None
+    manager: Manager = Manager.NOBODY
+    #: the counter behind the condition round this step is known exactly (its start too)
+    exact: bool = True
+    #: text of the accumulation boundary round this step, if one was understood
+    boundary: str = ""
+    #: text and value of N
+    window: str = ""
+    #: the window is a modulo of a counter over a loader (not an inner loop)
+    modulo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Event):
+    """`scaler.update()`."""
+
+    scaler: ScalerRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule(Event):
+    """A learning-rate scheduler moves on."""
+
+    scheduler: str = ""
+    optimizer: str | None = None
+    #: a torch.optim.lr_scheduler (or one made for it); custom ones have other rules
+    torch: bool = True
+    manager: Manager = Manager.NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Event):
+    """A call that could do anything to these optimizers' gradients: what was known is forgotten."""
+
+    optimizers: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark(Event):
+    """A loop begins a turn, or is over; not a gradient event."""
+
+    loop: int = -1
+    over: bool = False
+    #: the loop runs over a finite loader
+    loader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way through the code: what happened in order, and what had to be assumed for it."""
+
+    events: tuple[Event, ...]
+    optimizers: Mapping[str, OptimizerRef]
+    #: how many decisions differ from the usual ones
+    unusual: int = 0
+    decisions: Mapping[str, bool] = field(default_factory=dict)
+    #: the path starts where the program starts (not at a function that others call)
+    whole: bool = True
+    #: somewhere in the file gradients are cleared / unscaled, though perhaps not on this path
+    file_zeroes: bool = False
+    file_unscales: bool = False

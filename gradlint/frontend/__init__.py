@@ -1,0 +1,1 @@
+"""Source code in, gradient events out."""

@@ -1,0 +1,278 @@
+"""Decides conditions: computes what can be computed, ties flags that go together, asks the oracle for the rest."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gradlint.frontend import syntax as s
+from gradlint.frontend import values as v
+from gradlint.frontend.interp.run import WINDOW, Run
+from gradlint.frontend.knowledge import naming
+from gradlint.frontend.oracle import AMP
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+}  # fmt: skip
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+
+
+class Conditions:
+    """Numbers and truth; the bottom layer of the interpreter."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.program = run.program
+
+    # -- numbers
+
+    def number(self, value: v.Value) -> v.Known | None:
+        """The number this value is on this path; names that are used as a modulus have the size of a window."""
+        match value:
+            case v.Known() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
+                return value
+            case v.Unknown() | v.Dotted():
+                name = _last_name(value.key)
+                if name in self.program.modulus_names:
+                    return v.Known(value.key, self.window_size(name), exact=True)
+                return None
+            case _:
+                return None
+
+    def window_size(self, name: str) -> int:
+        """N of an unknown window; the unusual path has N = 1."""
+        return 1 if self.run.oracle.forced.get(f"{name} > 1") is False else WINDOW
+
+    def settle(self, name: str, value: v.Value) -> v.Value:
+        """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
+        if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
+            return value
+        if name in self.program.modulus_names and not value.counter and not value.window:
+            if value.value == 1 or value.value > 4:
+                return v.Known(name, self.window_size(name), exact=value.exact)
+        return value
+
+    def arithmetic(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Known | None:
+        a, b = self.number(left), self.number(right)
+        if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops:
+            # a counter that lives elsewhere goes with the turns of the loop, from a start that is unknown
+            if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
+                a = v.Known(left.key, self.run.loops[-1].turn, exact=False, counter=True)
+        if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.Dotted | v.Symbol):
+            b = v.Known(right.key, WINDOW)
+        if a is None or b is None:
+            return None
+        if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
+            b = v.Known(b.key, WINDOW)
+        try:
+            result = _ARITHMETIC[op](a.value, b.value)
+        except (ZeroDivisionError, OverflowError, TypeError, ValueError, KeyError):
+            return None
+        if isinstance(result, complex) or (isinstance(result, int) and abs(result) > 10**12):
+            return None
+        window = right.key or text if op == "%" else (a.window or b.window)
+        return v.Known(
+            text, result, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
+            modulo=op == "%" or a.modulo or b.modulo,
+        )  # fmt: skip
+
+    # -- truth
+
+    def compare(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
+        """Known if both sides are, else a symbol to be decided where it is used."""
+        if op in ("is", "is not") and isinstance(right, v.Known) and right.value is None:
+            if isinstance(left, v.Known):
+                return v.Known(text, (left.value is None) == (op == "is"))
+            if not isinstance(left, v.Unknown | v.Dotted | v.Symbol):
+                return v.Known(text, op == "is not")
+            return v.Symbol(text, op, [left, right])
+        a = left if isinstance(left, v.Known) else self._number_beside(left, right)
+        b = right if isinstance(right, v.Known) else self._number_beside(right, left)
+        if a is None or b is None:
+            return v.Symbol(text, op, [left, right])
+        if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
+            name = naming.last(a.key if b.key == "1" else b.key)
+            if name in self.program.modulus_names:
+                self.run.oracle.decide(f"{name} > 1", True)
+        try:
+            result = bool(_COMPARE[op](a.value, b.value))
+        except TypeError:
+            return v.Symbol(text, op, [left, right])
+        return v.Known(
+            text, result, exact=a.exact and b.exact, counter=a.counter or b.counter,
+            window=a.window or b.window, modulo=a.modulo or b.modulo,
+        )  # fmt: skip
+
+    def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:
+        number = self.number(value)
+        # `step > args.save_every`: a modulus name is a number beside numbers only
+        return number if number is not None and self.number(other) is not None else None
+
+    def decide(self, value: v.Value, *, node: s.If | s.IfExp | s.While | None = None, fork: bool = True) -> bool:
+        """True or False, always."""
+        match value:
+            case v.Known():
+                return bool(value.value)
+            case v.Symbol():
+                return self._decide_symbol(value, node, fork)
+            case v.Unknown() | v.Dotted():
+                return self._decide_atom(value.key, node, fork, truth=True)
+            case v.Collection():
+                return bool(value.items or value.entries) or value.kind == "tuple"
+            case v.Tensor():
+                return self._decide_atom(value.key or "a tensor", node, fork, truth=True)
+            case _:
+                return True
+
+    def certain(self, value: v.Value) -> bool:
+        """Whether a condition is computed, or hangs on flags that do not change while the loop runs."""
+        match value:
+            case v.Known():
+                return value.exact or bool(value.window)
+            case v.Symbol():
+                return all(self.certain(x) for x in value.operands)
+            case v.Unknown():
+                name = _last_name(value.key)
+                return not (name in self.program.varying or naming.BOUNDARY.search(name) or value.called)
+            case v.Tensor():
+                return False
+            case _:
+                return True
+
+    def window_of(self, value: v.Value) -> v.Known | None:
+        """The part of a condition that says that a window is full."""
+        if isinstance(value, v.Known) and value.window:
+            return value
+        if isinstance(value, v.Symbol):
+            for operand in value.operands:
+                found = self.window_of(operand)
+                if found is not None:
+                    return found
+        return None
+
+    def _decide_symbol(self, value: v.Symbol, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+        operands = value.operands
+        if value.op == "not":
+            return not self.decide(operands[0], node=node, fork=fork)
+        if value.op == "and":
+            # the known parts first: a full window is needed whatever the flags say
+            return all(self.decide(x, node=node, fork=fork) for x in sorted(operands, key=_knownness))
+        if value.op == "or":
+            return any(self.decide(x, node=node, fork=fork) for x in sorted(operands, key=_knownness))
+        if value.op in ("is", "is not", "==", "!=", "in", "not in"):
+            return self._decide_equality(value, node, fork)
+        return self._decide_order(value, node, fork)
+
+    def _decide_equality(self, value: v.Symbol, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+        left, right = value.operands
+        positive = value.op in ("is", "==", "in")
+        if isinstance(right, v.Known) and right.value is None:
+            return self._decide_atom(left.key, node, fork, truth=True) != positive
+        counted = self._last_turn(value)
+        if counted is not None:
+            return counted == positive
+        if isinstance(right, v.Known) and value.op in ("==", "!="):
+            if isinstance(right.value, bool):
+                truth = self._decide_atom(left.key, node, fork, truth=True)
+                return (truth == right.value) == positive
+            usual = not self._leaves(node)
+            return self.run.oracle.decide_equal(left.key, right.key, usual, fork=fork and self._forks(node)) == positive
+        key = f"{left.key} {value.op.removeprefix('not ').replace('!=', '==').replace('is not', 'is')} {right.key}"
+        return self._ask(key, node, fork) == positive
+
+    def _decide_order(self, value: v.Symbol, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+        left, right = value.operands
+        counter = next((x for x in (left, right) if isinstance(x, v.Known) and (x.counter or not x.exact)), None)
+        if counter is not None and isinstance(node, s.If):
+            body, orelse = self.program.words(node.body), self.program.words(node.orelse)
+            if body.jumps - {"continue"} and not body.steps:
+                return False  # a limit on the number of steps: loops here end by themselves
+            unknown = right if counter is left else left
+            boundary = (body.steps and not body.backward) or (orelse.steps and not orelse.backward)
+            if boundary and not naming.TOTAL.search(_last_name(unknown.key)):
+                a = left if counter is left else v.Known(left.key, WINDOW)
+                b = right if counter is right else v.Known(right.key, WINDOW)
+                assert isinstance(a, v.Known) and isinstance(b, v.Known)
+                self._full_window = unknown.key
+                return bool(_COMPARE[value.op](a.value, b.value))
+            if boundary:
+                last = self._last_turn(v.Symbol(value.key, "==", value.operands))
+                return bool(last)
+        return self._ask(value.key, node, fork)
+
+    #: text of N of the window that was just decided by order (`>=`), for the guard round the block
+    _full_window = ""
+
+    def take_window(self) -> str:
+        text, self._full_window = self._full_window, ""
+        return text
+
+    def _last_turn(self, value: v.Symbol) -> bool | None:
+        """`i + 1 == num_batches` with an unknown number: true in the last turn of the loop."""
+        left, right = value.operands
+        for a, b in ((left, right), (right, left)):
+            if isinstance(a, v.Known) and a.counter and isinstance(b, v.Unknown) and self.run.loops:
+                loop = self.run.loops[-1]
+                return loop.turn == loop.turns - 1
+        return None
+
+    def _decide_atom(self, key: str, node: s.If | s.IfExp | s.While | None, fork: bool, truth: bool) -> bool:
+        if naming.AMP.search(_last_name(key)) or self._is_amp_switch(node, key):
+            return self.run.oracle.decide(AMP, True, fork=fork) == truth
+        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(node) and self.run.loops:
+            # an unknown flag that closes a window: usually it does so at each turn, unusually at every second
+            if not self.run.oracle.decide(f"{key} at each turn", True, fork=fork):
+                self._full_window = key
+                return self.run.loops[-1].turn % WINDOW == WINDOW - 1
+        return self._ask(key, node, fork) == truth
+
+    def _ask(self, key: str, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+        return self.run.oracle.decide(key, not self._leaves(node), fork=fork and self._forks(node))
+
+    def _leaves(self, node: s.If | s.IfExp | s.While | None) -> bool:
+        """`if not ok: continue`: usually it does not come to that."""
+        if not isinstance(node, s.If):
+            return False
+        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        if then.jumps and not then.backward and not then.steps:
+            return True
+        return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
+
+    def _forks(self, node: s.If | s.IfExp | s.While | None) -> bool:
+        match node:
+            case s.If():
+                return self.program.matters(node.body) or self.program.matters(node.orelse)
+            case s.While():
+                return False
+            case _:
+                return True
+
+    def _is_amp_switch(self, node: s.If | s.IfExp | s.While | None, key: str) -> bool:
+        """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
+        if not isinstance(node, s.If) or s.render(node.test) != key:
+            return False
+        return self.program.words(node.body).scaler and not self.program.words(node.orelse).scaler and (
+            bool(node.orelse) and self.program.words(node.orelse).events
+        )
+
+    def _is_boundary(self, node: s.If | s.IfExp | s.While | None) -> bool:
+        if not isinstance(node, s.If):
+            return False
+        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        return then.steps and not then.backward and not other.steps
+
+
+def _knownness(value: v.Value) -> int:
+    return 0 if isinstance(value, v.Known) else 1
+
+
+def _last_name(key: str) -> str:
+    """`args["steps"]` -> `steps`, `cfg.train.n` -> `n`."""
+    if key.endswith('"]') and '["' in key:
+        return key.rpartition('["')[2][:-2]
+    return naming.last(key)

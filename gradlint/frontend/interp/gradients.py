@@ -1,0 +1,278 @@
+"""Turns method calls on optimizers, scalers, losses, parameters and gradients into events."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from gradlint.events import (
+    Backward,
+    Clip,
+    ClipApi,
+    ClipKind,
+    Edit,
+    EditKind,
+    Event,
+    Manager,
+    Norm,
+    Params,
+    Read,
+    Schedule,
+    Site,
+    Step,
+    Sync,
+    Unscale,
+    Update,
+    Wrap,
+    Zero,
+)
+from gradlint.frontend import syntax as s
+from gradlint.frontend import values as v
+from gradlint.frontend.interp import tensors
+from gradlint.frontend.interp.expressions import Expressions
+from gradlint.frontend.interp.run import owner
+from gradlint.frontend.knowledge import naming
+
+_READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
+_EDITS = {
+    "div_": EditKind.DIVIDE, "mul_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
+    "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
+    "nan_to_num_": EditKind.OTHER,
+}  # fmt: skip
+_IGNORED_READS = re.compile(r"isnan|isinf|isfinite")
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The evaluated arguments of a call."""
+
+    args: list[v.Value] = field(default_factory=list)
+    kwargs: dict[str, v.Value] = field(default_factory=dict)
+
+    def get(self, position: int, *names: str) -> v.Value | None:
+        for name in names:
+            if name in self.kwargs:
+                return self.kwargs[name]
+        return self.args[position] if 0 <= position < len(self.args) else None
+
+    @property
+    def every(self) -> list[v.Value]:
+        return [*self.args, *self.kwargs.values()]
+
+
+class Gradients(Expressions):
+    """The events themselves."""
+
+    # -- optimizer, scheduler, scaler
+
+    def idle(self, manager: Manager) -> bool:
+        """Accelerate's prepared objects do nothing inside a window."""
+        return manager is Manager.ACCELERATE and self.run.accelerate_sync is False
+
+    def optimizer_method(self, optimizer: v.Optimizer, name: str, a: Arguments, node: s.Call) -> v.Value:
+        ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
+        if name == "step":
+            self.step(optimizer, node, a.get(0, "closure"))
+        elif name == "zero_grad" and not self.idle(ref.manager):
+            self.run.emit(Zero, node, params=ref.params, optimizer=ref.id)
+        elif name == "backward":
+            loss = a.get(0, "loss")
+            self.backward(loss or v.Unknown("loss"), node, manager=Manager.APEX)
+        elif name in ("clip_master_grads", "clip_grad_norm", "clip_grad_norm_"):
+            self.run.emit(Clip, node, params=ref.params, api=ClipApi.APEX, target=optimizer.key)
+        elif name in ("synchronize", "reduce_gradients"):
+            self.opaque(frozenset({ref.id}), node)
+        return v.Unknown(s.render(node))
+
+    def step(self, optimizer: v.Optimizer, node: s.Node, closure: v.Value | None, scaler: v.Scaler | None = None) -> None:
+        ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
+        if isinstance(closure, v.Function):
+            self.invoke(closure, [], {}, node)
+        elif closure is not None and not isinstance(closure, v.Known) and naming.last(closure.key) == "context_id":
+            self.run.manage(optimizer, Manager.DIST_AUTOGRAD)
+            ref = optimizer.ref
+        if self.idle(ref.manager):
+            return
+        guard = next((g for g in reversed(self.run.guards) if g.window), None)
+        enabled = scaler is not None and scaler.ref.enabled is not False
+        self.run.emit(
+            Step, node, optimizer=ref.id, scaler=scaler.ref if scaler and enabled else None, manager=ref.manager,
+            exact=guard.exact if guard else True, boundary=guard.text if guard else "",
+            window=guard.window if guard else "", modulo=guard.modulo if guard else False,
+        )  # fmt: skip
+
+    def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
+        if self.idle(scheduler.manager):
+            return
+        self.run.emit(
+            Schedule, node, scheduler=scheduler.key, optimizer=scheduler.optimizer, torch=scheduler.torch,
+            manager=scheduler.manager,
+        )  # fmt: skip
+
+    def scaler_method(self, scaler: v.Scaler, name: str, a: Arguments, node: s.Call) -> v.Value:
+        off = scaler.ref.enabled is False
+        first = a.get(0, "optimizer", "outputs")
+        if name == "scale":
+            loss = first or v.Unknown("loss")
+            tensor = self.as_loss(loss)
+            return tensor if off else tensor.but(scaler=scaler.ref)
+        optimizer = self.run.optimizer_for(first) if first is not None else None
+        if name == "step" and first is not None:
+            if optimizer is None:
+                optimizer = self.run.optimizer_for(v.Unknown(f"optimizer {first.key}"))
+            if optimizer is not None:
+                self.step(optimizer, node, a.get(1, "closure"), scaler)
+        elif name == "unscale_" and not off:
+            self.run.emit(Unscale, node, scaler=scaler.ref, optimizer=optimizer.ref.id if optimizer else None)
+        elif name == "update" and not off:
+            self.run.emit(Update, node, scaler=scaler.ref)
+        return v.Unknown(s.render(node))
+
+    # -- backward
+
+    def as_loss(self, value: v.Value) -> v.Tensor:
+        if isinstance(value, v.Tensor):
+            return value
+        params = value.params if isinstance(value, v.Unknown) and value.params.owners else Params()
+        return v.Tensor(value.key, params, Norm.UNKNOWN)
+
+    def backward(self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False) -> None:
+        if isinstance(loss, v.Collection):
+            merged = tensors.merge(list(loss.items), loss.key, tensors.kept_norm(list(loss.items)))
+            loss = merged or v.Unknown(loss.key)
+        tensor = self.as_loss(loss)
+        params = tensor.params if tensor.params.owners else Params()
+        autocast = self.run.autocast()
+        no_sync = self.run.no_sync()
+        key = tensor.model or ""
+        manager = manager if manager is not Manager.NOBODY else tensor.manager
+        retain = node.kwargs.get("retain_graph") or node.kwargs.get("create_graph")
+        self.run.emit(
+            Backward, node, params=params, scaler=tensor.scaler, norm=tensor.norm, loss=tensor.key or "loss",
+            divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
+            model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
+            no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager, managed_division=divides,
+            retain_graph=retain is not None,
+        )  # fmt: skip
+
+    # -- gradients by hand
+
+    def grad_method(self, grad: v.Grad, name: str, a: Arguments, node: s.Call) -> v.Value:
+        if name in ("zero_",) or (name == "fill_" and _is_number(a.get(0), 0)):
+            if not grad.partial:
+                self.run.emit(Zero, node, params=grad.params)
+        elif name in ("clamp_", "clip_"):
+            limit = a.get(1, "max")
+            value = float(limit.value) if isinstance(limit, v.Known) and isinstance(limit.value, int | float) else None
+            self.run.emit(
+                Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value, target=grad.key
+            )
+        elif name in _EDITS:
+            self.edit(grad, _EDITS[name], a.get(0), node)
+        elif name in _READS:
+            self.read(grad, node)
+            return v.Unknown(s.render(node))
+        elif name in ("detach", "data", "clone", "float", "view", "flatten", "reshape", "to", "detach_", "contiguous"):
+            return grad
+        return v.Unknown(s.render(node))
+
+    def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Node) -> None:
+        if grad.partial:
+            return
+        self.run.emit(
+            Edit, node, _edit_text(node, grad), params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap
+        )
+
+    def read(self, grad: v.Grad | v.ParamsValue, node: s.Node) -> None:
+        self.run.emit(Read, node, params=grad.params)
+
+    def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value) -> None:
+        """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
+        grad = self.attribute(base, "grad", target)
+        if not isinstance(grad, v.Grad):
+            return
+        if isinstance(value, v.Known) and value.value is None:
+            if not grad.partial:
+                self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
+            return
+        text = value.key
+        kind = EditKind.OTHER
+        if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
+            if not grad.partial:
+                self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
+            return
+        self.edit(grad, kind, value, target)
+
+    def aug_assign_grad(self, grad: v.Grad, op: str, value: v.Value, node: s.Node) -> None:
+        kind = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}.get(op, EditKind.OTHER)
+        self.edit(grad, kind, value, node)
+
+    # -- clipping
+
+    def clip(self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, manager: Manager = Manager.NOBODY) -> v.Value:
+        target = a.get(0, "parameters", "params", "model", "optimizer")
+        limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
+        value = limit.value if isinstance(limit, v.Known) else None
+        threshold = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        exhausted: Site | None = None
+        if isinstance(target, v.ParamsValue) and target.generator:
+            exhausted = target.used_by
+            target.used_by = target.used_by or self.run.site(node)
+        params = self.clip_params(target)
+        self.run.emit(
+            Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
+            wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
+            before_managed_backward=self.run.in_automatic_step, manager=manager,
+        )  # fmt: skip
+        return v.Unknown(s.render(node), called="clip")
+
+    def clip_params(self, target: v.Value | None) -> Params:
+        if target is None:
+            return Params()
+        if isinstance(target, v.Collection) and any(isinstance(i, v.Grad) for i in target.items):
+            return Params()
+        return self.params_of(target)
+
+    # -- the rest
+
+    def opaque(self, optimizers: frozenset[str] | None, node: s.Node) -> None:
+        from gradlint.events import Opaque
+
+        self.run.emit(Opaque, node, optimizers=optimizers)
+
+    def use_up(self, value: v.Value, node: s.Node) -> None:
+        """A generator of parameters is gone after its first use."""
+        if isinstance(value, v.ParamsValue) and value.generator and value.used_by is None:
+            value.used_by = self.run.site(node)
+
+    def forward(self, model: v.Value, a: Arguments, node: s.Call) -> v.Value:
+        key = owner(model)
+        if self.run.no_grad:
+            return v.Unknown(s.render(node), called=key)
+        wrap = self.run.wrap_of(model)
+        result = tensors.forward(s.render(node), key, wrap=wrap, sync=self.run.sync_of(key), inputs=a.every)
+        return result.but(forward=self.run.site(node))
+
+    def no_sync_context(self, model: v.Value, node: s.Node, enabled: v.Value | None = None) -> v.Context:
+        sync = Sync.OFF
+        if self.run.unsure_sync:
+            sync = Sync.MANAGED
+        elif enabled is not None:
+            if isinstance(enabled, v.Known):
+                sync = Sync.OFF if enabled.value else Sync.ON
+            else:
+                sync = Sync.MANAGED
+        return v.Context(f"{model.key}.no_sync()", "no_sync", self.run.site(node), owner(model), sync)
+
+
+def _is_number(value: v.Value | None, number: int) -> bool:
+    return isinstance(value, v.Known) and value.value == number
+
+
+def _edit_text(node: s.Node, grad: v.Grad) -> str:
+    if isinstance(node, s.Call | s.Attr):
+        return s.render(node)
+    return grad.key
+
+
+__all__ = ["Arguments", "Event", "Gradients"]

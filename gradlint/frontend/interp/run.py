@@ -1,0 +1,211 @@
+"""The state of one abstract run: names, attributes, active contexts and loops, and the events so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from gradlint.events import ANY, Event, Frame, Manager, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.frontend import syntax as s
+from gradlint.frontend import values as v
+from gradlint.frontend.knowledge import naming
+
+if TYPE_CHECKING:
+    from gradlint.frontend.oracle import Oracle
+    from gradlint.frontend.program import Program
+
+E = TypeVar("E", bound=Event)
+
+#: the N of every window whose size is unknown, and the turns of a loop: two whole windows and a rest
+WINDOW = 2
+TURNS = 5
+OUTER_TURNS = 2
+MAX_DEPTH = 9
+
+
+class OutOfBudget(Exception):
+    """The run did enough; what was seen until here is judged."""
+
+
+@dataclass(slots=True)
+class LoopState:
+    """A loop that is running."""
+
+    id: int
+    turn: int = 0
+    turns: int = TURNS
+    #: text of N if the loop is itself a window: an inner loop over micro-batches
+    window: str = ""
+    loader: bool = False
+
+
+@dataclass(slots=True)
+class Guard:
+    """A condition that holds here, if it says that a window is full."""
+
+    window: str
+    exact: bool
+    modulo: bool
+    text: str
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that changes while a path is followed."""
+
+    program: Program
+    oracle: Oracle
+    budget: int
+    module: v.Env = field(default_factory=v.Env)
+    attributes: dict[tuple[str, str], v.Value] = field(default_factory=dict)
+    inferred: dict[tuple[str, str], v.Value] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    optimizers: dict[str, OptimizerRef] = field(default_factory=dict)
+    contexts: list[v.Context] = field(default_factory=list)
+    loops: list[LoopState] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    stack: list[int] = field(default_factory=list)
+    reached: set[int] = field(default_factory=set)
+    #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
+    accelerate_sync: bool | None = None
+    accelerate_count: int = 0
+    #: > 0 while the code runs that an undecidable condition chose, next to code with no_sync
+    unsure_sync: int = 0
+    serial: int = 0
+    no_grad: int = 0
+    manual_lightning: bool = True
+    in_automatic_step: bool = False
+    #: set by a yield in a function that is used as a context manager
+    yielded: list[v.Context] | None = None
+
+    def spend(self) -> None:
+        self.budget -= 1
+        if self.budget < 0:
+            raise OutOfBudget
+
+    def site(self, node: s.Node, text: str | None = None) -> Site:
+        return self.program.site(node, text)
+
+    def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
+        frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
+        event = event_type(site=self.site(node, text), frames=frames, index=len(self.events), **facts)  # type: ignore[arg-type]
+        self.events.append(event)
+        return event
+
+    def fresh(self, key: str) -> str:
+        self.serial += 1
+        return f"{key}#{self.serial}"
+
+    # -- roles that only a name or a use suggests
+
+    def optimizer_for(self, value: v.Value, text: str = "") -> v.Optimizer | None:
+        """The optimizer that this value is, or that its name says it is."""
+        match value:
+            case v.Optimizer():
+                return value
+            case v.Unknown() | v.Dotted() | v.Bound():
+                key = value.key
+                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or key in self.program.zeroed):
+                    return None
+                return self._infer_optimizer(key, text or key)
+            case v.Instance():
+                if value.cls is not None and naming.OPTIMIZER.search(value.cls.key):
+                    return self._infer_optimizer(value.key, text or value.key)
+                return None
+            case v.Collection():
+                for item in (*value.items, *value.entries.values()):
+                    found = self.optimizer_for(item)
+                    if found is not None:
+                        return found
+                return None
+            case _:
+                return None
+
+    def _infer_optimizer(self, key: str, text: str) -> v.Optimizer:
+        found = self.inferred.get((key, "optimizer"))
+        if not isinstance(found, v.Optimizer):
+            manager = self.default_manager()
+            found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", manager))
+            self.inferred[(key, "optimizer")] = found
+            self.optimizers[key] = found.ref
+        return found
+
+    def default_manager(self) -> Manager:
+        """Who manages an optimizer that comes from elsewhere: a file that uses Accelerate hands over prepared ones."""
+        called = self.program.all_words.seen
+        if "accelerator" in called and ("backward" in called or "accumulate" in called):
+            return Manager.ACCELERATE
+        return Manager.NOBODY
+
+    def scaler_for(self, value: v.Value) -> v.Scaler | None:
+        if isinstance(value, v.Scaler):
+            return value
+        if isinstance(value, v.Unknown | v.Instance) and naming.SCALER.search(naming.last(value.key)):
+            found = self.inferred.get((value.key, "scaler"))
+            if not isinstance(found, v.Scaler):
+                found = v.Scaler(value.key, ScalerRef(value.key, value.key))
+                self.inferred[(value.key, "scaler")] = found
+            return found
+        return None
+
+    def register(self, ref: OptimizerRef) -> None:
+        self.optimizers[ref.id] = ref
+
+    def manage(self, optimizer: v.Optimizer, manager: Manager) -> None:
+        optimizer.ref = replace(optimizer.ref, manager=manager)
+        self.register(optimizer.ref)
+
+    # -- what is active
+
+    def autocast(self) -> v.Context | None:
+        for context in reversed(self.contexts):
+            if context.kind == "autocast":
+                return context if context.enabled is not False else None
+        return None
+
+    def no_sync(self) -> v.Context | None:
+        for context in reversed(self.contexts):
+            if context.kind == "no_sync" and context.sync is not Sync.ON:
+                return context
+        return None
+
+    def sync_of(self, key: str) -> Sync:
+        """Whether gradients of this model are synchronised by what runs now."""
+        if self.unsure_sync:
+            return Sync.MANAGED
+        context = self.no_sync()
+        if context is not None:
+            return context.sync
+        flag = self.attributes.get((key, "require_backward_grad_sync"))
+        if flag is not None:
+            if isinstance(flag, v.Known) and (flag.exact or flag.window):
+                return Sync.ON if flag.value else Sync.OFF
+            return Sync.MANAGED
+        return Sync.ON
+
+    def wrap_of(self, value: v.Value) -> Wrap:
+        match value:
+            case v.Model() | v.Instance() | v.ParamsValue() | v.Parameter() | v.Grad() | v.Tensor():
+                return value.wrap
+            case v.Collection():
+                for item in value.items:
+                    if self.wrap_of(item) is not Wrap.NONE:
+                        return self.wrap_of(item)
+                return Wrap.NONE
+            case _:
+                return Wrap.NONE
+
+
+def owner(value: v.Value) -> str:
+    """The id of the parameters that belong to a model-like value."""
+    match value:
+        case v.Model():
+            return value.owner or value.key
+        case v.Framework() if value.model is not None:
+            return owner(value.model)
+        case _:
+            return value.key
+
+
+def no_params() -> Params:
+    return Params(known=True)

@@ -1,0 +1,130 @@
+"""What arithmetic and tensor methods do to a loss: who it depends on, and how it is normalised."""
+
+from __future__ import annotations
+
+from gradlint.events import Manager, Norm, Params, Sync, Wrap
+from gradlint.frontend import values as v
+from gradlint.frontend.knowledge.torch_api import CUTS
+
+#: the strongest statement about normalisation wins when values are combined by anything but addition
+_RANK = [Norm.UNKNOWN, Norm.RAW, Norm.SUMMED, Norm.WEIGHTED, Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER]
+
+
+def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | None:
+    """The tensor that a computation from these gives, None if none of them depends on a model."""
+    tensors = [p for p in _flatten(parts) if isinstance(p, v.Tensor)]
+    owners: set[str] = set()
+    known = True
+    for part in _flatten(parts):
+        if isinstance(part, v.Tensor | v.Unknown):
+            owners |= part.params.owners
+            known &= part.params.known
+    if not tensors and not owners:
+        return None
+    first = next((t for t in tensors if t.forward is not None), tensors[0] if tensors else v.Tensor())
+    return v.Tensor(
+        key, Params(frozenset(owners), known), norm, model=first.model, wrap=first.wrap,
+        forward_sync=first.forward_sync, forward=first.forward, manager=first.manager,
+    )  # fmt: skip
+
+
+def _flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
+    out: list[v.Value] = []
+    for part in parts:
+        if isinstance(part, v.Collection) and depth < 3:
+            out.extend(_flatten([*part.items, *part.entries.values()], depth + 1))
+        else:
+            out.append(part)
+    return out
+
+
+def kept_norm(parts: list[v.Value]) -> Norm:
+    """A function of a loss keeps what was done to it."""
+    norms = [p.norm for p in _flatten(parts) if isinstance(p, v.Tensor)]
+    return max(norms, key=_RANK.index, default=Norm.RAW)
+
+
+def arithmetic(op: str, left: v.Value, right: v.Value, key: str) -> v.Tensor | None:
+    """`loss / n`, `a + w * b`; None when no tensor takes part."""
+    if not isinstance(left, v.Tensor) and not isinstance(right, v.Tensor):
+        return None
+    result = merge([left, right], key)
+    if result is None:
+        return None
+    if op in ("+", "-"):
+        return _sum(result, left, right)
+    tensor, other = (left, right) if isinstance(left, v.Tensor) else (right, left)
+    assert isinstance(tensor, v.Tensor)
+    if op in ("/", "//") and isinstance(left, v.Tensor):
+        return _divided(result, left, right)
+    if op == "*":
+        return _multiplied(result, tensor, other)
+    return result.but(norm=tensor.norm, divisor=tensor.divisor, divisor_value=tensor.divisor_value)
+
+
+def _sum(result: v.Tensor, left: v.Value, right: v.Value) -> v.Tensor:
+    terms = [t for t in (left, right) if isinstance(t, v.Tensor)]
+    if len(terms) == 2 and any(t.norm is Norm.RAW for t in terms):
+        # one divided and one raw term: the raw one spoils the sum
+        return result.but(norm=Norm.RAW)
+    strongest = max(terms, key=lambda t: _RANK.index(t.norm))
+    return result.but(norm=strongest.norm, divisor=strongest.divisor, divisor_value=strongest.divisor_value)
+
+
+def _divided(result: v.Tensor, left: v.Tensor, right: v.Value) -> v.Tensor:
+    value = right.value if isinstance(right, v.Known) and isinstance(right.value, int) else None
+    if isinstance(right, v.Known) and right.counter:
+        return result.but(norm=Norm.DIVIDED_BY_COUNTER, divisor=right.key)
+    return result.but(norm=Norm.DIVIDED, divisor=right.key, divisor_value=value)
+
+
+def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
+    if isinstance(other, v.Tensor):
+        return result.but(norm=max(tensor.norm, other.norm, key=_RANK.index), divisor=tensor.divisor)
+    if isinstance(other, v.Known) and isinstance(other.value, int | float) and abs(other.value) >= 1:
+        return result.but(norm=tensor.norm, divisor=tensor.divisor, divisor_value=tensor.divisor_value)
+    if tensor.norm in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER):
+        # `loss / n * n`: the product cancels or changes the division; whoever writes that has thought about it
+        return result.but(norm=Norm.WEIGHTED)
+    return result.but(norm=Norm.WEIGHTED)
+
+
+def method(tensor: v.Tensor, name: str, args: list[v.Value], key: str) -> v.Value:
+    """The result of `tensor.name(args)`."""
+    if name in CUTS:
+        return v.Unknown(key, called=name)
+    if name in ("div", "div_", "true_divide", "divide", "divide_", "true_divide_") and args:
+        return arithmetic("/", tensor, args[0], key) or tensor
+    if name in ("mul", "mul_", "multiply") and args:
+        return arithmetic("*", tensor, args[0], key) or tensor
+    if name in ("add", "add_", "sub", "sub_") and args:
+        return arithmetic("+", tensor, args[0], key) or tensor
+    if name in ("mean", "nanmean"):
+        return tensor.but(key=key, norm=_after_mean(tensor.norm), divisor="", divisor_value=None)
+    if name in ("sum", "nansum"):
+        # a sum of what was divided stays divided; a sum of raw values is a sum
+        kept = tensor.norm if tensor.norm in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER) else Norm.SUMMED
+        return tensor.but(key=key, norm=kept)
+    merged = merge([tensor, *args], key, kept_norm([tensor]))
+    result = merged if merged is not None else tensor.but(key=key)
+    return result.but(divisor=tensor.divisor, divisor_value=tensor.divisor_value, scaler=tensor.scaler)
+
+
+def _after_mean(norm: Norm) -> Norm:
+    return norm if norm in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER) else Norm.RAW
+
+
+def forward(
+    key: str, owner: str, *, wrap: Wrap = Wrap.NONE, sync: Sync = Sync.ON, inputs: list[v.Value] | None = None
+) -> v.Tensor:
+    """What calling a model gives."""
+    owners = {owner}
+    known = True
+    for part in _flatten(inputs or []):
+        if isinstance(part, v.Tensor):
+            owners |= part.params.owners
+            known &= part.params.known
+    return v.Tensor(
+        key, Params(frozenset(owners), known), Norm.RAW, model=owner, wrap=wrap, forward_sync=sync,
+        manager=Manager.NOBODY,
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""What a name suggests when nothing better is known: the last resort of role inference."""
+
+from __future__ import annotations
+
+import re
+
+OPTIMIZER = re.compile(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
+SCHEDULER = re.compile(r"(?i)sched|lr_?decay|lr_?policy|warm_?up")
+SCALER = re.compile(r"(?i)scaler|^grad_scale$")
+MODEL = re.compile(
+    r"(?i)model|net($|_|\d|[a-z]$)|^net|module|actor|critic|policy|agent|encoder|decoder|generator|discriminator|"
+    r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
+)
+ACCELERATOR = re.compile(r"(?i)accelerator$|^accel$")
+FABRIC = re.compile(r"(?i)^_?fabric$")
+ENGINE = re.compile(r"(?i)engine|deepspeed")
+LOADER = re.compile(r"(?i)load|data|batch|iter|train|dl$|set$|stream|pbar|bar$|progress")
+LOSS = re.compile(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
+#: an unknown flag with such a name says that a window of micro-batches is full
+BOUNDARY = re.compile(
+    r"(?i)accum|bound|sync_grad|should_(step|update|sync)|do_(step|update)|need_?(update|step)|is_(last|step|update|sync)|"
+    r"(update|step)_(now|grad|weights|params)|last_(micro|batch|step|accum)|optimi[sz]er_step|will_step|^(update|sync)$"
+)
+#: a loop that goes over parts of one batch
+MICRO = re.compile(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual|split")
+#: the number of batches or steps in all, not the N of a window
+TOTAL = re.compile(r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin")
+#: mixed precision is on
+AMP = re.compile(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec|scaler|autocast")
+#: a helper that may clear, make or use gradients
+TOUCHES_GRADIENTS = re.compile(
+    r"(?i)zero|reset|clear|clip|backward|backprop|optimi[sz]e|update|train|learn|grad|fit|step|minimi[sz]e|optim"
+)
+#: a helper that is given an optimizer but leaves gradients alone
+HARMLESS = re.compile(
+    r"(?i)(^|_)lr($|_)|learning_?rate|save|load|log|print|state|checkpoint|isinstance|^len$|^id$|^type$|^list$|"
+    r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
+    r"write|report|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
+)
+COUNTER = re.compile(r"(?i)^(batch_?(idx|index|id|i)|b?idx|i|it|iter(ation)?s?|n_?iter|step|global_?step|itr|cur_?iter|nb_?batch|batch_nb|update)$")
+#: counters that are zero-based wherever they come from
+ZERO_BASED = re.compile(r"(?i)^batch_?(idx|index)$")
+
+
+def last(key: str) -> str:
+    """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`."""
+    return key.partition("[")[0].partition("(")[0].rpartition(".")[2]

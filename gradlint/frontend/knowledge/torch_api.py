@@ -1,0 +1,72 @@
+"""PyTorch's own names: optimizers, schedulers, clips, wrappers, AMP."""
+
+from __future__ import annotations
+
+import re
+
+#: `from torch import nn` and fragments without imports: what these names stand for when nothing says otherwise
+USUAL_NAMES = {
+    "torch": "torch", "th": "torch", "nn": "torch.nn", "optim": "torch.optim", "F": "torch.nn.functional",
+    "dist": "torch.distributed", "DDP": "torch.nn.parallel.DistributedDataParallel",
+    "DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "FSDP": "torch.distributed.fsdp.FullyShardedDataParallel",
+    "GradScaler": "torch.amp.GradScaler", "autocast": "torch.amp.autocast",
+    "clip_grad_norm_": "torch.nn.utils.clip_grad_norm_", "clip_grad_value_": "torch.nn.utils.clip_grad_value_",
+    "clip_grad_norm": "torch.nn.utils.clip_grad_norm", "nullcontext": "contextlib.nullcontext",
+    "ExitStack": "contextlib.ExitStack", "deepspeed": "deepspeed", "math": "math", "itertools": "itertools",
+    "contextlib": "contextlib", "Accelerator": "accelerate.Accelerator", "lr_scheduler": "torch.optim.lr_scheduler",
+    "functools": "functools", "partial": "functools.partial", "chain": "itertools.chain",
+}  # fmt: skip
+
+OPTIMIZER_CLASS = re.compile(
+    r"^(Fused|Deep[sS]peed|Distributed|Paged|Hybrid|Schedule[fF]ree|Bf16|LB)?(CPU)?"
+    r"(Adam|AdamW|SGD|ASGD|RMSprop\w*|RMSProp\w*|Adagrad|Adadelta|Adamax|NAdam|RAdam|SparseAdam|LBFGS|Rprop|Adafactor|"
+    r"Lion|LAMB|Lamb|LARS|Lars|NovoGrad|Ranger\w*|MADGRAD|Prodigy|Sophia\w*|Muon|AdaBelief|Yogi|Shampoo|DAdapt\w*|"
+    r"BertAdam|OpenAIAdam|AdaBound|AdamP|SGDP|QHAdam|ZeroRedundancyOptimizer|DistributedOptimizer|FP16_Optimizer|"
+    r"Adam8bit|AdamW8bit|AdEMAMix|CAME)(\d*bit|_?mini|W|ScheduleFree|Factory|WScheduleFree|Like)?\d?$"
+)
+#: optimizers whose update does not grow with the gradient's scale
+SCALE_FREE = re.compile(r"(?i)adam|lion|rmsprop|adagrad|lamb|nadam|radam|adafactor|prodigy")
+SCHEDULER_CLASS = re.compile(
+    r"^(LambdaLR|MultiplicativeLR|StepLR|MultiStepLR|ConstantLR|LinearLR|ExponentialLR|PolynomialLR|CosineAnnealingLR|"
+    r"ChainedScheduler|SequentialLR|CyclicLR|OneCycleLR|CosineAnnealingWarmRestarts|ReduceLROnPlateau)$"
+)
+HF_SCHEDULER = re.compile(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
+SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
+
+CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
+CLIP_VALUE = {"clip_grad_value_", "clip_grad_value"}
+CLIP_OTHER = {"clip_grads_with_norm_"}
+CLIP_HOMES = ("torch.nn.utils", "torch.nn.utils.clip_grad")
+
+DDP = {"DistributedDataParallel", "DDP", "smart_DDP"}
+FSDP1 = {"FullyShardedDataParallel", "FSDP"}
+FSDP2 = {"fully_shard"}
+TRANSPARENT = {
+    # wrappers that give back the same module, possibly another object
+    "compile", "DataParallel", "BalancedDataParallel", "convert_sync_batchnorm", "convert_syncbn_model", "to_device",
+    "prepare_model", "checkpoint_wrapper", "parallelize_module", "deepcopy", "get_peft_model", "script", "unwrap_model",
+}  # fmt: skip
+
+SCALER_CLASSES = {"GradScaler", "ShardedGradScaler"}
+AUTOCAST = {
+    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast",
+    "torch.amp.autocast_mode.autocast", "torch.cuda.amp.autocast_mode.autocast", "torch.npu.amp.autocast",
+}  # fmt: skip
+NO_GRAD = {
+    "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.set_grad_enabled", "torch.enable_grad"
+}
+
+#: tensor methods that cut the graph
+CUTS = {"detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int"}
+MODULE_PASSTHROUGH = {
+    "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "xpu", "npu",
+    "share_memory", "type", "compile", "module",
+}  # fmt: skip
+PARAMETER_METHODS = {"parameters", "named_parameters", "trainable_parameters", "get_parameters", "parameters_to_train"}
+
+EVENT_METHODS = {
+    "backward", "manual_backward", "step", "zero_grad", "unscale_", "update", "scale", "clip_grad_norm_",
+    "clip_grad_norm", "clip_grad_value_", "clip_gradients", "clip_grad_value", "clip_grads", "no_sync", "accumulate",
+    "no_backward_sync", "unscale_gradients", "scale_loss", "set_requires_gradient_sync", "train_batch",
+}  # fmt: skip

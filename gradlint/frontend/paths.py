@@ -1,0 +1,199 @@
+"""Explores a program: where to start, which unusual decisions to try, when enough was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import Frame, Mark, Path
+from gradlint.frontend import syntax as s
+from gradlint.frontend import values as v
+from gradlint.frontend.interp import Interpreter
+from gradlint.frontend.interp.calls import Unwound, is_module
+from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
+from gradlint.frontend.knowledge import naming
+from gradlint.frontend.oracle import AMP, Oracle, alternatives
+from gradlint.frontend.program import Program
+
+MAX_PATHS = 28
+PATH_BUDGET = 12_000
+FILE_BUDGET = 160_000
+
+
+class Explorer:
+    """All paths of one file, within a budget."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.left = FILE_BUDGET
+        self.reached: set[int] = set()
+        self._module_run: Run | None = None
+
+    def paths(self) -> Iterator[Path]:
+        """The module first, then every function that it did not come by."""
+        yield from self._explore(None, None)
+        for function, cls in self._entry_points():
+            if id(function) not in self.reached and self.left > 0:
+                yield from self._explore(function, cls)
+
+    def _entry_points(self) -> Iterator[tuple[s.Def, s.Class | None]]:
+        """Functions that hold events; callers before callees, so that helpers are seen in their callers."""
+        found: list[tuple[int, s.Def, s.Class | None]] = []
+
+        def visit(body: list[s.Stmt], cls: s.Class | None) -> None:
+            for stmt in body:
+                match stmt:
+                    case s.Def():
+                        words = self.program.words(stmt.body)
+                        if words.events:
+                            rank = 0 if words.steps and words.backward else 1
+                            found.append((rank - 2 * self._calls_others(stmt), stmt, cls))
+                    case s.Class():
+                        visit(stmt.body, stmt)
+                    case s.If() | s.Try() | s.With():
+                        for block in s.blocks(stmt):
+                            visit(block, cls)
+                    case _:
+                        pass
+
+        visit(self.program.body, None)
+        for _, function, cls in sorted(found, key=lambda item: item[0]):
+            yield function, cls
+
+    def _calls_others(self, function: s.Def) -> int:
+        """How deep the chain of event-holding functions below this one is."""
+        return self._depth(function.name, frozenset())
+
+    def _depth(self, name: str, seen: frozenset[str]) -> int:
+        if name in seen or len(seen) > 5:
+            return 0
+        deepest = 0
+        for definition in self.program.functions.get(name, []):
+            called = self.program._own_words(definition.body).called
+            for callee in called & self.program.functions.keys():
+                words = self.program.function_words(callee)
+                if words is not None and words.events and callee != name:
+                    deepest = max(deepest, 1 + self._depth(callee, seen | {name}))
+        return deepest
+
+    # -- one starting point
+
+    def _explore(self, function: s.Def | None, cls: s.Class | None) -> Iterator[Path]:
+        queue: list[dict[str, bool]] = [{}]
+        tried: set[frozenset[tuple[str, bool]]] = set()
+        count = 0
+        while queue and count < MAX_PATHS and self.left > 0:
+            forced = queue.pop(0)
+            mark = frozenset(forced.items())
+            if mark in tried:
+                continue
+            tried.add(mark)
+            count += 1
+            oracle = Oracle(forced)
+            run = self._run(oracle, function, cls)
+            if not any(not isinstance(e, Mark) for e in run.events) and not forced and not oracle.asked:
+                return
+            yield self._path(run, oracle, function)
+            if len([k for k in forced if k != AMP]) < 1:
+                queue.extend(alternatives(oracle))
+
+    def _path(self, run: Run, oracle: Oracle, function: s.Def | None) -> Path:
+        seen = self.program.all_words
+        return Path(
+            tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
+            function is None, "zero_grad" in seen.called, "unscale_" in seen.called,
+        )  # fmt: skip
+
+    def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
+        run = Run(self.program, oracle, min(PATH_BUDGET, max(self.left, 500)))
+        before = run.budget
+        interpreter = Interpreter(run)
+        try:
+            if function is None:
+                interpreter.run_program()
+            else:
+                self._start(interpreter, run, function, cls)
+        except OutOfBudget:
+            pass
+        self.left -= before - max(run.budget, 0)
+        self.reached |= run.reached
+        if function is None and self._module_run is None:
+            self._module_run = run
+        return run
+
+    def _start(self, interpreter: Interpreter, run: Run, function: s.Def, cls: s.Class | None) -> None:
+        """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
+        self._module_names(interpreter, run)
+        me = self._make_self(interpreter, run, cls) if cls is not None else None
+        value = v.Function(function.name, function, run.module, me)
+        if _has_step_loop(self.program, function):
+            self._call(interpreter, run, value, None)
+            return
+        # called once for each batch, as its own loop would do
+        loop = LoopState(function.node, 0, TURNS)
+        run.loops.append(loop)
+        for turn in range(TURNS):
+            loop.turn = turn
+            frames = (Frame(loop.id, turn),)
+            run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop.id))
+            self._call(interpreter, run, value, turn)
+        run.loops.pop()
+
+    def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
+        assert isinstance(value.node, s.Def)
+        kwargs: dict[str, v.Value] = {}
+        for param in value.node.params:
+            if turn is not None and naming.COUNTER.search(param.name) and param.default is None:
+                exact = bool(naming.ZERO_BASED.search(param.name))
+                kwargs[param.name] = v.Known(param.name, turn, exact=exact, counter=True)
+            elif param.name not in ("self", "cls") and not param.star:
+                kwargs[param.name] = v.Unknown(param.name)
+        try:
+            interpreter.invoke(value, [], kwargs, value.node)
+        except Unwound:
+            pass
+
+    def _module_names(self, interpreter: Interpreter, run: Run) -> None:
+        """Definitions, imports and constants of the module, without running its code again."""
+        if self._module_run is not None:
+            run.module.names.update(self._module_run.module.names)
+        for stmt in self.program.body:
+            if isinstance(stmt, s.Def):
+                run.module.names.setdefault(stmt.name, v.Function(stmt.name, stmt, run.module))
+            elif isinstance(stmt, s.Class):
+                run.module.names.setdefault(stmt.name, v.ClassValue(stmt.name, stmt, run.module))
+        for name, value in run.module.names.items():
+            if isinstance(value, v.Function | v.ClassValue) and value.env is not None and value.env.outer is None:
+                value.env = run.module
+            if isinstance(value, v.Optimizer):
+                run.register(value.ref)
+            del name
+        interpreter.env = run.module
+
+    def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class) -> v.Instance:
+        value = run.module.find(cls.name)
+        if not isinstance(value, v.ClassValue):
+            value = v.ClassValue(cls.name, cls, run.module)
+        bases = interpreter.base_names(value)
+        me = v.Instance("self", value, is_module(bases))
+        words = self.program.all_words.seen
+        lightning = "LightningModule" in bases
+        run.in_automatic_step = False
+        init = interpreter.find_in_class(value, "__init__")
+        if isinstance(init, v.Function) and isinstance(init.node, s.Def):
+            bound = v.Function(init.key, init.node, init.env, me, init.cls)
+            reached = set(run.reached)
+            self._call(interpreter, run, bound, None)
+            run.reached = reached  # its helpers may still be entry points
+            run.events.clear()
+        run.in_automatic_step = lightning and "automatic_optimization" not in words
+        return me
+
+
+def _has_step_loop(program: Program, function: s.Def) -> bool:
+    """Whether the function loops over batches itself."""
+    for stmt in s.walk_stmts(function.body):
+        if isinstance(stmt, s.For | s.While):
+            words = program.words(stmt.body)
+            if words.steps or words.backward:
+                return True
+    return False

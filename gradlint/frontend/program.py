@@ -1,0 +1,291 @@
+"""One file as a program: its syntax, its imports, and cheap facts about each block that steer the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gradlint.events import Site
+from gradlint.frontend import syntax as s
+from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
+
+_JUMPS = {"continue", "break", "raise"}
+_EXITS = {"exit", "_exit", "quit", "abort"}
+_SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
+_CONTEXTS = {
+    "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
+    "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "fully_shard",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Words:
+    """What stands in a piece of code, inner blocks and (by name) called functions of the file included."""
+
+    called: set[str]
+    seen: set[str]
+    jumps: set[str]
+
+    def add(self, other: Words) -> None:
+        self.called |= other.called
+        self.seen |= other.seen
+
+    @property
+    def events(self) -> bool:
+        return bool(self.called & EVENT_METHODS) or "grad" in self.seen
+
+    @property
+    def steps(self) -> bool:
+        return "step" in self.called
+
+    @property
+    def backward(self) -> bool:
+        return bool(self.called & {"backward", "manual_backward"})
+
+    @property
+    def scaler(self) -> bool:
+        return bool(self.called & _SCALER_CALLS)
+
+    @property
+    def contexts(self) -> bool:
+        return bool(self.seen & _CONTEXTS)
+
+
+class Program:
+    """A lowered file with its indexes; what rules see of the source."""
+
+    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None) -> None:
+        self.body = body
+        self.target_torch = target_torch
+        self.functions: dict[str, list[s.Def]] = {}
+        self.classes: dict[str, s.Class] = {}
+        self.imports: dict[str, str] = {}
+        self.modulus_names: set[str] = set()
+        self.zeroed: set[str] = set()
+        self.owners: set[str] = set()
+        self.varying: set[str] = set()
+        self.all_words = Words(set(), set(), set())
+        self._words: dict[int, Words] = {}
+        self._closed: dict[str, Words] = {}
+        self._strong: set[str] | None = None
+        self._index(body, in_loop=False)
+        self._close()
+
+    # -- names
+
+    def dotted(self, expr: s.Expr) -> str:
+        """`U.clip_grad_norm_` -> `torch.nn.utils.clip_grad_norm_`, through the file's imports; "" if not a name."""
+        match expr:
+            case s.Name():
+                if expr.id in self.imports:
+                    return self.imports[expr.id]
+                return USUAL_NAMES.get(expr.id, expr.id)
+            case s.Attr():
+                base = self.dotted(expr.base)
+                return f"{base}.{expr.name}" if base else ""
+            case _:
+                return ""
+
+    def site(self, node: s.Node, text: str | None = None) -> Site:
+        if text is None and isinstance(node, s.Name | s.Attr | s.Call | s.Item | s.Bin):
+            text = s.render(node)
+        return Site(node.node, text or "")
+
+    def calls(self) -> Iterator[s.Call]:
+        """Every call of the file, in source order of statements."""
+        for stmt in s.walk_stmts(self.body):
+            for expr in s.expressions(stmt):
+                for part in s.walk_expr(expr):
+                    if isinstance(part, s.Call):
+                        yield part
+
+    def statements(self) -> Iterator[s.Stmt]:
+        return s.walk_stmts(self.body)
+
+    # -- facts about blocks
+
+    def words(self, body: list[s.Stmt]) -> Words:
+        """The words of a block, those of the file's functions it calls included."""
+        cached = self._words.get(id(body))
+        if cached is None:
+            cached = self._own_words(body)
+            for name in cached.called & self._closed.keys():
+                cached.add(self._closed[name])
+            self._words[id(body)] = cached
+        return cached
+
+    def function_words(self, name: str) -> Words | None:
+        return self._closed.get(name)
+
+    def matters(self, body: list[s.Stmt]) -> bool:
+        """Whether it makes a difference to gradients if this block runs."""
+        words = self.words(body)
+        if words.events or words.contexts or words.jumps:
+            return True
+        return bool(self.assigned(body) & self.strong_names)
+
+    @property
+    def strong_names(self) -> set[str]:
+        """Names of optimizers, scalers, contexts, counters and flags: assigning one of these changes paths."""
+        if self._strong is None:
+            self._strong = self._find_strong()
+        return self._strong
+
+    @staticmethod
+    def assigned(body: Iterable[s.Stmt]) -> set[str]:
+        found: set[str] = set()
+        for stmt in s.walk_stmts(list(body)):
+            match stmt:
+                case s.Assign():
+                    for target in stmt.targets:
+                        found |= _bound(target)
+                case s.AugAssign():
+                    found |= _bound(stmt.target)
+                case s.Def():
+                    found.add(stmt.name)
+                case _:
+                    pass
+        return found
+
+    # -- building the indexes
+
+    def _index(self, body: list[s.Stmt], in_loop: bool) -> None:
+        for stmt in body:
+            match stmt:
+                case s.Def():
+                    self.functions.setdefault(stmt.name, []).append(stmt)
+                case s.Class():
+                    self.classes.setdefault(stmt.name, stmt)
+                case s.Import():
+                    self.imports.update(stmt.bindings)
+                case s.Assign() | s.AugAssign() if in_loop:
+                    self.varying |= self.assigned([stmt])
+                case s.For():
+                    self.varying |= _bound(stmt.target)
+                case _:
+                    pass
+            for expr in s.expressions(stmt):
+                self._index_expr(expr)
+            inner_loop = in_loop or isinstance(stmt, s.For | s.While)
+            for block in s.blocks(stmt):
+                self._index(block, inner_loop and not isinstance(stmt, s.Def | s.Class))
+
+    def _index_expr(self, expr: s.Expr) -> None:
+        for part in s.walk_expr(expr):
+            match part:
+                case s.Bin() if part.op == "%" and not isinstance(part.left, s.Const | s.Other):
+                    self.modulus_names |= _identifiers(part.right)
+                case s.Call() if isinstance(part.func, s.Attr):
+                    if part.func.name == "zero_grad":
+                        self.zeroed.add(s.render(part.func.base))
+                    elif part.func.name in PARAMETER_METHODS:
+                        self.owners.add(s.render(part.func.base))
+                case _:
+                    pass
+
+    def _close(self) -> None:
+        """Words of functions, those of the functions they call included, to a fixpoint."""
+        own = {}
+        for name, defs in self.functions.items():
+            words = Words(set(), set(), set())
+            for definition in defs:
+                words.add(self._own_words(definition.body))
+            own[name] = words
+        for name, cls in self.classes.items():
+            init = [d for d in cls.body if isinstance(d, s.Def) and d.name in ("__init__", "__call__")]
+            own.setdefault(name, Words(set(), set(), set())).add(self._own_words([*init]))
+        changed = True
+        while changed:
+            changed = False
+            for words in own.values():
+                before = len(words.called) + len(words.seen)
+                for callee in words.called & own.keys():
+                    words.add(own[callee])
+                changed |= len(words.called) + len(words.seen) != before
+        self._closed = own
+        self.all_words = self._own_words(self.body)
+
+    def _own_words(self, body: list[s.Stmt]) -> Words:
+        words = Words(set(), set(), set())
+        for stmt in body:
+            self._collect(stmt, words)
+        return words
+
+    def _collect(self, stmt: s.Stmt, words: Words, in_def: bool = False) -> None:
+        if isinstance(stmt, s.Jump):
+            words.jumps |= set() if in_def else {stmt.kind}
+        elif isinstance(stmt, s.Return) and not in_def:
+            words.jumps.add("return")
+        for expr in s.expressions(stmt):
+            for part in s.walk_expr(expr):
+                match part:
+                    case s.Call():
+                        name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
+                        words.called.add(name)
+                        if name in _EXITS and not in_def:
+                            words.jumps.add("raise")
+                    case s.Name():
+                        words.seen.add(part.id)
+                    case s.Attr():
+                        words.seen.add(part.name)
+                    case _:
+                        pass
+        inner = in_def or isinstance(stmt, s.Def | s.Class)
+        for block in s.blocks(stmt):
+            for child in block:
+                self._collect(child, words, inner)
+
+    def _find_strong(self) -> set[str]:
+        strong: set[str] = set()
+        for stmt in self.statements():
+            if isinstance(stmt, s.If | s.While):
+                if any(self.words(b).events or self.words(b).contexts for b in s.blocks(stmt)):
+                    strong |= _identifiers(stmt.test)
+            for expr in s.expressions(stmt):
+                for part in s.walk_expr(expr):
+                    if isinstance(part, s.Call) and isinstance(part.func, s.Attr):
+                        if part.func.name in EVENT_METHODS and part.func.name not in ("backward", "scale"):
+                            strong |= _identifiers(part.func.base)
+            if isinstance(stmt, s.With):
+                for item, _ in stmt.items:
+                    strong |= _identifiers(item) if not isinstance(item, s.Call) else _identifiers(item.func)
+        strong |= self.modulus_names
+        return strong - {"self", "torch", "nn"}
+
+
+def _bound(target: s.Expr) -> set[str]:
+    match target:
+        case s.Name():
+            return {target.id}
+        case s.Attr():
+            return {target.name}
+        case s.Sequence():
+            return {name for item in target.items for name in _bound(item)}
+        case s.Star():
+            return _bound(target.value)
+        case s.Item():
+            return _bound(target.base)
+        case _:
+            return set()
+
+
+def _identifiers(expr: s.Expr) -> set[str]:
+    """The last identifiers of the names in an expression: `self.args.n - 1` -> {n}."""
+    match expr:
+        case s.Name():
+            return {expr.id}
+        case s.Attr():
+            return {expr.name}
+        case s.Item():
+            if isinstance(expr.index, s.Const) and isinstance(expr.index.value, str):
+                return {expr.index.value}
+            return _identifiers(expr.base)
+        case s.Call():
+            found = set()
+            for arg in (*expr.args, *expr.kwargs.values()):
+                found |= _identifiers(arg)
+            if isinstance(expr.func, s.Attr):
+                found |= _identifiers(expr.func.base)
+            return found
+        case _:
+            return {name for part in s.parts(expr) for name in _identifiers(part)}

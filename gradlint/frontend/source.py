@@ -1,0 +1,84 @@
+"""Reads bytes as Python source: encodings, broken files, and the part of a large file that matters."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import io
+import tokenize
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint.model import Unreadable
+
+if TYPE_CHECKING:
+    import libcst
+
+#: the deepest nesting that is followed; beyond it the parsers themselves give up
+MAX_NESTING = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Source that does not parse."""
+
+    message: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Source that parses; `tree` is None when only libcst understands it (newer grammar than this Python's)."""
+
+    data: bytes
+    text: str
+    tree: ast.Module | None
+
+    def parse(self) -> libcst.Module:
+        """The syntax tree of the parts that can matter to gradients; all positions are the file's own."""
+        import libcst
+
+        from gradlint.frontend.scout import reduced
+
+        text = self.text
+        if self.tree is not None:
+            text = reduced(self.text, self.tree)
+        return libcst.parse_module(text)
+
+
+def read(data: bytes) -> Source | Broken | Unreadable:
+    """Decodes and parses; every failure is a value."""
+    if b"\0" in data:
+        return Unreadable("it is a binary file")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, LookupError, UnicodeDecodeError) as error:
+        return Unreadable(f"it cannot be decoded: {error}")
+    if data.startswith(codecs.BOM_UTF8):
+        text = text.removeprefix("\ufeff")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Source(data, text, ast.parse(text))
+    except SyntaxError as error:
+        return _second_opinion(data, text, error)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Unreadable(f"it cannot be parsed: {str(error) or 'it is nested too deeply'}")
+
+
+def _second_opinion(data: bytes, text: str, error: SyntaxError) -> Source | Broken | Unreadable:
+    """libcst knows grammar that an older Python does not."""
+    import libcst
+
+    try:
+        libcst.parse_module(text)
+    except libcst.ParserSyntaxError:
+        if "too many nested" in (error.msg or ""):
+            return Unreadable("it is nested too deeply")
+        return Broken(f"This file does not parse: {error.msg}", error.lineno or 1, error.offset or 1)
+    except RecursionError:
+        return Unreadable("it is nested too deeply")
+    return Source(data, text, None)

@@ -1,0 +1,418 @@
+"""A small syntax tree of our own: what the interpreter walks, free of tokens, comments and parser types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Union
+
+ConstValue = Union[int, float, str, bytes, bool, complex, None]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """Base; `node` is the number under which the parser's node, and so the position, is found."""
+
+    node: int
+
+
+@dataclass(slots=True, eq=False)
+class Name(Node):
+    id: str
+
+
+@dataclass(slots=True, eq=False)
+class Attr(Node):
+    base: Expr
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Call(Node):
+    func: Expr
+    args: list[Expr]
+    kwargs: dict[str, Expr]
+    #: `*args` or `**kwargs` hide some arguments
+    starred: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Const(Node):
+    value: ConstValue
+
+
+@dataclass(slots=True, eq=False)
+class Bin(Node):
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Unary(Node):
+    op: str
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Compare(Node):
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Bool(Node):
+    op: str
+    items: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class IfExp(Node):
+    test: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Item(Node):
+    base: Expr
+    index: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Sequence(Node):
+    """A tuple, list or set display."""
+
+    kind: str
+    items: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class Dict(Node):
+    pairs: list[tuple[Expr | None, Expr]]
+
+
+@dataclass(slots=True, eq=False)
+class Lambda(Node):
+    params: list[Param]
+    body: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Comprehension(Node):
+    kind: str
+    element: Expr
+    target: Expr
+    iterable: Expr
+    conditions: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class Star(Node):
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Yield(Node):
+    value: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class Walrus(Node):
+    target: Expr
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Other(Node):
+    """Anything whose value does not matter here (f-strings, slices); its parts are still visited."""
+
+    children: list[Expr] = field(default_factory=list)
+    label: str = "…"
+
+
+Expr = Union[
+    Name, Attr, Call, Const, Bin, Unary, Compare, Bool, IfExp, Item, Sequence, Dict, Lambda, Comprehension, Star,
+    Yield, Walrus, Other,
+]  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Param:
+    name: str
+    default: Expr | None = None
+    annotation: Expr | None = None
+    #: "" for a plain one, "*" or "**"
+    star: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Assign(Node):
+    targets: list[Expr]
+    value: Expr
+    annotation: Expr | None = None
+
+
+@dataclass(slots=True, eq=False)
+class AugAssign(Node):
+    target: Expr
+    op: str
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class ExprStmt(Node):
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class If(Node):
+    test: Expr
+    body: list[Stmt]
+    orelse: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class For(Node):
+    target: Expr
+    iterable: Expr
+    body: list[Stmt]
+    orelse: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class While(Node):
+    test: Expr
+    body: list[Stmt]
+    orelse: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class With(Node):
+    items: list[tuple[Expr, Expr | None]]
+    body: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class Try(Node):
+    body: list[Stmt]
+    handlers: list[tuple[Expr | None, list[Stmt]]]
+    orelse: list[Stmt]
+    final: list[Stmt]
+
+
+@dataclass(slots=True, eq=False)
+class Return(Node):
+    value: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class Jump(Node):
+    """`break`, `continue` or `raise`."""
+
+    kind: str
+    value: Expr | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Def(Node):
+    name: str
+    params: list[Param]
+    body: list[Stmt]
+    decorators: list[Expr]
+    generator: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Class(Node):
+    name: str
+    bases: list[Expr]
+    body: list[Stmt]
+    decorators: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class Import(Node):
+    """Local name -> dotted name."""
+
+    bindings: dict[str, str]
+    #: `from x import *`
+    star_from: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Delete(Node):
+    targets: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class Scope(Node):
+    """`global` and `nonlocal`."""
+
+    names: list[str]
+
+
+Stmt = Union[
+    Assign, AugAssign, ExprStmt, If, For, While, With, Try, Return, Jump, Def, Class, Import, Delete, Scope
+]  # fmt: skip
+
+
+def render(expr: Expr | None) -> str:
+    """The expression as one line of source, for messages and as the identity of conditions."""
+    match expr:
+        case None:
+            return ""
+        case Name():
+            return expr.id
+        case Attr():
+            return f"{_tight(expr.base)}.{expr.name}"
+        case Call():
+            args = [render(a) for a in expr.args] + [f"{k}={render(v)}" for k, v in expr.kwargs.items()]
+            return f"{_tight(expr.func)}({', '.join(args)})"
+        case Const():
+            return repr(expr.value) if not isinstance(expr.value, str) else f'"{expr.value}"'
+        case Bin():
+            return f"{_tight(expr.left)} {expr.op} {_tight(expr.right)}"
+        case Unary():
+            return f"not {_tight(expr.value)}" if expr.op == "not" else f"{expr.op}{_tight(expr.value)}"
+        case Compare():
+            return f"{_tight(expr.left)} {expr.op} {_tight(expr.right)}"
+        case Bool():
+            return f" {expr.op} ".join(_tight(i) for i in expr.items)
+        case IfExp():
+            return f"{_tight(expr.then)} if {_tight(expr.test)} else {_tight(expr.other)}"
+        case Item():
+            return f"{_tight(expr.base)}[{render(expr.index)}]"
+        case _:
+            return _render_rare(expr)
+
+
+def _render_rare(expr: Expr) -> str:
+    match expr:
+        case Sequence():
+            inner = ", ".join(render(i) for i in expr.items)
+            left, right = {"list": "[]", "set": "{}"}.get(expr.kind, "()")
+            return f"{left}{inner}{right}"
+        case Dict():
+            return "{" + ", ".join(f"{render(k)}: {render(v)}" for k, v in expr.pairs) + "}"
+        case Lambda():
+            return f"lambda {', '.join(p.name for p in expr.params)}: {render(expr.body)}"
+        case Comprehension():
+            return f"[{render(expr.element)} for {render(expr.target)} in {render(expr.iterable)}]"
+        case Star():
+            return f"*{render(expr.value)}"
+        case Walrus():
+            return f"({render(expr.target)} := {render(expr.value)})"
+        case Other():
+            return expr.label
+        case _:
+            return "…"
+
+
+def _tight(expr: Expr) -> str:
+    text = render(expr)
+    return f"({text})" if isinstance(expr, Bin | Bool | Compare | IfExp | Lambda) else text
+
+
+def parts(expr: Expr | None) -> Iterator[Expr]:
+    """The direct sub-expressions."""
+    match expr:
+        case Attr():
+            yield expr.base
+        case Call():
+            yield expr.func
+            yield from expr.args
+            yield from expr.kwargs.values()
+        case Bin() | Compare():
+            yield expr.left
+            yield expr.right
+        case Unary() | Star():
+            yield expr.value
+        case Bool() | Sequence():
+            yield from expr.items
+        case IfExp():
+            yield from (expr.test, expr.then, expr.other)
+        case Item():
+            yield from (expr.base, expr.index)
+        case Dict():
+            for key, value in expr.pairs:
+                if key is not None:
+                    yield key
+                yield value
+        case Lambda():
+            yield expr.body
+        case Comprehension():
+            yield from (expr.iterable, *expr.conditions, expr.target, expr.element)
+        case Yield() if expr.value is not None:
+            yield expr.value
+        case Walrus():
+            yield from (expr.target, expr.value)
+        case Other():
+            yield from expr.children
+        case _:
+            return
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions that stand directly in a statement (not those of its inner blocks)."""
+    match stmt:
+        case Assign():
+            yield from stmt.targets
+            yield stmt.value
+        case AugAssign():
+            yield from (stmt.target, stmt.value)
+        case ExprStmt():
+            yield stmt.value
+        case If() | While():
+            yield stmt.test
+        case For():
+            yield from (stmt.target, stmt.iterable)
+        case With():
+            for item, target in stmt.items:
+                yield item
+                if target is not None:
+                    yield target
+        case Return() | Jump() if stmt.value is not None:
+            yield stmt.value
+        case Def():
+            yield from stmt.decorators
+            yield from (p.default for p in stmt.params if p.default is not None)
+        case Class():
+            yield from (*stmt.decorators, *stmt.bases)
+        case Delete():
+            yield from stmt.targets
+        case _:
+            return
+
+
+def blocks(stmt: Stmt) -> Iterator[list[Stmt]]:
+    """The inner blocks of a statement."""
+    match stmt:
+        case If() | For() | While():
+            yield from (stmt.body, stmt.orelse)
+        case With() | Def() | Class():
+            yield stmt.body
+        case Try():
+            yield stmt.body
+            yield from (body for _, body in stmt.handlers)
+            yield from (stmt.orelse, stmt.final)
+        case _:
+            return
+
+
+def walk_expr(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything inside it."""
+    stack: list[Expr] = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(parts(current))
+
+
+def walk_stmts(body: list[Stmt]) -> Iterator[Stmt]:
+    """Every statement of a block, inner blocks and definitions included, in source order."""
+    for stmt in body:
+        yield stmt
+        for block in blocks(stmt):
+            yield from walk_stmts(block)

@@ -1,0 +1,82 @@
+"""Runs a path through the states of its optimizers and lets every rule look at every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from gradlint.events import (
+    Backward,
+    Clip,
+    Edit,
+    Event,
+    Mark,
+    OptimizerRef,
+    Path,
+    Read,
+    Schedule,
+    Step,
+    Unscale,
+    Update,
+    Zero,
+)
+from gradlint.machine.state import GradientState, Phase
+from gradlint.machine.trace import Life, Trace, build
+from gradlint.rule import Draft, Rule
+
+#: called with a rule and the exception it raised
+OnCrash: TypeAlias = Callable[[Rule, Exception], None]
+
+_HOOKS: dict[type[Event], str] = {
+    Zero: "on_zero",
+    Backward: "on_backward",
+    Unscale: "on_unscale",
+    Edit: "on_edit",
+    Read: "on_read",
+    Clip: "on_clip",
+    Step: "on_step",
+    Update: "on_update",
+    Schedule: "on_schedule",
+    Mark: "on_mark",
+}
+
+
+class Judge:
+    """All rules, by the hooks that they override."""
+
+    def __init__(self, rules: Iterable[Rule], on_crash: OnCrash) -> None:
+        self._rules = list(rules)
+        self._on_crash = on_crash
+        self._hooked: dict[str, list[Rule]] = {
+            hook: [r for r in self._rules if getattr(type(r), hook) is not getattr(Rule, hook)]
+            for hook in (*_HOOKS.values(), "on_trace")
+        }
+
+    def judge(self, path: Path) -> Iterator[Draft]:
+        """What the rules say of one path."""
+        trace = build(path)
+        states = {key: self._start(trace, life) for key, life in trace.lives.items()}
+        orphan = self._start(trace, Life(OptimizerRef("", "the optimizer")))
+        for event in path.events:
+            hook = _HOOKS.get(type(event))
+            touched = [s for s in states.values() if event.index in s.life.of_event]
+            for state in touched or ([orphan] if not isinstance(event, Mark) else []):
+                state.window = state.life.of_event.get(event.index, state.window)
+                if hook is not None:
+                    yield from self._ask(hook, event, state)
+                state.advance(event)
+        yield from self._ask("on_trace", trace)
+
+    @staticmethod
+    def _start(trace: Trace, life: Life) -> GradientState:
+        state = GradientState(life.optimizer, trace.path, life)
+        if life.optimizer.born:
+            state.phase = Phase.EMPTY
+        return state
+
+    def _ask(self, hook: str, *args: Any) -> Iterator[Draft]:
+        for rule in self._hooked[hook]:
+            try:
+                yield from list(getattr(rule, hook)(*args))
+            except Exception as error:  # a rule's crash is one reported error; the rest goes on
+                self._on_crash(rule, error)

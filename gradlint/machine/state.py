@@ -1,0 +1,107 @@
+"""The state of one optimizer's gradients, and how each event moves it on."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from gradlint.events import (
+    Backward,
+    Clip,
+    Event,
+    Opaque,
+    OptimizerRef,
+    Path,
+    Schedule,
+    Step,
+    Unscale,
+    Update,
+    Zero,
+)
+from gradlint.machine.trace import Life, Window
+
+
+class Phase(enum.Enum):
+    """Where in their life the gradients are."""
+
+    UNKNOWN = "unknown"
+    EMPTY = "empty"
+    FILLED = "filled"
+    CONSUMED = "consumed"
+
+
+@dataclass(slots=True)
+class GradientState:
+    """What is known before an event. Rules read it; only `advance` writes it."""
+
+    optimizer: OptimizerRef
+    path: Path
+    life: Life
+    phase: Phase = Phase.UNKNOWN
+    window: Window = field(default_factory=lambda: Window(0))
+    #: backwards whose gradients are there now
+    pending: list[Backward] = field(default_factory=list)
+    #: backwards that were cleared before any step used them, with the zeroing, in this window
+    lost: list[tuple[Backward, Zero]] = field(default_factory=list)
+    #: the first of the pending ones came on top of gradients that this step had used already
+    stale: Step | None = None
+    #: a pending backward whose gradients are still multiplied by the scale
+    scaled: Backward | None = None
+    unscaled: Unscale | None = None
+    clip: Clip | None = None
+    last_step: Step | None = None
+    last_zero: Zero | None = None
+    last_schedule: Schedule | None = None
+    #: a step through the scaler after which update() has not been called yet
+    waiting_update: Step | None = None
+    steps: int = 0
+
+    @property
+    def has_backward(self) -> bool:
+        """Some backward on this path makes gradients for this optimizer."""
+        return any(True for _ in self.life.events(Backward))
+
+    def advance(self, event: Event) -> None:
+        """Move on."""
+        match event:
+            case Zero():
+                self.lost.extend((b, event) for b in self.pending)
+                self.pending.clear()
+                self.phase, self.stale, self.scaled, self.clip, self.last_zero = Phase.EMPTY, None, None, None, event
+            case Backward():
+                if self.phase is Phase.CONSUMED:
+                    self.stale = self.last_step
+                self.pending.append(event)
+                self.phase, self.clip = Phase.FILLED, None
+                if event.scaler is not None and event.scaler.enabled is not False:
+                    self.scaled = event
+            case Unscale():
+                self.unscaled, self.scaled = event, None
+            case Clip():
+                self.clip = event
+            case Step():
+                self._step(event)
+            case Update():
+                self.unscaled, self.waiting_update = None, None
+            case Schedule():
+                self.last_schedule = event
+            case Opaque():
+                self._forget()
+            case _:
+                pass
+
+    def _step(self, step: Step) -> None:
+        self.pending.clear()
+        self.lost.clear()
+        self.phase, self.last_step, self.steps = Phase.CONSUMED, step, self.steps + 1
+        self.scaled, self.clip, self.stale = None, None, None
+        if step.scaler is not None:
+            self.waiting_update = step
+
+    def _forget(self) -> None:
+        self.phase = Phase.UNKNOWN
+        self.pending.clear()
+        self.lost.clear()
+        self.scaled, self.unscaled, self.clip, self.stale, self.waiting_update = None, None, None, None, None
+        self.last_step = None
+        self.steps += 1

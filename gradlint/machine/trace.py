@@ -1,0 +1,219 @@
+"""One path as each optimizer lives it: its own events, cut into windows that end with a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gradlint.events import (
+    Backward,
+    Clip,
+    Edit,
+    Event,
+    Manager,
+    Mark,
+    Opaque,
+    OptimizerRef,
+    Params,
+    Path,
+    Read,
+    Schedule,
+    Step,
+    Unscale,
+    Update,
+    Zero,
+)
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(slots=True)
+class Window:
+    """What happened to one optimizer's gradients between two of its steps."""
+
+    number: int
+    events: list[Event] = field(default_factory=list)
+    step: Step | None = None
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind))
+
+    def after(self, event: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind) and e.index > event.index)
+
+    def before(self, event: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind) and e.index < event.index)
+
+    def between(self, first: Event, last: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind) and first.index < e.index < last.index)
+
+    @property
+    def accumulates(self) -> bool:
+        """The same backward runs several times, in several turns, before the step."""
+        seen: dict[int, Backward] = {}
+        for backward in self.of(Backward):
+            first = seen.setdefault(backward.site.node, backward)
+            if first is not backward and first.frames != backward.frames:
+                return True
+        return False
+
+    @property
+    def closes(self) -> bool:
+        """It accumulates and is known to end at a boundary: a modulo, a full counter, an inner loop."""
+        if self.step is None or not self.accumulates:
+            return False
+        return bool(self.step.window) or bool(self.micro_loop) or self.step.manager is Manager.ACCELERATE
+
+    @property
+    def micro_loop(self) -> str:
+        """N of the inner loop over micro-batches that the backwards are in and the step is not."""
+        if self.step is None:
+            return ""
+        around = {f.loop for f in self.step.frames}
+        for backward in self.of(Backward):
+            for frame in backward.frames:
+                if frame.loop not in around and frame.window:
+                    return frame.window
+        return ""
+
+    @property
+    def size_text(self) -> str:
+        """The user's own words for N."""
+        return (self.step.window if self.step else "") or self.micro_loop or "N"
+
+
+@dataclass(slots=True)
+class Life:
+    """One optimizer's part in a path."""
+
+    optimizer: OptimizerRef
+    windows: list[Window] = field(default_factory=list)
+    of_event: dict[int, Window] = field(default_factory=dict)
+
+    @property
+    def accumulates(self) -> bool:
+        return any(w.accumulates and w.step is not None for w in self.windows)
+
+    def events(self, kind: type[E]) -> Iterator[E]:
+        for window in self.windows:
+            yield from window.of(kind)
+
+
+@dataclass(slots=True)
+class Trace:
+    """A path, with the lives of its optimizers."""
+
+    path: Path
+    lives: dict[str, Life]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.path.events
+
+
+def same_turn(a: Event, b: Event) -> bool:
+    """Both happened in the same turn of every loop that both are in."""
+    turns = {f.loop: f.turn for f in a.frames}
+    return all(turns.get(f.loop, f.turn) == f.turn for f in b.frames)
+
+
+def share_loop(a: Event, b: Event) -> bool:
+    """They are in a common loop (or both in none)."""
+    loops = {f.loop for f in a.frames}
+    return any(f.loop in loops for f in b.frames) or (not a.frames and not b.frames)
+
+
+def build(path: Path) -> Trace:
+    """Cuts a path into lives and windows."""
+    used = _used_optimizers(path)
+    lives = {ref.id: Life(ref) for ref in used}
+    unreached = _unreached(path, used)
+    touched = _Touched(path, used, unreached)
+    for event in path.events:
+        for key in touched.by(event):
+            life = lives[key]
+            if not life.windows or life.windows[-1].step is not None:
+                life.windows.append(Window(len(life.windows)))
+            window = life.windows[-1]
+            window.events.append(event)
+            life.of_event[event.index] = window
+            if isinstance(event, Step):
+                window.step = event
+    return Trace(path, lives)
+
+
+def _used_optimizers(path: Path) -> list[OptimizerRef]:
+    """Those that step or clear; one that is only made is of no interest."""
+    ids = {e.optimizer for e in path.events if isinstance(e, Step | Unscale | Zero) and e.optimizer}
+    return [ref for ref in path.optimizers.values() if ref.id in ids]
+
+
+def _unreached(path: Path, used: list[OptimizerRef]) -> set[str]:
+    """Optimizers that no backward seems to reach: what is known of their parameters must be wrong."""
+    backwards = [e for e in path.events if isinstance(e, Backward)]
+    return {ref.id for ref in used if not any(b.params.may_meet(ref.params) for b in backwards)}
+
+
+class _Touched:
+    """Finds the optimizers whose gradients an event touches."""
+
+    def __init__(self, path: Path, used: list[OptimizerRef], unreached: set[str]) -> None:
+        self._used = used
+        self._ids = [ref.id for ref in used]
+        self._unreached = unreached
+        self._filled: set[str] = set()
+
+    def by(self, event: Event) -> list[str]:
+        keys = self._find(event)
+        if isinstance(event, Backward):
+            self._filled.update(keys)
+        elif isinstance(event, Step):
+            self._filled.discard(event.optimizer)
+        elif isinstance(event, Zero):
+            self._filled.difference_update(keys)
+        return keys
+
+    def _find(self, event: Event) -> list[str]:
+        match event:
+            case Step():
+                return [event.optimizer] if event.optimizer in self._ids else []
+            case Unscale():
+                return [event.optimizer] if event.optimizer in self._ids else list(self._ids)
+            case Zero():
+                return [r.id for r in self._used if self._zeroes(event, r)]
+            case Backward():
+                return [r.id for r in self._used if r.id in self._unreached or event.params.may_meet(r.params)]
+            case Clip() | Edit() | Read():
+                return self._holders(event.params)
+            case Schedule():
+                return self._scheduled(event)
+            case Opaque():
+                return [k for k in self._ids if event.optimizers is None or k in event.optimizers]
+            case Update() | Mark():
+                return list(self._ids)
+            case _:
+                return []
+
+    @staticmethod
+    def _zeroes(event: Zero, ref: OptimizerRef) -> bool:
+        if event.optimizer is not None:
+            return event.optimizer == ref.id or _surely_meet(event.params, ref.params)
+        return event.params.may_meet(ref.params)
+
+    def _holders(self, params: Params) -> list[str]:
+        """Of several candidates those that hold fresh gradients: the clip in question is theirs."""
+        candidates = [r.id for r in self._used if params.may_meet(r.params)]
+        holding = [k for k in candidates if k in self._filled]
+        if holding and (not params.known or len(candidates) > 1):
+            return holding
+        return candidates
+
+    def _scheduled(self, event: Schedule) -> list[str]:
+        if event.optimizer in self._ids:
+            return [event.optimizer]
+        return list(self._ids) if len(self._ids) == 1 and event.optimizer is None else []
+
+
+def _surely_meet(a: Params, b: Params) -> bool:
+    return a.known and b.known and a.may_meet(b)

@@ -1,0 +1,124 @@
+"""The plain data that crosses every boundary: findings, edits, severities, locations, outcomes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+
+
+class Severity(enum.IntEnum):
+    """How much a finding matters; the order is the order of `--fail-on`."""
+
+    ADVICE = 1
+    WARNING = 2
+    ERROR = 3
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class FixSafety(enum.Enum):
+    """What a rule's fixer promises; NONE for a rule with no mechanical fix."""
+
+    NONE = "none"
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+class Category(enum.Enum):
+    """The families of rules; the value is the heading people read."""
+
+    CLIPPING = "Clipping"
+    MIXED_PRECISION = "Mixed precision"
+    ACCUMULATION = "Accumulation"
+    LOOP = "The loop"
+    DISTRIBUTED = "Distributed"
+    NUMERICS = "Loss numerics"
+    MODEL = "Model and monitoring"
+    META = "gradlint itself"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a file: row and column both start at 1, columns count characters (as in ruff's JSON)."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of a file."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the text of a span by `content`."""
+
+    span: Span
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A checked rewrite that removes a finding."""
+
+    safety: FixSafety
+    message: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """One line of the story: another place, and what happened there."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake at one place of one file."""
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    span: Span
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
+
+    def with_severity(self, severity: Severity) -> Finding:
+        return replace(self, severity=severity)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCrash:
+    """A rule (or the engine, as rule "engine") raised on a file; the other rules' findings still count."""
+
+    rule: str
+    error: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that could not be linted at all (binary, vanished, no permission); not a finding."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """All that linting one file gave. Plain data: it is pickled, cached and sent between processes."""
+
+    path: str
+    findings: tuple[Finding, ...] = ()
+    crashes: tuple[RuleCrash, ...] = ()
+    unreadable: Unreadable | None = None
+    suppressed: int = 0
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,92 @@
+"""The `full` and `concise` formats, and the line that sums a run up."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from gradlint.model import FileResult, Finding, Severity
+from gradlint.report.frame import frame, split_lines
+from gradlint.report.paint import Paint
+
+ReadSource = Callable[[str], bytes | None]
+
+
+def ordered(result: FileResult) -> list[Finding]:
+    """Findings in reading order, whatever order the rules ran in."""
+    return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
+
+
+def concise(results: Iterable[FileResult], paint: Paint) -> Iterator[str]:
+    """`path:row:col: GL101 message`, one line each: what editors and grep understand."""
+    for result in results:
+        for finding in ordered(result):
+            start = finding.span.start
+            where = f"{paint(result.path, 'path')}:{start.row}:{start.column}:"
+            yield f"{where} {paint.severity(finding.code, finding.severity)} {finding.message}"
+
+
+def full(results: Iterable[FileResult], read: ReadSource, paint: Paint) -> Iterator[str]:
+    """Every finding with its code and its story."""
+    for result in results:
+        if not result.findings:
+            continue
+        source = read(result.path)
+        lines = [] if source is None else split_lines(decoded(source))
+        for finding in ordered(result):
+            yield from _finding(finding, result.path, lines, paint)
+            yield ""
+
+
+def _finding(finding: Finding, path: str, lines: Sequence[str], paint: Paint) -> Iterator[str]:
+    severity = finding.severity
+    head = f"{paint.severity(finding.code, severity)} {paint(finding.name, 'name')}"
+    yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
+    start = finding.span.start
+    yield f"{paint('  -->', 'gutter')} {path}:{start.row}:{start.column}"
+    yield from frame(finding, lines, paint)
+
+
+def decoded(source: bytes) -> str:
+    """The text as Python would read it; undecodable bytes are shown as such rather than hidden."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        return source.decode(encoding, "replace")
+    except (SyntaxError, LookupError):
+        return source.decode("utf-8-sig", "replace")
+
+
+def summary(results: Sequence[FileResult], checked: int, paint: Paint) -> str:
+    """`Found 3 errors, 1 warning (2 files checked)`"""
+    counts = Counter(finding.severity for result in results for finding in result.findings)
+    files = f"({checked} file{'' if checked == 1 else 's'} checked)"
+    if not counts:
+        return f"{paint('All checks passed!', 'good')} {files}"
+    parts = [
+        paint.severity(_plural(counts[severity], severity), severity)
+        for severity in sorted(Severity, reverse=True)
+        if counts[severity]
+    ]
+    return f"Found {', '.join(parts)} {files}"
+
+
+def _plural(count: int, severity: Severity) -> str:
+    if severity is Severity.ADVICE:
+        return f"{count} piece{'' if count == 1 else 's'} of advice"
+    return f"{count} {severity.label}{'' if count == 1 else 's'}"
+
+
+def statistics(results: Iterable[FileResult]) -> list[tuple[int, str, str]]:
+    """How often each rule spoke, most often first."""
+    counts = Counter((finding.code, finding.name) for result in results for finding in result.findings)
+    rows = [(count, code, name) for (code, name), count in counts.items()]
+    return sorted(rows, key=lambda row: (-row[0], row[1]))
+
+
+def statistics_lines(results: Iterable[FileResult], paint: Paint) -> Iterator[str]:
+    rows = statistics(results)
+    width = len(str(rows[0][0])) if rows else 0
+    for count, code, name in rows:
+        yield f"{count:>{width}}  {paint(code, 'code')}  {name}"

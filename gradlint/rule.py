@@ -1,0 +1,147 @@
+"""What a rule is: metadata, a message, hooks on gradient events, and the findings they draft."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from gradlint.model import Category, FixSafety, Severity
+
+if TYPE_CHECKING:
+    from gradlint.events import (
+        Backward,
+        Clip,
+        Edit,
+        Event,
+        Mark,
+        Read,
+        Schedule,
+        Site,
+        Step,
+        Unscale,
+        Update,
+        Zero,
+    )
+    from gradlint.frontend.program import Program
+    from gradlint.machine.state import GradientState
+    from gradlint.machine.trace import Trace
+
+OptionValue = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMeta:
+    """What the registry, the documentation and the reports need to know of a rule."""
+
+    code: str
+    category: Category
+    severity: Severity
+    fix: FixSafety = FixSafety.NONE
+    default: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finding before its sites are turned into positions and its severity is configured."""
+
+    rule: type[Rule]
+    site: Site
+    message: str
+    related: tuple[tuple[Site, str], ...] = ()
+    severity: Severity | None = None
+
+
+class Rule:
+    """Base of all rules. A rule overrides the hooks it needs; each yields drafts.
+
+    `on_<event>` hooks are called for every event of every path, once for each optimizer whose
+    gradients the event touches, with that optimizer's state *before* the event.
+    `on_trace` sees one whole path; `on_program` sees the file once, without paths.
+    """
+
+    meta: ClassVar[RuleMeta]
+    message: ClassVar[str]
+    options: ClassVar[Mapping[str, OptionValue]] = {}
+
+    def __init__(self, options: Mapping[str, OptionValue] | None = None) -> None:
+        self.settings: dict[str, OptionValue] = {**self.options, **(options or {})}
+
+    @classmethod
+    def rule_name(cls) -> str:
+        """`ClipAfterStep` -> `clip-after-step`."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @classmethod
+    def documentation(cls) -> str:
+        return inspect.cleandoc(cls.__doc__ or "")
+
+    @classmethod
+    def summary(cls) -> str:
+        return cls.documentation().partition("\n")[0]
+
+    def finding(
+        self,
+        at: Event | Site,
+        *,
+        related: Iterable[tuple[Event | Site, str]] = (),
+        message: str | None = None,
+        severity: Severity | None = None,
+        **names: object,
+    ) -> Draft:
+        """Draft a finding at an event, filling the message's blanks; `related` tells the story."""
+        text = (message or self.message).format(**names)
+        story = tuple((_site(e), said) for e, said in related)
+        return Draft(type(self), _site(at), text, story, severity)
+
+    def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_update(self, update: Update, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:
+        yield from ()
+
+    def on_mark(self, mark: Mark, state: GradientState) -> Iterator[Draft]:
+        """A loop begins a turn or is over."""
+        yield from ()
+
+    def on_trace(self, trace: Trace) -> Iterator[Draft]:
+        yield from ()
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        yield from ()
+
+
+def _site(at: Event | Site) -> Site:
+    return getattr(at, "site", at)
+
+
+def short(event: Event) -> str:
+    """The user's own text of an event, cut to a length that fits a message: `clip_grad_norm_(…)`."""
+    text = event.site.text
+    if len(text) <= 48:
+        return text
+    head = text.partition("(")[0]
+    return f"{head}(…)" if head and len(head) <= 48 else text[:45] + "…"

@@ -1,0 +1,236 @@
+"""Finds the Python files of a run: fast, once each, without what git and the configuration leave out."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat as stat_module
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gradlint.config.globs import translate
+from gradlint.config.loader import ConfigTree
+from gradlint.config.settings import Settings
+from gradlint.runner.gitignore import GitIgnore
+
+DEFAULT_EXCLUDES = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".git-rewrite",
+    ".gradlint_cache",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pants.d",
+    ".pyenv",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    ".vscode",
+    "__pycache__",
+    "__pypackages__",
+    "_build",
+    "buck-out",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+
+
+class SourceFile(NamedTuple):
+    """A file to lint: the path to show, the path to open, what the cache compares, the settings that hold."""
+
+    shown: str
+    path: str
+    mtime_ns: int
+    size: int
+    settings: Settings
+    explicit: bool
+
+
+class Skipped(NamedTuple):
+    """A file that was found but cannot be looked at."""
+
+    shown: str
+    reason: str
+
+
+class MissingPathError(Exception):
+    """A path on the command line that does not exist."""
+
+
+class FileFinder:
+    """Walks paths; what cannot be read ends in `skipped`, not in an exception."""
+
+    def __init__(self, tree: ConfigTree, *, force_exclude: bool = False) -> None:
+        self._tree = tree
+        self._force_exclude = force_exclude
+        self._here = os.getcwd()
+        self._seen: set[str] = set()
+        self._excludes: dict[tuple[tuple[str, ...] | None, tuple[str, ...], str], _Excludes] = {}
+        self._ignore_files: dict[str, GitIgnore | None] = {}
+        self.skipped: list[Skipped] = []
+
+    def find(self, paths: Iterable[str]) -> Iterator[SourceFile]:
+        for path in paths:
+            absolute = os.path.abspath(path)
+            try:
+                status = os.stat(absolute)
+            except OSError as error:
+                raise MissingPathError(f"{path}: {error.strerror or 'cannot be opened'}") from None
+            if stat_module.S_ISDIR(status.st_mode):
+                if not self._left_out_folder(absolute):
+                    yield from self._walk(absolute, self._stack_above(absolute))
+            elif absolute not in self._seen and not (self._force_exclude and self._left_out(absolute)):
+                self._seen.add(absolute)
+                settings = self._tree.at(os.path.dirname(absolute))
+                yield SourceFile(self._shown(absolute), absolute, status.st_mtime_ns, status.st_size, settings, True)
+
+    def _shown(self, absolute: str) -> str:
+        """Below the current folder, the relative path people type; elsewhere the whole path."""
+        prefix = self._here if self._here.endswith(os.sep) else self._here + os.sep
+        if absolute == self._here:
+            return ""
+        return absolute[len(prefix) :] if absolute.startswith(prefix) else absolute
+
+    def _walk(self, top: str, above: tuple[tuple[str, GitIgnore], ...]) -> Iterator[SourceFile]:
+        pending = [(top, self._shown(top), above)]
+        while pending:
+            folder, shown, ignores = pending.pop()
+            if folder in self._seen:
+                continue
+            self._seen.add(folder)
+            try:
+                with os.scandir(folder) as listing:
+                    entries = list(listing)
+            except OSError as error:
+                self.skipped.append(Skipped(shown or ".", error.strerror or "cannot be listed"))
+                continue
+            names = {entry.name for entry in entries}
+            if ".gitignore" in names and (own := self._ignore_file(folder)):
+                ignores = (*ignores, (folder, own))
+            settings = self._tree.at(folder, names)
+            excludes = self._excludes_of(settings)
+            prefix = os.path.join(shown, "") if shown else ""
+            for entry in entries:
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if not excludes.match(entry.path, name) and not _ignored(ignores, entry.path, name, True):
+                        pending.append((entry.path, prefix + name, ignores))
+                elif name.endswith(".py") and not _ignored(ignores, entry.path, name, False):
+                    if self._is_source(entry) and not excludes.match(entry.path, name):
+                        yield from self._source(entry, prefix + name, settings)
+
+    def _is_source(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            return entry.is_file()
+        except OSError:  # a link that leads round in a circle
+            return False
+
+    def _source(self, entry: os.DirEntry[str], shown: str, settings: Settings) -> Iterator[SourceFile]:
+        if entry.path in self._seen:
+            return
+        self._seen.add(entry.path)
+        try:
+            status = entry.stat()
+        except OSError as error:
+            self.skipped.append(Skipped(shown, error.strerror or "cannot be opened"))
+            return
+        yield SourceFile(shown, entry.path, status.st_mtime_ns, status.st_size, settings, False)
+
+    def _ignore_file(self, folder: str) -> GitIgnore | None:
+        if folder not in self._ignore_files:
+            try:
+                with open(os.path.join(folder, ".gitignore"), encoding="utf-8-sig", errors="replace") as file:
+                    self._ignore_files[folder] = GitIgnore(file.read())
+            except OSError:
+                self._ignore_files[folder] = None
+        return self._ignore_files[folder]
+
+    def _stack_above(self, folder: str) -> tuple[tuple[str, GitIgnore], ...]:
+        """The ignore files from the top of the git checkout down to the folder above this one."""
+        found: list[tuple[str, GitIgnore]] = []
+        current = folder
+        while not os.path.exists(os.path.join(current, ".git")):
+            parent = os.path.dirname(current)
+            if parent == current:
+                return ()  # in no checkout: ignore files above what the user named are not about it
+            current = parent
+            if own := self._ignore_file(current):
+                found.append((current, own))
+        return tuple(reversed(found))
+
+    def _left_out(self, absolute: str) -> bool:
+        """Whether a walk from the top would not have come to this file; only for --force-exclude."""
+        folder, name = os.path.split(absolute)
+        stack = self._stack_above(folder)
+        own = self._ignore_file(folder)
+        stack = (*stack, (folder, own)) if own else stack
+        if _ignored(stack, absolute, name, False):
+            return True
+        if self._excludes_of(self._tree.at(folder)).match(absolute, name):
+            return True
+        return self._left_out_by_parents(folder, stack)
+
+    def _left_out_by_parents(self, folder: str, stack: tuple[tuple[str, GitIgnore], ...]) -> bool:
+        while len(folder) > len(self._here) and folder.startswith(self._here):
+            if self._excludes_of(self._tree.at(folder)).match(folder, os.path.basename(folder)):
+                return True
+            above = tuple((root, ignore) for root, ignore in stack if root != folder and folder.startswith(root))
+            if _ignored(above, folder, os.path.basename(folder), True):
+                return True
+            folder = os.path.dirname(folder)
+        return False
+
+    def _left_out_folder(self, folder: str) -> bool:
+        return self._force_exclude and self._left_out_by_parents(folder, self._stack_above(folder))
+
+    def _excludes_of(self, settings: Settings) -> _Excludes:
+        key = (settings.exclude, settings.extend_exclude, settings.root)
+        if key not in self._excludes:
+            self._excludes[key] = _Excludes(*key)
+        return self._excludes[key]
+
+
+def _ignored(stack: tuple[tuple[str, GitIgnore], ...], path: str, name: str, is_directory: bool) -> bool:
+    for folder, ignore in reversed(stack):
+        relative = path[len(folder) :].lstrip(os.sep)
+        if os.sep != "/":
+            relative = relative.replace(os.sep, "/")
+        decision = ignore.decision(relative, name, is_directory)
+        if decision is not None:
+            return decision
+    return False
+
+
+class _Excludes:
+    """`exclude` (or the defaults) and `extend-exclude`: names at any depth, or paths below the configuration."""
+
+    def __init__(self, exclude: tuple[str, ...] | None, extend: tuple[str, ...], root: str) -> None:
+        patterns = (*(DEFAULT_EXCLUDES if exclude is None else exclude), *extend)
+        plain = [pattern.rstrip("/") for pattern in patterns]
+        self._names = frozenset(pattern for pattern in plain if not re.search(r"[*?\[/\\]", pattern))
+        globs = [pattern for pattern in plain if pattern not in self._names]
+        by_name = [translate(pattern) for pattern in globs if "/" not in pattern]
+        by_path = [translate(pattern.removeprefix("./").removeprefix("/")) for pattern in globs if "/" in pattern]
+        self._name_globs = re.compile("|".join(by_name)) if by_name else None
+        self._path_globs = re.compile("|".join(by_path)) if by_path else None
+        self._root = root
+
+    def match(self, path: str, name: str) -> bool:
+        if name in self._names:
+            return True
+        if self._name_globs is not None and self._name_globs.fullmatch(name):
+            return True
+        if self._path_globs is None:
+            return False
+        relative = path[len(self._root) :].lstrip(os.sep) if path.startswith(self._root) else path
+        return self._path_globs.fullmatch(relative.replace(os.sep, "/")) is not None

@@ -1,0 +1,164 @@
+"""Spreads the files worth parsing over processes; one that dies takes only its own file with it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from gradlint.model import FileResult, RuleCrash
+from gradlint.runner.files import SourceFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+# Below this, starting processes (each imports the parser) takes longer than the work itself.
+_WORTH_FILES = 24
+_WORTH_BYTES = 150_000
+
+
+class Candidate(NamedTuple):
+    """A file that may hold findings, with the content that was read."""
+
+    file: SourceFile
+    source: bytes
+    digest: str | None = None
+
+
+Done = tuple[Candidate, FileResult]
+
+
+class Workforce:
+    """Takes candidates as they are found; starts processes once enough have come, and else works here."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._waiting: list[Candidate] = []
+        self._waiting_bytes = 0
+        self._pool: ProcessPoolExecutor | None = None
+        self._running: dict[Future[FileResult], Candidate] = {}
+        self._lost: list[Candidate] = []
+
+    def add(self, candidate: Candidate) -> None:
+        if self._pool is not None:
+            self._submit(candidate)
+            return
+        self._waiting.append(candidate)
+        self._waiting_bytes += len(candidate.source)
+        worth = len(self._waiting) > _WORTH_FILES or self._waiting_bytes > _WORTH_BYTES
+        if worth and self._jobs > 1 and len(self._waiting) > 1:
+            self._start()
+
+    def results(self) -> Iterator[Done]:
+        """Every candidate's result, in no particular order."""
+        if self._pool is None:
+            for candidate in self._waiting:
+                yield candidate, lint_one(candidate.source, candidate.file)
+            return
+        yield from self._collect()
+        yield from _one_by_one(self._lost)
+
+    def stop(self) -> None:
+        """Leave without waiting for work that nobody wants any more."""
+        if self._pool is not None:
+            processes = list((getattr(self._pool, "_processes", None) or {}).values())
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+
+    def _start(self) -> None:
+        self._pool = _pool(self._jobs)
+        waiting, self._waiting = self._waiting, []
+        for candidate in waiting:
+            self._submit(candidate)
+
+    def _submit(self, candidate: Candidate) -> None:
+        from concurrent.futures import BrokenExecutor
+
+        assert self._pool is not None
+        try:
+            self._running[self._pool.submit(lint_one, candidate.source, candidate.file)] = candidate
+        except BrokenExecutor:
+            self._lost.append(candidate)
+
+    def _collect(self) -> Iterator[Done]:
+        from concurrent.futures import BrokenExecutor, as_completed
+
+        for future in as_completed(self._running):
+            candidate = self._running[future]
+            try:
+                yield candidate, future.result()
+            except BrokenExecutor:
+                self._lost.append(candidate)
+            except Exception as error:  # a result that cannot be sent back
+                yield candidate, _crashed(candidate, f"{type(error).__name__}: {error}")
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def lint_one(source: bytes, file: SourceFile) -> FileResult:
+    """The work itself; the engine, and with it the parser, is imported by the first file that needs it."""
+    try:
+        from gradlint.engine import lint
+
+        return lint(source, file.shown, file.settings)
+    except Exception as error:  # the engine promises not to; should it ever, one file is lost and not the run
+        import traceback
+
+        crash = RuleCrash("engine", f"{type(error).__name__}: {error}", traceback.format_exc())
+        return FileResult(file.shown, crashes=(crash,))
+
+
+def _one_by_one(lost: list[Candidate]) -> Iterator[Done]:
+    """A process died and its neighbours' work with it: each file gets a process that no other file can break."""
+    from concurrent.futures import BrokenExecutor
+
+    pool: ProcessPoolExecutor | None = None
+    for candidate in lost:
+        pool = pool or _pool(1, fresh=True)
+        try:
+            yield candidate, pool.submit(lint_one, candidate.source, candidate.file).result()
+        except BrokenExecutor:
+            pool.shutdown(wait=False)
+            pool = None
+            yield candidate, _crashed(candidate, "the process that linted this file died")
+    if pool is not None:
+        pool.shutdown()
+
+
+def _crashed(candidate: Candidate, error: str) -> FileResult:
+    return FileResult(candidate.file.shown, crashes=(RuleCrash("engine", error, ""),))
+
+
+def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Forking is fastest, and safe as long as no thread runs: true for the first pool, not for a second one.
+    method = "fork" if sys.platform == "linux" and not fresh else "spawn"
+    context = multiprocessing.get_context(method)
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
+
+
+def _begin_worker() -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C for all
+    relax_collector()
+
+
+def relax_collector() -> None:
+    """Syntax trees are large and short-lived: looking for cycles in them every 700 objects costs a fifth of the run."""
+    gc.set_threshold(100_000, 20, 50)
+
+
+def default_jobs() -> int:
+    """The processors this process may use."""
+    count: Callable[[], int | None] | None = getattr(os, "process_cpu_count", None)
+    if count is not None:
+        return count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1

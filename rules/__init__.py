@@ -1,0 +1,1 @@
+"""gradlint's rules: one rule, one class, one file, found by gradlint.registry."""

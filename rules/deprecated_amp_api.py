@@ -1,0 +1,50 @@
+"""GL210 deprecated-amp-api."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gradlint.frontend import syntax as s
+from gradlint.frontend.program import Program
+from gradlint.model import Category, FixSafety, Severity
+from gradlint.rule import Draft, Rule, RuleMeta
+
+
+class DeprecatedAmpApi(Rule):
+    """The device-specific AMP classes are deprecated."""
+
+    meta = RuleMeta("GL210", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    message = "`{old}` is deprecated since torch 2.4: use `{new}`"
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        if program.target_torch is not None and program.target_torch < (2, 4):
+            return
+        guarded = _guarded(program)
+        for call in program.calls():
+            dotted = program.dotted(call.func)
+            for device in ("cuda", "cpu"):
+                home = f"torch.{device}.amp."
+                name = dotted.rpartition(".")[2]
+                if dotted.startswith(home) and name in ("autocast", "GradScaler") and call.node not in guarded:
+                    yield self.finding(program.site(call.func), old=home + name, new=f'torch.amp.{name}("{device}")')
+
+
+def _guarded(program: Program) -> set[int]:
+    """Calls behind a check of the version or of what torch has: written for both worlds."""
+    found: set[int] = set()
+    for stmt in program.statements():
+        if isinstance(stmt, s.Try) or (isinstance(stmt, s.If) and _VERSION.search(s.render(stmt.test))):
+            for inner in s.walk_stmts([stmt]):
+                for expr in s.expressions(inner):
+                    if isinstance(stmt, s.If) or _falls_back(stmt):
+                        found.update(p.node for p in s.walk_expr(expr) if isinstance(p, s.Call))
+    return found
+
+
+def _falls_back(stmt: s.Try) -> bool:
+    """`try: torch.amp … except (AttributeError, ImportError): torch.cuda.amp …`."""
+    return any("Import" in s.render(kind) or "Attribute" in s.render(kind) or "Type" in s.render(kind) for kind, _ in stmt.handlers)
+
+
+_VERSION = re.compile(r"(?i)version|hasattr|TORCH_|torch_\d|is_torch|parse")

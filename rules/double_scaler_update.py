@@ -1,0 +1,48 @@
+"""GL213 double-scaler-update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import Backward, Opaque, Step, Update
+from gradlint.machine.state import GradientState
+from gradlint.machine.trace import same_turn
+from gradlint.model import Category, FixSafety, Severity
+from gradlint.rule import Draft, Rule, RuleMeta, short
+
+
+class DoubleScalerUpdate(Rule):
+    """The scaler is updated twice, or between two steps that belong together."""
+
+    meta = RuleMeta("GL213", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    message = "`{update}` {what}"
+
+    def on_update(self, update: Update, state: GradientState) -> Iterator[Draft]:
+        if update.scaler is None:
+            return
+        scaled = state.pending[-1] if state.pending else None
+        step = next(state.window.after(update, Step), None)
+        if scaled is not None and scaled.scaler == update.scaler and step is not None and step.scaler == update.scaler:
+            others = [e for e in state.path.events[scaled.index : update.index] if isinstance(e, Step)]
+            if others and same_turn(update, step) and same_turn(scaled, update):
+                yield self.finding(
+                    update, update=short(update), what=f"runs between the backward and `{short(step)}`: it mis-scales it",
+                    related=[(scaled, "scaled with the old factor here"), (step, "unscaled with the new one here")],
+                )  # fmt: skip
+                return
+        first = self._previous(update, state)
+        if first is not None:
+            yield self.finding(
+                update, update=short(update), what="runs twice in one iteration: the scale changes twice as fast",
+                related=[(first, "already updated here")],
+            )  # fmt: skip
+
+    @staticmethod
+    def _previous(update: Update, state: GradientState) -> Update | None:
+        """The update before this one, if no step, backward or new turn came in between."""
+        for event in reversed(state.path.events[: update.index]):
+            if isinstance(event, Update) and event.scaler == update.scaler:
+                return event if same_turn(event, update) and event.site != update.site else None
+            if isinstance(event, Step | Backward | Opaque):
+                return None
+        return None

@@ -1,0 +1,60 @@
+"""GL212 float16-without-scaler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gradlint.frontend import syntax as s
+from gradlint.frontend.program import Program
+from gradlint.model import Category, Severity
+from gradlint.rule import Draft, Rule, RuleMeta
+
+
+class Float16WithoutScaler(Rule):
+    """float16 autocast is used for training without a GradScaler."""
+
+    meta = RuleMeta("GL212", Category.MIXED_PRECISION, Severity.WARNING)
+    message = "`{autocast}` computes in float16, and no GradScaler is used: small gradients become zero"
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        seen = program.all_words.seen
+        if any(_HANDLED.search(word) for word in seen) or "backward" not in program.all_words.called:
+            return
+        for function in _functions(program):
+            words = program.words(function)
+            if not words.backward or not words.steps:
+                continue
+            for stmt in s.walk_stmts(function):
+                if isinstance(stmt, s.With):
+                    for item, _ in stmt.items:
+                        if isinstance(item, s.Call) and _is_float16(program, item) and _computes(stmt):
+                            yield self.finding(program.site(item), autocast=s.render(item))
+
+
+def _functions(program: Program) -> Iterator[list[s.Stmt]]:
+    for defs in program.functions.values():
+        for definition in defs:
+            yield definition.body
+    yield [stmt for stmt in program.body if not isinstance(stmt, s.Def | s.Class)]
+
+
+def _computes(stmt: s.With) -> bool:
+    return any(isinstance(x, s.Assign) and isinstance(x.value, s.Call) for x in s.walk_stmts(stmt.body))
+
+
+def _is_float16(program: Program, call: s.Call) -> bool:
+    """float16 is asked for, or it is CUDA's autocast without a dtype."""
+    dotted = program.dotted(call.func)
+    if not dotted.startswith("torch.") or not dotted.endswith("autocast") or "enabled" in call.kwargs:
+        return False
+    dtype = call.kwargs.get("dtype") or (call.args[1] if len(call.args) > 1 else None)
+    if dtype is not None:
+        return s.render(dtype) in ("torch.float16", "torch.half")
+    device = call.args[0] if call.args else call.kwargs.get("device_type")
+    if dotted.startswith("torch.cuda"):
+        return device is None
+    return isinstance(device, s.Const) and device.value == "cuda"
+
+
+_HANDLED = re.compile(r"(?i)scaler|accelerat|fabric|lightning|deepspeed|apex|bfloat16|no_scaling|set_autocast|loss_scale")

@@ -1,0 +1,36 @@
+"""GL204 missing-scaler-update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import Step, Unscale
+from gradlint.machine.state import GradientState
+from gradlint.machine.trace import same_turn
+from gradlint.model import Category, FixSafety, Severity
+from gradlint.rule import Draft, Rule, RuleMeta, short
+
+
+class MissingScalerUpdate(Rule):
+    """The scaler is never updated between two steps."""
+
+    meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"
+
+    def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
+        waiting = state.waiting_update
+        if waiting is None or step.scaler is None or waiting.scaler is None or waiting.scaler.id != step.scaler.id:
+            return
+        if waiting.site == step.site:
+            yield self.finding(step, step=short(step), scaler=step.scaler.text)
+
+    def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
+        """A turn that unscales and then skips both step and update."""
+        first = state.unscaled
+        if first is None or unscale.scaler is None or first.site != unscale.site or same_turn(first, unscale):
+            return
+        if state.window.step is None and not any(state.life.events(Step)) and state.path.unusual:
+            yield self.finding(
+                unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",
+                unscale=short(unscale), scaler=unscale.scaler.text,
+            )  # fmt: skip

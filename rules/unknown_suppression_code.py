@@ -1,0 +1,43 @@
+"""GL902: a suppression of a rule that does not exist."""
+
+from __future__ import annotations
+
+from gradlint.model import Category, Severity
+from gradlint.rule import Rule, RuleMeta
+
+
+class UnknownSuppressionCode(Rule):
+    """A comment asks gradlint to ignore a rule that does not exist.
+
+    ## What it does
+    Reports a code or name in `# gradlint: ignore[...]`, `# gradlint: ignore-file[...]` or `# noqa: GL...` that
+    belongs to no rule, and names the nearest one.
+
+    ## Why is this bad?
+    The comment silences nothing. The finding it was meant for is still reported, or the author believes that it is
+    taken care of.
+
+    ## Example
+    ```python
+    optimizer.step()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # gradlint: ignore[clip-afer-step]
+    ```
+
+    ## Use instead
+    ```python
+    optimizer.step()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # gradlint: ignore[clip-after-step]
+    ```
+
+    ## Fix safety
+    There is no automatic fix: only the author knows which rule was meant.
+
+    ## Known limits
+    In a `# noqa` comment only codes of our form, GL and three digits, are looked at; all others belong to other tools.
+
+    ## References
+    - [Ruff: invalid-rule-code](https://docs.astral.sh/ruff/rules/invalid-rule-code/)
+    """
+
+    meta = RuleMeta("GL902", Category.META, Severity.WARNING)
+    message = "unknown rule `{code}` in a suppression{hint}"

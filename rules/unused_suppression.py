@@ -1,0 +1,44 @@
+"""GL901: a suppression that suppresses nothing."""
+
+from __future__ import annotations
+
+from gradlint.model import Category, FixSafety, Severity
+from gradlint.rule import Rule, RuleMeta
+
+
+class UnusedSuppression(Rule):
+    """A comment asks gradlint to ignore something that is not there.
+
+    ## What it does
+    Reports `# gradlint: ignore[...]`, `# gradlint: ignore`, `# gradlint: ignore-file[...]` and `# noqa: GL...`
+    comments that silenced no finding.
+
+    ## Why is this bad?
+    The mistake was fixed, or the code moved, and the comment stayed. It now tells readers of a problem that does
+    not exist, and it will hide the next real one on that line.
+
+    ## Example
+    ```python
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # gradlint: ignore[clip-after-step]
+    optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    ```
+
+    ## Fix safety
+    Removing the comment is safe: it changes no code.
+
+    ## Known limits
+    Never reported: a bare `# noqa` and codes of other tools (they may serve another linter), and codes of rules
+    that are switched off for the file (the comment is needed again once the rule is on).
+
+    ## References
+    - [Ruff: unused-noqa](https://docs.astral.sh/ruff/rules/unused-noqa/)
+    """
+
+    meta = RuleMeta("GL901", Category.META, Severity.WARNING, fix=FixSafety.SAFE)
+    message = "unused suppression: there is no finding of {what} to ignore {where}"

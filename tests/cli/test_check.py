@@ -1,0 +1,248 @@
+"""`gradlint check`: options, formats and exit codes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradlint.model import FileResult, RuleCrash
+from gradlint.runner import processes
+from gradlint.runner.files import SourceFile
+from tests.cli.conftest import Command
+from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, NO_GRADIENTS
+
+
+def test_clean_code_exits_with_zero(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLEAN)
+    outcome = gradlint("check")
+    assert (outcome.code, outcome.out) == (0, "All checks passed! (1 file checked)\n")
+
+
+def test_a_finding_exits_with_one_and_shows_the_story(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    outcome = gradlint("check")
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("GL101 clip-after-step error: ")
+    assert lines[1] == "  --> train.py:10:9"
+    step = next(number for number, line in enumerate(lines) if line.endswith("| " + " " * 8 + "optimizer.step()"))
+    assert lines[step + 1].strip().startswith("|         ----------------")
+    assert "^^^^" in lines[step + 3]
+    assert lines[-1] == "Found 1 error (1 file checked)"
+
+
+def test_concise_is_one_line_each(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    first = gradlint("check", "--output-format", "concise").out.splitlines()[0]
+    assert first.startswith("train.py:10:9: GL101 ")
+
+
+def test_json_has_the_shape_of_ruff(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (finding,) = gradlint("check", "--output-format", "json").json()
+    assert finding["filename"] == str(project / "train.py")
+    assert (finding["code"], finding["name"], finding["severity"]) == ("GL101", "clip-after-step", "error")
+    assert finding["location"] == {"row": 10, "column": 9}
+    assert finding["end_location"]["row"] == 10
+    assert finding["fix"] is None or finding["fix"]["applicability"] in ("safe", "unsafe")
+    assert {related["location"]["row"] for related in finding["related"]} >= {9}
+
+
+def test_json_of_clean_code_is_an_empty_list(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLEAN)
+    assert gradlint("check", "--output-format", "json").json() == []
+
+
+def test_statistics(gradlint: Command, project: Path) -> None:
+    (project / "one.py").write_text(CLIP_AFTER_STEP)
+    (project / "two.py").write_text(CLIP_AFTER_STEP)
+    assert gradlint("check", "--statistics").out.splitlines()[0] == "2  GL101  clip-after-step"
+    rows = gradlint("check", "--statistics", "--output-format", "json").json()
+    assert rows == [{"code": "GL101", "name": "clip-after-step", "count": 2}]
+
+
+def test_quiet_prints_findings_only(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLEAN)
+    assert gradlint("check", "-q").out == ""
+
+
+def test_verbose_tells_what_the_run_cost_on_stderr(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLEAN)
+    outcome = gradlint("check", "-v", "--output-format", "json")
+    assert outcome.json() == []
+    assert "1 files: 0 from the cache, 1 parsed" in outcome.err
+
+
+def test_exit_zero(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    assert gradlint("check", "--exit-zero").code == 0
+
+
+@pytest.mark.parametrize(("severity", "code"), [("error", 1), ("warning", 0), ("advice", 0)])
+def test_fail_on_error_lets_lesser_findings_pass(gradlint: Command, project: Path, severity: str, code: int) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (project / "gradlint.toml").write_text(f'[severity]\nGL101 = "{severity}"\n')
+    assert gradlint("check", "--fail-on", "error").code == code
+
+
+def test_advice_does_not_fail_unless_asked(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (project / "gradlint.toml").write_text('[severity]\nclip-after-step = "advice"\n')
+    assert gradlint("check").code == 0
+    assert gradlint("check", "--fail-on", "advice").code == 1
+
+
+@pytest.mark.parametrize("selector", ["GL1", "GL101", "clip-after-step", "ALL", "GL4,GL101"])
+def test_select(gradlint: Command, project: Path, selector: str) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    assert "GL101" in gradlint("check", "--select", selector, "--output-format", "json").codes()
+
+
+def test_select_of_other_rules_and_ignore(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    assert gradlint("check", "--select", "GL4").code == 0
+    assert gradlint("check", "--ignore", "clip-after-step").code == 0
+    assert gradlint("check", "--select", "GL4", "--extend-select", "GL101").code == 1
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore", "--extend-select"])
+def test_an_unknown_rule_names_the_nearest(gradlint: Command, option: str) -> None:
+    outcome = gradlint("check", option, "clip-afer-step")
+    assert outcome.code == 2
+    assert outcome.err == f"gradlint: error: {option}: unknown rule `clip-afer-step`; did you mean `clip-after-step`?\n"
+
+
+def test_a_missing_path_is_a_usage_error(gradlint: Command) -> None:
+    outcome = gradlint("check", "nowhere.py")
+    assert outcome.code == 2
+    assert "nowhere.py: No such file or directory" in outcome.err
+
+
+def test_no_files_is_a_warning(gradlint: Command) -> None:
+    outcome = gradlint("check")
+    assert outcome.code == 0
+    assert "no Python files" in outcome.err
+
+
+def test_config_and_isolated_exclude_each_other(gradlint: Command) -> None:
+    assert gradlint("check", "--config", "x.toml", "--isolated").code == 2
+
+
+def test_isolated_ignores_configuration(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (project / "gradlint.toml").write_text('ignore = ["GL101"]\n')
+    assert gradlint("check").code == 0
+    assert gradlint("check", "--isolated").code == 1
+
+
+def test_config_option_overrides_the_nearest(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (project / "other.toml").write_text('ignore = ["GL101"]\n')
+    assert gradlint("check", "--config", "other.toml").code == 0
+
+
+def test_show_files(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (project / "notes.txt").write_text("")
+    outcome = gradlint("check", "--show-files")
+    assert (outcome.code, outcome.out) == (0, f"{project / 'train.py'}\n")
+
+
+def _stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+
+
+def test_stdin(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    _stdin(monkeypatch, CLIP_AFTER_STEP)
+    outcome = gradlint("check", "-")
+    assert outcome.code == 1
+    assert "  --> -:10:9" in outcome.out
+    assert "optimizer.step()" in outcome.out
+
+
+def test_stdin_with_a_name_uses_that_folders_settings(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "legacy").mkdir()
+    (project / "gradlint.toml").write_text('[per-file-ignores]\n"legacy/*" = ["GL1"]\n')
+    _stdin(monkeypatch, CLIP_AFTER_STEP)
+    assert gradlint("check", "-", "--stdin-filename", "legacy/train.py").code == 0
+    _stdin(monkeypatch, CLIP_AFTER_STEP)
+    outcome = gradlint("check", "-", "--stdin-filename", "train.py", "--output-format", "json")
+    assert outcome.json()[0]["filename"] == str(project / "train.py")
+
+
+def test_stdin_with_a_syntax_error(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    _stdin(monkeypatch, BROKEN)
+    assert gradlint("check", "-", "--output-format", "json").codes() == ["GL900"]
+
+
+def test_stdin_stands_alone(gradlint: Command) -> None:
+    assert gradlint("check", "-", "train.py").code == 2
+
+
+def test_a_syntax_error_is_a_finding_and_the_run_goes_on(gradlint: Command, project: Path) -> None:
+    (project / "broken.py").write_text(BROKEN)
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    assert gradlint("check", "--output-format", "json").codes() == ["GL900", "GL101"]
+
+
+def test_a_crashing_rule_exits_with_three_and_others_are_still_told(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "bad.py").write_text(CLEAN)
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    real = processes.lint_one
+
+    def crashing(source: bytes, file: SourceFile) -> FileResult:
+        if file.shown == "bad.py":
+            return FileResult("bad.py", crashes=(RuleCrash("clip-after-step", "ValueError: oops", "Traceback …"),))
+        return real(source, file)
+
+    monkeypatch.setattr(processes, "lint_one", crashing)
+    outcome = gradlint("check", "--jobs", "1", "--output-format", "json")
+    assert outcome.code == 3
+    assert outcome.codes() == ["GL101"]
+    assert outcome.err == "gradlint: internal error: rule clip-after-step failed on bad.py: ValueError: oops\n"
+    assert "Traceback" in gradlint("check", "-v").err
+
+
+def test_an_engine_that_raises_is_an_internal_error(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(*_: object) -> FileResult:
+        raise RuntimeError("oops")
+
+    (project / "train.py").write_text(CLEAN)
+    monkeypatch.setattr("gradlint.engine.lint", raising)
+    outcome = gradlint("check")
+    assert outcome.code == 3
+    assert "rule engine failed on train.py: RuntimeError: oops" in outcome.err
+
+
+def test_results_do_not_depend_on_the_number_of_processes(gradlint: Command, project: Path) -> None:
+    for number in range(30):
+        (project / f"train_{number:02}.py").write_text(CLIP_AFTER_STEP if number % 3 else NO_GRADIENTS)
+    alone = gradlint("check", "--no-cache", "--jobs", "1")
+    together = gradlint("check", "--no-cache", "--jobs", "3")
+    assert alone.code == together.code == 1
+    assert alone.out == together.out
+
+
+def test_overlapping_paths_are_checked_once(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    assert gradlint("check", ".", "train.py", str(project), "--output-format", "json").codes() == ["GL101"]
+
+
+def test_colours_are_for_terminals_and_can_be_forced(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    assert "\x1b[" not in gradlint("check").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in gradlint("check").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in gradlint("check").out

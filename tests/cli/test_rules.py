@@ -1,0 +1,83 @@
+"""`gradlint rules`, `gradlint rule` and `gradlint new-rule`."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gradlint.docs.pages import SECTIONS
+from gradlint.registry import all_rules
+from tests.cli.conftest import Command
+
+
+def test_rules_lists_every_rule(gradlint: Command) -> None:
+    lines = gradlint("rules").out.splitlines()
+    assert [line.split()[0] for line in lines] == [rule.meta.code for rule in all_rules()]
+
+
+def test_rules_as_json(gradlint: Command) -> None:
+    records = gradlint("rules", "--output-format", "json").json()
+    assert [record["code"] for record in records] == [rule.meta.code for rule in all_rules()]
+    assert {"name", "category", "severity", "default", "fix", "summary", "options"} <= records[0].keys()
+
+
+@pytest.mark.parametrize("word", ["GL901", "gl901", "unused-suppression", "unused_suppression"])
+def test_rule_by_code_or_name(gradlint: Command, word: str) -> None:
+    page = gradlint("rule", word).out
+    assert page.startswith("# unused-suppression (GL901)\n")
+    positions = [page.index(f"## {section}\n") for section in SECTIONS]
+    assert positions == sorted(positions)
+
+
+def test_rule_as_json(gradlint: Command) -> None:
+    assert gradlint("rule", "GL900", "--output-format", "json").json()["name"] == "syntax-error"
+
+
+def test_an_unknown_rule_names_the_nearest(gradlint: Command) -> None:
+    outcome = gradlint("rule", "unused-supression")
+    assert outcome.code == 2
+    assert outcome.err == "gradlint: error: unknown rule `unused-supression`; did you mean `unused-suppression`?\n"
+
+
+@pytest.fixture
+def checkout(project: Path) -> Path:
+    for name in ("rules/__init__.py", "gradlint/registry.py"):
+        (project / name).parent.mkdir()
+        (project / name).write_text("")
+    return project
+
+
+def test_new_rule_writes_a_rule_and_its_fixtures(gradlint: Command, checkout: Path) -> None:
+    outcome = gradlint("new-rule", "my-new-mistake", "--code", "GL199")
+    assert outcome.code == 0
+    source = (checkout / "rules" / "my_new_mistake.py").read_text()
+    (found,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    assert found.name == "MyNewMistake"
+    page = ast.get_docstring(found) or ""
+    assert [f"## {section}" in page for section in SECTIONS] == [True] * len(SECTIONS)
+    assert "# expect: GL199" in (checkout / "fixtures" / "my_new_mistake" / "bad.py").read_text()
+    assert "expect" not in (checkout / "fixtures" / "my_new_mistake" / "good.py").read_text()
+    assert gradlint("new-rule", "my-new-mistake", "--code", "GL199").code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "complaint"),
+    [
+        ("MyMistake", "GL199", "is no rule name"),
+        ("my-mistake", "XX1", "is no rule code"),
+        ("my-mistake", "GL901", "taken by unused-suppression"),
+        ("unused-suppression", "GL199", "exists already"),
+    ],
+)
+def test_new_rule_refuses(gradlint: Command, checkout: Path, name: str, code: str, complaint: str) -> None:
+    outcome = gradlint("new-rule", name, "--code", code)
+    assert outcome.code == 2
+    assert complaint in outcome.err
+
+
+def test_new_rule_outside_a_checkout(gradlint: Command, project: Path) -> None:
+    outcome = gradlint("new-rule", "my-mistake", "--code", "GL199")
+    assert outcome.code == 2
+    assert "no checkout of gradlint" in outcome.err

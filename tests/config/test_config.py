@@ -1,0 +1,211 @@
+"""Configuration: what is read, which choice wins, and how mistakes are told."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from gradlint.config import ConfigError, Layer, Settings
+from gradlint.config.dependencies import torch_floor
+from gradlint.config.loader import ConfigTree, Overrides, read_config
+from gradlint.config.selectors import default_codes, known_codes
+from gradlint.model import Severity
+
+
+def _read(folder: Path, text: str, name: str = "gradlint.toml") -> Settings:
+    (folder / name).write_text(text)
+    settings = read_config(str(folder / name))
+    assert settings is not None
+    return settings
+
+
+def test_defaults_are_the_rules_that_are_on() -> None:
+    assert Settings().enabled_for("train.py") == default_codes()
+    assert "GL108" not in default_codes()
+
+
+def test_all_keys_are_read(tmp_path: Path) -> None:
+    settings = _read(
+        tmp_path,
+        """
+        select = ["GL1", "missing-zero-grad"]
+        extend-select = ["GL2"]
+        ignore = ["value-clipping"]
+        exclude = ["legacy"]
+        extend-exclude = ["old"]
+        target-torch = "2.1"
+        per-file-ignores = { "tests/*" = ["GL4"] }
+        [severity]
+        GL1 = "warning"
+        GL101 = "advice"
+        [rules.clip-threshold-too-small]
+        threshold = 1
+        """,
+    )
+    enabled = settings.enabled_for(str(tmp_path / "train.py"))
+    assert {"GL101", "GL201", "GL401", "GL900"} <= enabled
+    assert not {"GL104", "GL901"} & enabled
+    assert "GL401" not in settings.enabled_for(str(tmp_path / "tests" / "train.py"))
+    assert settings.severity_of("GL101") is Severity.ADVICE
+    assert settings.severity_of("GL105") is Severity.WARNING
+    assert settings.severity_of("GL401") is None
+    assert settings.options_for("GL105") == {"threshold": 1.0}
+    assert settings.options_for("GL101") == {}
+    assert settings.target_torch == (2, 1)
+    assert settings.exclude == ("legacy",)
+
+
+def test_settings_travel_between_processes() -> None:
+    settings = Settings(layers=(Layer(("GL1",)),), target_torch=(2, 1))
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert pickle.loads(pickle.dumps(settings)).fingerprint() == settings.fingerprint()
+
+
+def test_the_fingerprint_changes_with_what_changes_results() -> None:
+    different = [
+        Settings(),
+        Settings(layers=(Layer(("GL1",)),)),
+        Settings(layers=(Layer(ignore=("GL1",)),)),
+        Settings(severities=(("GL1", Severity.ADVICE),)),
+        Settings(options=(("GL105", (("threshold", 0.1),)),)),
+        Settings(target_torch=(2, 1)),
+        Settings(per_file_ignores=(("a.py", ("GL1",)),)),
+    ]
+    assert len({settings.fingerprint() for settings in different}) == len(different)
+
+
+@pytest.mark.parametrize(
+    ("layers", "present", "absent"),
+    [
+        ([Layer(("ALL",))], {"GL101", "GL108"}, set()),
+        ([Layer(("ALL",), ignore=("GL1",))], {"GL201"}, {"GL101"}),
+        ([Layer(("ALL",), extend_select=("GL101",), ignore=("GL1",))], {"GL101"}, {"GL105"}),
+        ([Layer(("GL1",), ignore=("ALL",))], {"GL101"}, {"GL201"}),
+        ([Layer(("GL101",), ignore=("clip-after-step",))], set(), {"GL101"}),
+        ([Layer(extend_select=("GL108",))], {"GL108", "GL101"}, set()),
+        ([Layer(ignore=("GL900",))], {"GL101"}, {"GL900"}),
+        ([Layer(("GL1",))], {"GL101", "GL108", "GL900"}, {"GL901", "GL201"}),
+        ([Layer(("GL1",), ignore=("GL101",)), Layer(("GL101",))], {"GL101"}, {"GL105"}),
+        ([Layer(("GL1",)), Layer(ignore=("GL101",))], {"GL105"}, {"GL101"}),
+        ([Layer(ignore=("GL101",)), Layer(extend_select=("GL101",))], {"GL101"}, set()),
+    ],
+)
+def test_the_narrower_choice_wins(layers: list[Layer], present: set[str], absent: set[str]) -> None:
+    enabled = Settings(layers=tuple(layers)).enabled_for("train.py")
+    assert present <= enabled
+    assert not absent & enabled
+    assert enabled <= known_codes()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("selct = []", "selct: unknown key `selct`; did you mean `select`?"),
+        ('select = "GL1"', "select: must be a list of strings, such as `[\"GL1\"]`, not a string ('GL1')"),
+        ("select = [1]", "select: must be a list of strings, not an integer (1)"),
+        ('ignore = ["clip-aftr-step"]', "ignore: unknown rule `clip-aftr-step`; did you mean `clip-after-step`?"),
+        ("per-file-ignores = 1", "per-file-ignores: must be a table"),
+        ('per-file-ignores = { "a.py" = ["GLX"] }', 'per-file-ignores."a.py": unknown rule `GLX`'),
+        ('severity = { GL101 = "eror" }', "severity.GL101: unknown severity `eror`; did you mean `error`?"),
+        ("severity = { GL101 = 1 }", "severity.GL101: must be a string"),
+        ('severity = { nonsense = "error" }', "severity: unknown rule `nonsense`"),
+        ("target-torch = 2.4", 'target-torch: must be a version as a string, such as "2.4", not a number (2.4)'),
+        ('target-torch = "new"', "target-torch: must be a version"),
+        ("rules = { GL1 = { threshold = 1 } }", "rules: unknown rule `GL1`"),
+        (
+            "rules = { GL105 = { treshold = 1 } }",
+            "rules.GL105: unknown option `treshold`; did you mean `threshold`?",
+        ),
+        ("rules = { GL101 = { x = 1 } }", "rules.GL101: unknown option `x`; clip-after-step has no options"),
+        ('rules = { GL105 = { threshold = "low" } }', "rules.GL105.threshold: must be a number, not a string ('low')"),
+        ("rules = { GL105 = { threshold = true } }", "rules.GL105.threshold: must be a number, not a boolean"),
+        ("rules = { GL105 = 1 }", "rules.GL105: must be a table of options"),
+        ("select = [", "not valid TOML"),
+    ],
+)
+def test_mistakes_name_file_key_and_nearest_value(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _read(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'gradlint.toml'}: ")
+    assert told in str(caught.value)
+
+
+def test_pyproject_names_the_whole_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: tool\.gradlint\.selct: unknown key"):
+        _read(tmp_path, "[tool.gradlint]\nselct = []\n", "pyproject.toml")
+
+
+def test_a_pyproject_of_others_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("this is [not TOML")
+    assert read_config(str(tmp_path / "pyproject.toml")) is None
+
+
+def test_the_nearest_configuration_counts(tmp_path: Path) -> None:
+    inner = tmp_path / "pkg" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text('[tool.gradlint]\nignore = ["GL101"]\n')
+    (tmp_path / "pkg" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    tree = ConfigTree()
+    assert tree.at(str(inner)).source == str(tmp_path / "pyproject.toml")
+    (inner / "gradlint.toml").write_text('ignore = ["GL105"]\n')
+    (inner / "pyproject.toml").write_text('[tool.gradlint]\nignore = ["GL104"]\n')
+    settings = ConfigTree().at(str(inner))
+    assert "GL101" in settings.enabled_for("x.py")
+    assert "GL105" not in settings.enabled_for("x.py")
+
+
+def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "gradlint.toml").write_text('ignore = ["GL101"]\n')
+    tree = ConfigTree(Overrides(Layer(("GL101",))))
+    assert "GL101" in tree.at(str(tmp_path)).enabled_for("x.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "floor"),
+    [
+        ("torch>=1.13,<3", (1, 13)),
+        ("torch==2.1.0", (2, 1)),
+        ('"torch ~= 2.0.1"', (2, 0)),
+        ("torch[opt-einsum]>=2.2", (2, 2)),
+        ("torch (>=1.9)", (1, 9)),
+        ("torch>=2", (2, 0)),
+        ("torch", None),
+        ("torch<2.4", None),
+        ("pytorch>=1.1", None),
+        ("torchvision>=0.9", None),
+        ("torch-geometric>=1.7", None),
+        ("my-torch>=1.7", None),
+        ("torch<3,>=2.3", (2, 3)),
+        ("torch>=2.1; python_version < '3.9'\ntorch>=1.8", (1, 8)),
+    ],
+)
+def test_torch_floor(text: str, floor: tuple[int, int] | None) -> None:
+    assert torch_floor(text) == floor
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", '[project]\ndependencies = ["numpy", "torch>=2.0"]\n'),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\n'),
+        ("requirements.txt", "numpy\n# torch>=1.0 was too old\ntorch>=2.0  # for compile\n"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    torch>=2.0\n"),
+        ("setup.py", 'setup(install_requires=["torch>=2.0,<3"])\n'),
+    ],
+)
+def test_target_torch_is_read_from_dependencies(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    inner = tmp_path / "src"
+    inner.mkdir()
+    assert ConfigTree().at(str(inner)).target_torch == (2, 0)
+    (tmp_path / "gradlint.toml").write_text('target-torch = "2.4"\n')
+    assert ConfigTree().at(str(inner)).target_torch == (2, 4)
+
+
+def test_another_repository_does_not_inherit_dependencies(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=1.5\n")
+    (tmp_path / "vendored" / ".git").mkdir(parents=True)
+    assert ConfigTree().at(str(tmp_path)).target_torch == (1, 5)
+    assert ConfigTree().at(str(tmp_path / "vendored")).target_torch is None

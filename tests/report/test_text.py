@@ -1,0 +1,200 @@
+"""The code frame and the formats, character by character."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from gradlint.model import FileResult, Finding, Position, Related, Severity, Span
+from gradlint.report.frame import frame, split_lines
+from gradlint.report.paint import Paint, wants_colour
+from gradlint.report.progress import ProgressBar
+from gradlint.report.text import concise, decoded, full, statistics, summary
+
+PLAIN = Paint(False)
+
+
+def _span(row: int, column: int, end: int, end_row: int | None = None) -> Span:
+    return Span(Position(row, column), Position(end_row or row, end))
+
+
+def _finding(span: Span, *related: tuple[Span, str], severity: Severity = Severity.ERROR) -> Finding:
+    story = tuple(Related(place, text) for place, text in related)
+    return Finding("GL101", "clip-after-step", severity, "message", span, story)
+
+
+def _frame(text: str, finding: Finding) -> str:
+    return "\n".join(frame(finding, split_lines(text), PLAIN))
+
+
+def test_the_story_is_told_in_the_order_of_the_file() -> None:
+    text = "a()\nstep()\nclip()\nb()\nc()"
+    drawn = _frame(text, _finding(_span(3, 1, 7), (_span(2, 1, 7), "used here")))
+    assert (
+        drawn
+        == """\
+  |
+2 | step()
+  | ------ used here
+3 | clip()
+  | ^^^^^^
+4 | b()
+  |"""
+    )
+
+
+def test_a_distant_place_is_elided_and_a_single_line_is_not() -> None:
+    text = "\n".join(f"line{number}" for number in range(1, 13))
+    drawn = _frame(text, _finding(_span(9, 1, 6), (_span(2, 1, 6), "far"), (_span(12, 1, 7), "below")))
+    assert (
+        drawn
+        == """\
+   |
+ 2 | line2
+   | ----- far
+...
+ 8 | line8
+ 9 | line9
+   | ^^^^^
+10 | line10
+11 | line11
+12 | line12
+   | ------ below
+   |"""
+    )
+
+
+def test_several_marks_on_one_line() -> None:
+    drawn = _frame("f(a, b)", _finding(_span(1, 1, 8), (_span(1, 6, 7), "second"), (_span(1, 3, 4), "first")))
+    assert (
+        drawn
+        == """\
+  |
+1 | f(a, b)
+  | ^^^^^^^
+  |   - first
+  |      - second
+  |"""
+    )
+
+
+def test_a_call_over_several_lines_is_marked_on_its_first() -> None:
+    drawn = _frame("clip(  \n    x,\n)\n", _finding(_span(1, 1, 2, end_row=3)))
+    assert drawn == "  |\n1 | clip(\n  | ^^^^^\n2 |     x,\n  |"
+
+
+@pytest.mark.parametrize(
+    ("line", "span", "carets"),
+    [
+        ("\tclip()", (2, 8), "    ^^^^^^"),
+        ("损失 = clip()", (6, 12), "       ^^^^^^"),
+        ("'损失'.clip()", (2, 4), " ^^^^"),
+        ("e\u0301 = clip()", (6, 12), "    ^^^^^^"),
+        ("x\x0cclip()", (3, 9), "  ^^^^^^"),
+        ("clip()", (7, 7), "      ^"),
+        ("clip()", (50, 60), "      ^"),
+    ],
+)
+def test_carets_stand_under_what_is_seen(line: str, span: tuple[int, int], carets: str) -> None:
+    drawn = _frame(line, _finding(_span(1, *span))).splitlines()
+    assert drawn[2] == f"  | {carets}"
+
+
+def test_escape_codes_in_the_source_do_not_reach_the_terminal() -> None:
+    assert "\x1b" not in _frame("x = 1  # \x1b[31m red", _finding(_span(1, 1, 2)))
+
+
+def test_a_very_long_line_is_cut_round_the_finding() -> None:
+    line = "x = 1; " * 5000 + "clip()" + "; y = 2" * 5000
+    at = line.index("clip") + 1
+    drawn = _frame(line, _finding(_span(1, at, at + 6))).splitlines()
+    assert len(drawn[1]) < 160
+    assert drawn[1][drawn[2].index("^") :].startswith("clip()")
+
+
+def test_a_finding_beyond_the_end_has_no_frame() -> None:
+    assert _frame("x = 1", _finding(_span(99, 1, 2))) == ""
+
+
+def test_the_source_may_be_gone() -> None:
+    lines = list(full([FileResult("train.py", (_finding(_span(3, 1, 2)),))], lambda path: None, PLAIN))
+    assert lines == ["GL101 clip-after-step error: message", "  --> train.py:3:1", ""]
+
+
+def test_findings_are_ordered_by_place_and_code() -> None:
+    findings = (_finding(_span(3, 1, 2)), _finding(_span(1, 5, 6)), _finding(_span(1, 1, 2)))
+    lines = list(concise([FileResult("a.py", findings)], PLAIN))
+    assert [line.split(" ")[0] for line in lines] == ["a.py:1:1:", "a.py:1:5:", "a.py:3:1:"]
+
+
+@pytest.mark.parametrize(
+    ("severities", "checked", "line"),
+    [
+        ([], 1, "All checks passed! (1 file checked)"),
+        ([Severity.ERROR], 2, "Found 1 error (2 files checked)"),
+        (
+            [Severity.ADVICE, Severity.WARNING, Severity.ERROR, Severity.ERROR],
+            3,
+            "Found 2 errors, 1 warning, 1 piece of advice (3 files checked)",
+        ),
+    ],
+)
+def test_summary(severities: list[Severity], checked: int, line: str) -> None:
+    findings = tuple(_finding(_span(1, 1, 2), severity=severity) for severity in severities)
+    assert summary([FileResult("a.py", findings)], checked, PLAIN) == line
+
+
+def test_statistics_begin_with_the_most_frequent() -> None:
+    often = Finding("GL401", "missing-zero-grad", Severity.ERROR, "", _span(1, 1, 2))
+    assert statistics([FileResult("a.py", (_finding(_span(1, 1, 2)), often, often))]) == [
+        (2, "GL401", "missing-zero-grad"),
+        (1, "GL101", "clip-after-step"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (b"x = 1", "x = 1"),
+        (b"\xef\xbb\xbfx = 1", "x = 1"),
+        ("# -*- coding: latin-1 -*-\nä".encode("latin-1"), "# -*- coding: latin-1 -*-\nä"),
+        (b"# coding: nonsense\nx", "# coding: nonsense\nx"),
+        (b"\xff", "\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_sources_are_decoded_as_python_does(source: bytes, text: str) -> None:
+    assert decoded(source) == text
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "colour"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"FORCE_COLOR": "1"}, True),
+        (False, {"FORCE_COLOR": "0"}, False),
+        (False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours(terminal: bool, environment: dict[str, str], colour: bool) -> None:
+    assert wants_colour(_Terminal() if terminal else io.StringIO(), environment) is colour
+
+
+def test_the_progress_bar_appears_only_in_long_runs_on_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlint.report.progress._PATIENCE", -1.0)
+    with ProgressBar(enabled=False) as bar:
+        bar(1, 2)
+        assert bar._bar is None
+    with ProgressBar(enabled=True) as bar:
+        bar(1, 2)
+        assert bar._bar is not None
+        bar(2, 2)

@@ -1,0 +1,82 @@
+"""What is released works where nothing else is: wheel and sdist, installed in a clean environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel is built from the sdist, as `python -m build` does, so one test covers both."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=folder)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean environment with the wheel and its own dependencies only; gives its bin folder."""
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, with_pip=True)
+    scripts = home / ("Scripts" if os.name == "nt" else "bin")
+    (wheel,) = built.glob("*.whl")
+    command = [str(scripts / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return scripts
+
+
+def _gradlint(scripts: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(scripts / "gradlint"), *arguments],
+        cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_the_wheel_holds_the_rules_and_no_tests(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    rules = {f"gradlint/rules/{path.name}" for path in (ROOT / "rules").glob("*.py")}
+    assert rules | {"gradlint/py.typed", "gradlint/cli/__init__.py"} <= names
+    assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"gradlint"}
+
+
+def test_the_sdist_holds_the_rules_and_the_licence(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "rules/unused_suppression.py"} <= names
+
+
+def test_rules_and_check_work_when_installed(installed: Path, tmp_path: Path) -> None:
+    listed = _gradlint(installed, tmp_path, "rules")
+    assert listed.returncode == 0, listed.stderr
+    assert len(listed.stdout.splitlines()) == len(list((ROOT / "rules").glob("*.py"))) - 1
+    example = str(ROOT / "examples" / "train_with_mistakes.py")
+    checked = _gradlint(installed, tmp_path, "check", "--isolated", "--no-cache", "--output-format", "concise", example)
+    assert checked.returncode == 1, checked.stderr
+    assert checked.stderr == ""
+    assert len(checked.stdout.splitlines()) > 3
+
+
+def test_types_are_shipped(installed: Path, tmp_path: Path) -> None:
+    script = "import gradlint, pathlib; print((pathlib.Path(gradlint.__file__).parent / 'py.typed').exists())"
+    outcome = subprocess.run(
+        [str(installed / "python"), "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert outcome.stdout.strip() == "True"

@@ -1,0 +1,136 @@
+"""Holds every rule to the same promises: its name, its page, its size, its fixtures and its imports."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gradlint.docs.pages import SECTIONS, sections
+from gradlint.model import Category
+from gradlint.registry import all_rules
+from gradlint.rule import Rule
+
+ROOT = Path(__file__).resolve().parent.parent
+ALLOWED_IMPORTS = ("gradlint.model", "gradlint.rule", "gradlint.events", "gradlint.machine", "gradlint.frontend")
+FAMILIES = {
+    "1": Category.CLIPPING,
+    "2": Category.MIXED_PRECISION,
+    "3": Category.ACCUMULATION,
+    "4": Category.LOOP,
+    "5": Category.DISTRIBUTED,
+    "6": Category.NUMERICS,
+    "7": Category.MODEL,
+    "9": Category.META,
+}
+
+every_rule = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.meta.code)
+
+
+def _file(rule: type[Rule]) -> Path:
+    return Path(inspect.getfile(rule))
+
+
+def test_there_are_rules_and_their_codes_and_names_are_unique() -> None:
+    codes = Counter(rule.meta.code for rule in all_rules())
+    names = Counter(rule.rule_name() for rule in all_rules())
+    assert codes
+    assert [word for word, count in (codes + names).items() if count > 1] == []
+
+
+def test_a_module_holds_one_rule() -> None:
+    modules = Counter(rule.__module__ for rule in all_rules())
+    files = {f"gradlint.rules.{path.stem}" for path in (ROOT / "rules").glob("*.py")} - {"gradlint.rules.__init__"}
+    assert modules == Counter(files)
+
+
+@every_rule
+def test_code_belongs_to_its_category(rule: type[Rule]) -> None:
+    assert re.fullmatch(r"GL\d{3}", rule.meta.code)
+    assert FAMILIES[rule.meta.code[2]] is rule.meta.category
+
+
+@every_rule
+def test_file_is_named_after_the_rule(rule: type[Rule]) -> None:
+    assert _file(rule).stem == rule.rule_name().replace("-", "_")
+    assert "_" not in rule.__name__
+
+
+@every_rule
+def test_page_has_its_sections_in_order(rule: type[Rule]) -> None:
+    assert tuple(sections(rule)) == SECTIONS
+    assert all(sections(rule).values()), "an empty section"
+
+
+@every_rule
+def test_summary_is_one_sentence(rule: type[Rule]) -> None:
+    summary = rule.summary()
+    assert summary.endswith(".")
+    assert summary[0].isupper() or summary.startswith("`")
+    assert len(summary) <= 120
+    assert rule.documentation().splitlines()[1] == ""
+
+
+@every_rule
+def test_examples_are_python(rule: type[Rule]) -> None:
+    for section in ("Example", "Use instead"):
+        blocks = re.findall(r"```python\n(.*?)```", sections(rule)[section], flags=re.DOTALL)
+        assert blocks, f"no ```python block under {section}"
+        if rule.rule_name() != "syntax-error":
+            for block in blocks:
+                ast.parse(block)
+
+
+@every_rule
+def test_message_is_short(rule: type[Rule]) -> None:
+    assert 0 < len(rule.message) <= 120
+    assert not rule.message.endswith(".")
+
+
+@every_rule
+def test_file_is_small(rule: type[Rule]) -> None:
+    lines = len(_file(rule).read_text(encoding="utf-8").splitlines())
+    assert lines <= 200, f"{_file(rule).name} has {lines} lines"
+
+
+@every_rule
+def test_options_are_plain_values_with_kebab_names(rule: type[Rule]) -> None:
+    for name, value in rule.options.items():
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
+        assert type(value) in (bool, int, float, str)
+
+
+@every_rule
+def test_imports_point_down(rule: type[Rule]) -> None:
+    for module in _imports(_file(rule)):
+        if module.split(".")[0] not in sys.stdlib_module_names:
+            allowed = any(module == name or module.startswith(f"{name}.") for name in ALLOWED_IMPORTS)
+            assert allowed, f"{_file(rule).name} imports {module}"
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports reach other rules"
+            found.add(node.module or "")
+    return found
+
+
+@every_rule
+def test_fixtures_show_the_mistake_and_right_code(rule: type[Rule]) -> None:
+    if rule.meta.category is Category.META:
+        pytest.skip("tested with the part of gradlint it is about")
+    folder = ROOT / "fixtures" / rule.rule_name().replace("-", "_")
+    bad, good = sorted(folder.glob("bad*.py")), sorted(folder.glob("good*.py"))
+    assert bad, f"no {folder.relative_to(ROOT)}/bad*.py"
+    assert good, f"no {folder.relative_to(ROOT)}/good*.py"
+    for path in bad:
+        assert f"# expect: {rule.meta.code}" in path.read_text(encoding="utf-8"), f"{path.name} expects nothing"
