@@ -71,6 +71,8 @@ class Manager(enum.Enum):
     DEEPSPEED = "DeepSpeed"
     APEX = "apex"
     DIST_AUTOGRAD = "distributed autograd"
+    #: an object of the project that wraps the update: `trainer.backward(loss)`, `trainer.optimize(opt)`
+    HELPER = "a helper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,9 @@ class OptimizerRef:
     manager: Manager = Manager.NOBODY
     #: made inside the analysed code, so that its gradients are known to be empty at first
     born: bool = False
+    #: its first and last event: a name that is bound anew stands for another optimizer
+    since: int = 0
+    until: int = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)

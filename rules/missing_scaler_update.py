@@ -29,7 +29,7 @@ class MissingScalerUpdate(Rule):
         first = state.unscaled
         if first is None or unscale.scaler is None or first.site != unscale.site or same_turn(first, unscale):
             return
-        if state.window.step is None and not any(state.life.events(Step)) and state.path.unusual:
+        if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and state.path.unusual:
             yield self.finding(
                 unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",
                 unscale=short(unscale), scaler=unscale.scaler.text,

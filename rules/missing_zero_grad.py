@@ -20,7 +20,7 @@ class MissingZeroGrad(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         stale = state.stale
-        if stale is None or not state.pending or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX):
+        if stale is None or not state.pending or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER):
             return
         if self._hooks or not share_loop(stale, step) or not step.frames:
             return

@@ -17,7 +17,7 @@ class StepBypassesScaler(Rule):
     message = "`{step}` bypasses the scaler: {consequence}"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if step.scaler is not None or step.manager is not Manager.NOBODY:
+        if step.scaler is not None or step.manager not in (Manager.NOBODY, Manager.ACCELERATE):
             return
         scaled = next((b for b in state.pending if b.scaler is not None and b.scaler.enabled is not False), None)
         if scaled is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Step
+from gradlint.events import Backward, Manager, Step, Zero
 from gradlint.machine.state import GradientState
-from gradlint.machine.trace import share_loop
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
@@ -26,9 +25,17 @@ class ZeroGradInAccumulation(Rule):
         for lost, zero in state.lost:
             if lost.site in sites and any(state.window.after(zero, Backward)):
                 again = next(state.window.after(zero, Backward))
-                if again.frames != lost.frames and share_loop(zero, again):
+                if _between_micro_batches(lost, zero, again):
                     yield self.finding(
                         zero, zero=short(zero), n=f"`{state.window.size_text}`",
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                     )  # fmt: skip
                     return
+
+
+def _between_micro_batches(lost: Backward, zero: Zero, again: Backward) -> bool:
+    """The zeroing stands in the very loop whose turns are the micro-batches, not round it."""
+    turns = {f.loop: f.turn for f in again.frames}
+    going = {f.loop for f in lost.frames if turns.get(f.loop, f.turn) != f.turn}
+    innermost = lost.frames[-1].loop if lost.frames else None
+    return innermost in going and any(f.loop == innermost for f in zero.frames)

@@ -35,14 +35,15 @@ def choices(scene: Scene) -> Iterator[tuple[ast.IfExp, Window]]:
 
 
 def branches(scene: Scene) -> Iterator[tuple[ast.If, ast.Assign, ast.Assign, Window]]:
-    """`if …: ctx = model.no_sync()` with `else: ctx = nullcontext()`: the `if`, then the two assignments."""
+    """`if …: ctx = model.no_sync()`, `else: ctx = nullcontext()`, either way round: the `if` and both assignments."""
     for node in ast.walk(scene.tree):
         if isinstance(node, ast.If) and len(node.body) == len(node.orelse) == 1:
             one, other = node.body[0], node.orelse[0]
             window = window_of(scene, node)
             if window is not None and isinstance(one, ast.Assign) and isinstance(other, ast.Assign):
-                if no_sync(one.value) and NO_CONTEXT.search(text(other.value)):
-                    yield node, one, other, window
+                synced, plain = (one, other) if no_sync(one.value) else (other, one)
+                if no_sync(synced.value) and NO_CONTEXT.search(text(plain.value)):
+                    yield node, synced, plain, window
 
 
 def guards(scene: Scene) -> Iterator[tuple[ast.If, Window]]:
@@ -113,8 +114,9 @@ def gl503(scene: Scene) -> Iterator[Draft]:
     """Sync on all micro-batches but the one of the step."""
     if not DDP.search(scene.source) and not FSDP.search(scene.source):
         return
-    for choice, _ in choices(scene):
-        draft = Draft(scene).blame(choice)
+    for choice, window in choices(scene):
+        here = scene.inside(choice, window.loop)  # else a helper makes the context, and the loop is to blame
+        draft = Draft(scene).blame(choice if here else window.backwards[0].stmt)
         draft.replace(choice.test, negated(choice.test))
         yield draft
     for guard in [*(b[0] for b in branches(scene)), *(g for g, _ in guards(scene))]:

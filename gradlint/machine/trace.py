@@ -155,6 +155,26 @@ def _unreached(path: Path, used: list[OptimizerRef]) -> set[str]:
     return {ref.id for ref in used if not any(b.params.may_meet(ref.params) for b in backwards)}
 
 
+def _stray(path: Path, used: list[OptimizerRef], unreached: set[str]) -> dict[str, set[int]]:
+    """Backwards that reach an optimizer's parameters but are meant for another, which steps right behind them.
+
+    A generator's loss goes through the discriminator; what it leaves there is none of that one's business.
+    """
+    steps: list[tuple[Backward, set[str]]] = []
+    for event in path.events:
+        if isinstance(event, Backward):
+            steps.append((event, set()))
+        elif isinstance(event, Step) and steps:
+            steps[-1][1].add(event.optimizer)
+    strays: dict[str, set[int]] = {}
+    for ref in used:
+        mine = [(b, who) for b, who in steps if ref.id in unreached or b.params.may_meet(ref.params)]
+        foreign = {b.index for b, who in mine if who and ref.id not in who}
+        if len(foreign) < len(mine):
+            strays[ref.id] = foreign
+    return strays
+
+
 class _Touched:
     """Finds the optimizers whose gradients an event touches."""
 
@@ -163,6 +183,7 @@ class _Touched:
         self._ids = [ref.id for ref in used]
         self._unreached = unreached
         self._filled: set[str] = set()
+        self._stray = _stray(path, used, unreached)
 
     def by(self, event: Event) -> list[str]:
         keys = self._find(event)
@@ -175,6 +196,10 @@ class _Touched:
         return keys
 
     def _find(self, event: Event) -> list[str]:
+        alive = {ref.id for ref in self._used if ref.since <= event.index < ref.until}
+        return [key for key in self._candidates(event) if key in alive]
+
+    def _candidates(self, event: Event) -> list[str]:
         match event:
             case Step():
                 return [event.optimizer] if event.optimizer in self._ids else []
@@ -183,7 +208,12 @@ class _Touched:
             case Zero():
                 return [r.id for r in self._used if self._zeroes(event, r)]
             case Backward():
-                return [r.id for r in self._used if r.id in self._unreached or event.params.may_meet(r.params)]
+                return [
+                    r.id
+                    for r in self._used
+                    if (r.id in self._unreached or event.params.may_meet(r.params))
+                    and event.index not in self._stray.get(r.id, ())
+                ]
             case Clip() | Edit() | Read():
                 return self._holders(event.params)
             case Schedule():

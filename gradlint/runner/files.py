@@ -6,12 +6,14 @@ import os
 import re
 import stat as stat_module
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.config.globs import translate
 from gradlint.config.loader import ConfigTree
 from gradlint.config.settings import Settings
-from gradlint.runner.gitignore import GitIgnore
+
+if TYPE_CHECKING:
+    from gradlint.runner.gitignore import GitIgnore
 
 DEFAULT_EXCLUDES = (
     ".bzr",
@@ -148,11 +150,7 @@ class FileFinder:
 
     def _ignore_file(self, folder: str) -> GitIgnore | None:
         if folder not in self._ignore_files:
-            try:
-                with open(os.path.join(folder, ".gitignore"), encoding="utf-8-sig", errors="replace") as file:
-                    self._ignore_files[folder] = GitIgnore(file.read())
-            except OSError:
-                self._ignore_files[folder] = None
+            self._ignore_files[folder] = _read_ignore_file(os.path.join(folder, ".gitignore"))
         return self._ignore_files[folder]
 
     def _stack_above(self, folder: str) -> tuple[tuple[str, GitIgnore], ...]:
@@ -198,6 +196,17 @@ class FileFinder:
         if key not in self._excludes:
             self._excludes[key] = _Excludes(*key)
         return self._excludes[key]
+
+
+def _read_ignore_file(path: str) -> GitIgnore | None:
+    try:
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    from gradlint.runner.gitignore import GitIgnore
+
+    return GitIgnore(text)
 
 
 def _ignored(stack: tuple[tuple[str, GitIgnore], ...], path: str, name: str, is_directory: bool) -> bool:

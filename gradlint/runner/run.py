@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from gradlint.config.settings import Settings
 from gradlint.frontend.bytescan import may_hold_events
@@ -19,14 +18,16 @@ SYNTAX_CHECKED_FILES = 500
 Tick = Callable[[int, int], None]
 
 
-@dataclass
 class Run:
     """What a run saw; results in the order of their paths."""
 
-    results: list[FileResult] = field(default_factory=list)
-    checked: int = 0
-    parsed: int = 0
-    cached: int = 0
+    __slots__ = ("cached", "checked", "parsed", "results")
+
+    def __init__(self, results: list[FileResult] | None = None, *, checked: int = 0, parsed: int = 0) -> None:
+        self.results = results or []
+        self.checked = checked
+        self.parsed = parsed
+        self.cached = 0
 
 
 def run(files: Iterable[SourceFile], *, cache: Cache | None, jobs: int, tick: Tick | None = None) -> Run:

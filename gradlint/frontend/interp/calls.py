@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Wrap, Zero
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Step, Wrap, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -160,6 +160,10 @@ class Calls(Api):
     def _touch(self, name: str, a: Arguments, node: s.Call) -> None:
         """What an unknown function may do to the gradients of the optimizers and models that it is given."""
         optimizers = [o for o in (self.run.optimizer_for(x) for x in a.every if isinstance(x, v.Optimizer | v.Collection | v.Unknown)) if o]
+        if optimizers and naming.OPTIMIZES.search(name):
+            for optimizer in optimizers:
+                self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER)
+            return
         if optimizers and not naming.HARMLESS.search(name):
             self.opaque(frozenset(o.ref.id for o in optimizers), node)
             return
@@ -488,7 +492,7 @@ class Calls(Api):
         if first is not None and not isinstance(first, v.Known) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
-                self.opaque(None, node)
+                self.backward(first, node, manager=Manager.HELPER)
                 return v.Known("", None)
         self.backward(base, node)
         return v.Known("", None)

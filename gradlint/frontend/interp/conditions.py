@@ -53,7 +53,7 @@ class Conditions:
         if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
         if name in self.program.modulus_names and not value.counter and not value.window:
-            if value.value == 1 or value.value > 4:
+            if value.value > 0:
                 return v.Known(name, self.window_size(name), exact=value.exact)
         return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.events import Norm, OptimizerRef, Params, Wrap
@@ -358,14 +359,16 @@ class Expressions(Conditions):
     def elements(self, iterable: v.Value, text: str) -> list[v.Value]:
         """What the turns of a loop over this give: known entries, or one stand-in."""
         match iterable:
-            case v.Collection():
-                return list(iterable.items) if iterable.items else [v.Known(k, k.strip('"')) for k in iterable.entries]
+            case v.Collection() if iterable.items:
+                return list(iterable.items)
+            case v.Collection() if iterable.entries:
+                return [v.Known(k, k.strip('"')) for k in iterable.entries]
             case v.ParamsValue():
                 one = v.Parameter(iterable.key, iterable.params, iterable.wrap, iterable.partial)
                 if iterable.named:
                     return [v.Collection(text, [v.Unknown(f"{text} name"), one])]
                 return [one]
-            case v.Counted() if iterable.enumerate and isinstance(iterable.inner, v.Collection):
+            case v.Counted() if iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items:
                 inner = iterable.inner.items
                 return [v.Collection(text, [v.Known(str(n), n + iterable.start), x]) for n, x in enumerate(inner)]
             case v.Tensor():
@@ -465,12 +468,11 @@ class Expressions(Conditions):
             case v.Optimizer() if not value.key:
                 value.key = key
                 ref = value.ref
-                value.ref = type(ref)(self.run.fresh(key), key, ref.params, ref.kind, ref.manager, ref.born)
-                self.run.register(value.ref)
+                value.ref = self.run.birth(replace(ref, id=self.run.fresh(key), text=key))
                 return value
             case v.Scaler() if not value.key:
                 value.key = key
-                value.ref = type(value.ref)(self.run.fresh(key), key, value.ref.enabled)
+                value.ref = replace(value.ref, id=self.run.fresh(key), text=key)
                 return value
             case v.Scheduler() | v.Framework() | v.ParamsValue() if not value.key:
                 value.key = key

@@ -105,12 +105,10 @@ class Frameworks(Gradients):
             return self.no_sync_context(model, node)
         return v.Context(s.render(node), "other", site)
 
-    def enter_accumulate(self, framework: v.Framework) -> bool | None:
-        """Starts a micro-batch; returns what was so before, to be restored."""
-        before = self.run.accelerate_sync
+    def enter_accumulate(self, framework: v.Framework) -> None:
+        """Starts a micro-batch; `sync_gradients` keeps its value behind the block, as it does in Accelerate."""
         self.run.accelerate_count += 1
         self.run.accelerate_sync = not framework.accumulates or self.run.accelerate_count % WINDOW == 0
-        return before
 
     # -- DeepSpeed
 

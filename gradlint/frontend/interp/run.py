@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 
 #: the N of every window whose size is unknown, and the turns of a loop: two whole windows and a rest
-WINDOW = 2
-TURNS = 5
+WINDOW = 3
+TURNS = 8
 OUTER_TURNS = 2
 MAX_DEPTH = 9
 
@@ -150,6 +150,16 @@ class Run:
 
     def register(self, ref: OptimizerRef) -> None:
         self.optimizers[ref.id] = ref
+
+    def birth(self, ref: OptimizerRef) -> OptimizerRef:
+        """A new optimizer under this name: the one that had it before is gone."""
+        now = len(self.events)
+        for other in list(self.optimizers.values()):
+            if other.text == ref.text and other.until > now:
+                self.optimizers[other.id] = replace(other, until=now)
+        ref = replace(ref, since=now)
+        self.register(ref)
+        return ref
 
     def manage(self, optimizer: v.Optimizer, manager: Manager) -> None:
         optimizer.ref = replace(optimizer.ref, manager=manager)

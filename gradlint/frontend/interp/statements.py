@@ -262,7 +262,6 @@ class Interpreter(Calls):
 
     def _with(self, stmt: s.With) -> None:
         depth = len(self.run.contexts)
-        restore: list[bool | None] = []
         quiet = 0
         for item, target in stmt.items:
             value = self.ev(item)
@@ -270,7 +269,7 @@ class Interpreter(Calls):
                 self.run.contexts.append(context)
                 quiet += context.kind == "no_grad"
                 if context.kind == "accumulate" and isinstance(context.value, v.Framework):
-                    restore.append(self.enter_accumulate(context.value))
+                    self.enter_accumulate(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
                 self.assign(target, inner)
@@ -280,8 +279,6 @@ class Interpreter(Calls):
         finally:
             self.run.no_grad -= quiet
             del self.run.contexts[depth:]
-            for before in restore:
-                self.run.accelerate_sync = before
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:

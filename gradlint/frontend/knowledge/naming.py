@@ -37,6 +37,8 @@ HARMLESS = re.compile(
     r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
     r"write|report|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
 )
+#: a helper that steps the optimizer it is given, and does nothing else that matters
+OPTIMIZES = re.compile(r"(?i)^(optimi[sz]e|optimizer_step|step_optimizer)$")
 COUNTER = re.compile(r"(?i)^(batch_?(idx|index|id|i)|b?idx|i|it|iter(ation)?s?|n_?iter|step|global_?step|itr|cur_?iter|nb_?batch|batch_nb|update)$")
 #: counters that are zero-based wherever they come from
 ZERO_BASED = re.compile(r"(?i)^batch_?(idx|index)$")

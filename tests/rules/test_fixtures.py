@@ -1,0 +1,44 @@
+"""Every fixture gives exactly the findings that its comments expect, and no others of any rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gradlint.model import FileResult
+from tests.rules.expectations import FIXTURES, expectations, lint_with, rule_of
+
+BAD = sorted(FIXTURES.glob("*/bad*.py"))
+GOOD = sorted(FIXTURES.glob("*/good*.py"))
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def _lint(path: Path) -> FileResult:
+    return lint_with(rule_of(path), path.read_text(encoding="utf-8"), str(path))
+
+
+@pytest.mark.parametrize("path", BAD, ids=_name)
+def test_bad(path: Path) -> None:
+    wanted = expectations(path.read_text(encoding="utf-8"))
+    findings = _lint(path).findings
+    assert any(e.code == rule_of(path).meta.code for e in wanted), "the folder's rule is not expected anywhere"
+    assert Counter((f.span.start.row, f.code) for f in findings) == Counter((e.line, e.code) for e in wanted)
+    columns = {(f.span.start.row, f.code, f.span.start.column) for f in findings}
+    for e in wanted:
+        assert e.column is None or (e.line, e.code, e.column) in columns
+    for finding in findings:
+        assert not set("{}") & set(finding.message), f"a blank was not filled in: {finding.message}"
+        assert len(finding.message) <= 200, finding.message
+
+
+@pytest.mark.parametrize("path", GOOD, ids=_name)
+def test_good(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# "), "begin with a comment that says why this is right"
+    assert expectations(text) == []
+    assert [(f.span.start.row, f.code, f.message) for f in _lint(path).findings] == []
