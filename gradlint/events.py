@@ -310,8 +310,13 @@ class Path:
     #: how many decisions differ from the usual ones
     unusual: int = 0
     decisions: Mapping[str, bool] = field(default_factory=dict)
-    #: the path starts where the program starts (not at a function that others call)
-    whole: bool = True
+    #: the function that the path starts with; "" where the program starts
+    entry: str = ""
     #: somewhere in the file gradients are cleared / unscaled, though perhaps not on this path
     file_zeroes: bool = False
     file_unscales: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """The path starts where the program starts, not at a function that others call."""
+        return not self.entry

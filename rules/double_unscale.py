@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Unscale, Update
 from gradlint.machine.state import GradientState
+from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
@@ -18,7 +19,9 @@ class DoubleUnscale(Rule):
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
         first = state.unscaled
-        if first is None or first.frames != unscale.frames or first.scaler != unscale.scaler:
+        if first is None or first.site == unscale.site or first.scaler != unscale.scaler:
+            return
+        if not same_turn(first, unscale):
             return
         if first.optimizer == unscale.optimizer and not any(state.window.between(first, unscale, Update)):
             yield self.finding(unscale, unscale=short(unscale), related=[(first, "already unscaled here")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradlint.events import Step
@@ -23,8 +24,13 @@ class ZeroGradBeforeStep(Rule):
         lost, zero = state.lost[-1]
         if not same_turn(lost, step) or not same_turn(zero, step) or not share_loop(lost, zero):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
+        if _WARM_UP.search(state.path.entry):
+            return  # one step without gradients makes the optimizer's buffers
         if step.frames or state.path.whole:
             yield self.finding(
                 zero, zero=short(zero), backward=short(lost), step=short(step),
                 related=[(lost, "gradients are made here"), (step, "and missed here")],
             )  # fmt: skip
+
+
+_WARM_UP = re.compile(r"(?i)warm_?up|init|dummy|setup|materiali[sz]e")

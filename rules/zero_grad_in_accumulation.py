@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Manager, Step, Zero
 from gradlint.machine.state import GradientState
+from gradlint.machine.trace import same_loss
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
@@ -21,9 +22,8 @@ class ZeroGradInAccumulation(Rule):
             return
         if not (step.window or state.window.micro_loop or step.manager is Manager.ACCELERATE):
             return
-        sites = {b.site for b in state.pending}
         for lost, zero in state.lost:
-            if lost.site in sites and any(state.window.after(zero, Backward)):
+            if any(same_loss(lost, b) for b in state.pending) and any(state.window.after(zero, Backward)):
                 again = next(state.window.after(zero, Backward))
                 if _between_micro_batches(lost, zero, again):
                     yield self.finding(

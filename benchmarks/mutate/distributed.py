@@ -114,18 +114,11 @@ def gl503(scene: Scene) -> Iterator[Draft]:
     """Sync on all micro-batches but the one of the step."""
     if not DDP.search(scene.source) and not FSDP.search(scene.source):
         return
-    for choice, window in choices(scene):
-        here = scene.inside(choice, window.loop)  # else a helper makes the context, and the loop is to blame
-        draft = Draft(scene).blame(choice if here else window.backwards[0].stmt)
-        draft.replace(choice.test, negated(choice.test))
-        yield draft
-    for guard in [*(b[0] for b in branches(scene)), *(g for g, _ in guards(scene))]:
-        draft = Draft(scene).blame(guard)
-        draft.replace(guard.test, negated(guard.test))
-        yield draft
-    for switch, _ in switches(scene):
-        draft = Draft(scene).blame(switch)
-        draft.replace(switch.value, negated(switch.value))
+    tests = [(c.test, w) for c, w in choices(scene)] + [(b.test, w) for b, _, _, w in branches(scene)]
+    tests += [(g.test, w) for g, w in guards(scene)] + [(s.value, w) for s, w in switches(scene)]
+    for test, window in tests:
+        draft = Draft(scene).blame(window.backwards[0].stmt)
+        draft.replace(test, negated(test))
         yield draft
 
 

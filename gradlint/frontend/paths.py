@@ -100,7 +100,7 @@ class Explorer:
         seen = self.program.all_words
         return Path(
             tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
-            function is None, "zero_grad" in seen.called, "unscale_" in seen.called,
+            function.name if function is not None else "", "zero_grad" in seen.called, "unscale_" in seen.called,
         )  # fmt: skip
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
+from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
 
 _JUMPS = {"continue", "break", "raise"}
@@ -173,6 +174,10 @@ class Program:
     def _index_expr(self, expr: s.Expr) -> None:
         for part in s.walk_expr(expr):
             match part:
+                case s.Name() if naming.MICRO.search(part.id):
+                    self.modulus_names.add(part.id)
+                case s.Attr() if naming.MICRO.search(part.name):
+                    self.modulus_names.add(part.name)
                 case s.Bin() if part.op == "%" and not isinstance(part.left, s.Const | s.Other):
                     self.modulus_names |= _identifiers(part.right)
                 case s.Call() if isinstance(part.func, s.Attr):

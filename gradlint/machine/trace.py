@@ -51,11 +51,11 @@ class Window:
     @property
     def accumulates(self) -> bool:
         """The same backward runs several times, in several turns, before the step."""
-        seen: dict[int, Backward] = {}
+        seen: list[Backward] = []
         for backward in self.of(Backward):
-            first = seen.setdefault(backward.site.node, backward)
-            if first is not backward and first.frames != backward.frames:
+            if any(same_loss(first, backward) and first.frames != backward.frames for first in seen):
                 return True
+            seen.append(backward)
         return False
 
     @property
@@ -110,6 +110,11 @@ class Trace:
     @property
     def events(self) -> tuple[Event, ...]:
         return self.path.events
+
+
+def same_loss(a: Backward, b: Backward) -> bool:
+    """The same backward again, or another one of the same loss (in the other arm of a condition)."""
+    return a.site == b.site or (a.loss == b.loss and a.frames != b.frames)
 
 
 def same_turn(a: Event, b: Event) -> bool:

@@ -180,7 +180,7 @@ class Conditions:
             if isinstance(right.value, bool):
                 truth = self._decide_atom(left.key, node, fork, truth=True)
                 return (truth == right.value) == positive
-            usual = not self._leaves(node)
+            usual = positive != self._leaves(node)
             return self.run.oracle.decide_equal(left.key, right.key, usual, fork=fork and self._forks(node)) == positive
         key = f"{left.key} {value.op.removeprefix('not ').replace('!=', '==').replace('is not', 'is')} {right.key}"
         return self._ask(key, node, fork) == positive

@@ -188,7 +188,7 @@ class Expressions(Conditions):
             if isinstance(stmt, s.Def) and stmt.name == name:
                 return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
             if isinstance(stmt, s.Assign) and any(isinstance(t, s.Name) and t.id == name for t in stmt.targets):
-                return self.ev(stmt.value)
+                return self.settle(name, self.ev(stmt.value))
         for base in cls.node.bases:
             found = self._base_class(base, cls)
             if found is not None:

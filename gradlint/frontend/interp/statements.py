@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import Mark, Sync
+from gradlint.events import Clip, ClipApi, Mark, Sync
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.calls import Calls, Returned, Unwound
@@ -141,11 +141,22 @@ class Interpreter(Calls):
         iterable = self.ev(stmt.iterable)
         values = self._turns(stmt, iterable)
         if isinstance(iterable, v.ParamsValue):
+            if iterable.generator and iterable.used_by is not None:
+                self._exhausted(stmt, iterable)
+                return
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
             stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt.iterable, iterable)
         )
         self._loop(loop, stmt, values)
+
+    def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
+        """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""
+        if any(isinstance(x, s.AugAssign) and ".grad" in s.render(x.target) for x in s.walk_stmts(stmt.body)):
+            self.run.emit(
+                Clip, stmt.iterable, s.render(stmt.iterable), params=iterable.params, api=ClipApi.CUSTOM,
+                exhausted_by=iterable.used_by, target=iterable.key,
+            )  # fmt: skip
 
     def _loop(self, loop: LoopState, stmt: s.For | s.While, values: list[v.Value]) -> None:
         self.run.loops.append(loop)

@@ -22,7 +22,7 @@ BOUNDARY = re.compile(
     r"(update|step)_(now|grad|weights|params)|last_(micro|batch|step|accum)|optimi[sz]er_step|will_step|^(update|sync)$"
 )
 #: a loop that goes over parts of one batch
-MICRO = re.compile(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual|split")
+MICRO = re.compile(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
 #: the number of batches or steps in all, not the N of a window
 TOTAL = re.compile(r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin")
 #: mixed precision is on

@@ -45,7 +45,7 @@ FSDP2 = {"fully_shard"}
 TRANSPARENT = {
     # wrappers that give back the same module, possibly another object
     "compile", "DataParallel", "BalancedDataParallel", "convert_sync_batchnorm", "convert_syncbn_model", "to_device",
-    "prepare_model", "checkpoint_wrapper", "parallelize_module", "deepcopy", "get_peft_model", "script", "unwrap_model",
+    "prepare_model", "checkpoint_wrapper", "parallelize_module", "get_peft_model", "script", "unwrap_model",
 }  # fmt: skip
 
 SCALER_CLASSES = {"GradScaler", "ShardedGradScaler"}
