@@ -25,12 +25,13 @@ class Oracle:
 
     def decide_equal(self, left: str, right: str, usual: bool, *, fork: bool = True) -> bool:
         """Whether `left == right`, two texts of which the second is a constant."""
+        key = f"{left} == {right}"
         known = self.equal.get(left)
-        if known is not None:
-            return known == right
-        answer = self.decide(f"{left} == {right}", usual, fork=fork)
-        if answer:
-            self.equal[left] = right
+        answer = self.forced.get(key, self.asked.get(key, known == right if known is not None else usual))
+        if fork:
+            self.asked.setdefault(key, answer)
+            if answer:
+                self.equal.setdefault(left, right)
         return answer
 
 

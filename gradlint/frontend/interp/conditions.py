@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gradlint.frontend import syntax as s
@@ -20,6 +21,22 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow,
 }  # fmt: skip
+
+
+#: the statement or expression that asks
+Branch = s.If | s.IfExp | s.While | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Who asks, whether both answers are to be followed, and which one is usual."""
+
+    node: Branch
+    fork: bool
+    usual: bool
+
+    def inverted(self) -> _Question:
+        return _Question(self.node, self.fork, not self.usual)
 
 
 class Conditions:
@@ -113,19 +130,22 @@ class Conditions:
         # `step > args.save_every`: a modulus name is a number beside numbers only
         return number if number is not None and self.number(other) is not None else None
 
-    def decide(self, value: v.Value, *, node: s.If | s.IfExp | s.While | None = None, fork: bool = True) -> bool:
-        """True or False, always."""
+    def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True) -> bool:
+        """True or False, always. `node` is the statement that asks: it says what is usual and what matters."""
+        return self._decide(value, _Question(node, fork and self._forks(node), not self._leaves(node)))
+
+    def _decide(self, value: v.Value, q: _Question) -> bool:
         match value:
             case v.Known():
                 return bool(value.value)
             case v.Symbol():
-                return self._decide_symbol(value, node, fork)
+                return self._decide_symbol(value, q)
             case v.Unknown() | v.Dotted():
-                return self._decide_atom(value.key, node, fork, truth=True)
+                return self._decide_atom(value.key, q)
             case v.Collection():
                 return bool(value.items or value.entries) or value.kind == "tuple"
             case v.Tensor():
-                return self._decide_atom(value.key or "a tensor", node, fork, truth=True)
+                return self._decide_atom(value.key or "a tensor", q)
             case _:
                 return True
 
@@ -155,41 +175,41 @@ class Conditions:
                     return found
         return None
 
-    def _decide_symbol(self, value: v.Symbol, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+    def _decide_symbol(self, value: v.Symbol, q: _Question) -> bool:
         operands = value.operands
         if value.op == "not":
-            return not self.decide(operands[0], node=node, fork=fork)
+            return not self._decide(operands[0], q.inverted())
         if value.op == "and":
             # the known parts first: a full window is needed whatever the flags say
-            return all(self.decide(x, node=node, fork=fork) for x in sorted(operands, key=_knownness))
+            return all(self._decide(x, q) for x in sorted(operands, key=_knownness))
         if value.op == "or":
-            return any(self.decide(x, node=node, fork=fork) for x in sorted(operands, key=_knownness))
+            return any(self._decide(x, q) for x in sorted(operands, key=_knownness))
         if value.op in ("is", "is not", "==", "!=", "in", "not in"):
-            return self._decide_equality(value, node, fork)
-        return self._decide_order(value, node, fork)
+            return self._decide_equality(value, q)
+        return self._decide_order(value, q)
 
-    def _decide_equality(self, value: v.Symbol, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+    def _decide_equality(self, value: v.Symbol, q: _Question) -> bool:
         left, right = value.operands
         positive = value.op in ("is", "==", "in")
         if isinstance(right, v.Known) and right.value is None:
-            return self._decide_atom(left.key, node, fork, truth=True) != positive
+            return self._decide_atom(left.key, q.inverted() if positive else q) != positive
         counted = self._last_turn(value)
         if counted is not None:
             return counted == positive
+        inner = q if positive else q.inverted()
         if isinstance(right, v.Known) and value.op in ("==", "!="):
             if isinstance(right.value, bool):
-                truth = self._decide_atom(left.key, node, fork, truth=True)
+                truth = self._decide_atom(left.key, inner if right.value else inner.inverted())
                 return (truth == right.value) == positive
-            usual = positive != self._leaves(node)
-            return self.run.oracle.decide_equal(left.key, right.key, usual, fork=fork and self._forks(node)) == positive
+            return self.run.oracle.decide_equal(left.key, right.key, inner.usual, fork=q.fork) == positive
         key = f"{left.key} {value.op.removeprefix('not ').replace('!=', '==').replace('is not', 'is')} {right.key}"
-        return self._ask(key, node, fork) == positive
+        return self._ask(key, inner) == positive
 
-    def _decide_order(self, value: v.Symbol, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
+    def _decide_order(self, value: v.Symbol, q: _Question) -> bool:
         left, right = value.operands
         counter = next((x for x in (left, right) if isinstance(x, v.Known) and (x.counter or not x.exact)), None)
-        if counter is not None and isinstance(node, s.If):
-            body, orelse = self.program.words(node.body), self.program.words(node.orelse)
+        if counter is not None and isinstance(q.node, s.If):
+            body, orelse = self.program.words(q.node.body), self.program.words(q.node.orelse)
             if body.jumps - {"continue"} and not body.steps:
                 return False  # a limit on the number of steps: loops here end by themselves
             unknown = right if counter is left else left
@@ -201,9 +221,8 @@ class Conditions:
                 self._full_window = unknown.key
                 return bool(_COMPARE[value.op](a.value, b.value))
             if boundary:
-                last = self._last_turn(v.Symbol(value.key, "==", value.operands))
-                return bool(last)
-        return self._ask(value.key, node, fork)
+                return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
+        return self._ask(value.key, q)
 
     #: text of N of the window that was just decided by order (`>=`), for the guard round the block
     _full_window = ""
@@ -221,20 +240,21 @@ class Conditions:
                 return loop.turn == loop.turns - 1
         return None
 
-    def _decide_atom(self, key: str, node: s.If | s.IfExp | s.While | None, fork: bool, truth: bool) -> bool:
-        if naming.AMP.search(_last_name(key)) or self._is_amp_switch(node, key):
-            return self.run.oracle.decide(AMP, True, fork=fork) == truth
-        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(node) and self.run.loops:
-            # an unknown flag that closes a window: usually it does so at each turn, unusually at every second
-            if not self.run.oracle.decide(f"{key} at each turn", True, fork=fork):
+    def _decide_atom(self, key: str, q: _Question) -> bool:
+        """Whether a thing is true, or there at all."""
+        if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
+            return self.run.oracle.decide(AMP, True, fork=q.fork)
+        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
+            # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
+            if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork):
                 self._full_window = key
                 return self.run.loops[-1].turn % WINDOW == WINDOW - 1
-        return self._ask(key, node, fork) == truth
+        return self._ask(key, q)
 
-    def _ask(self, key: str, node: s.If | s.IfExp | s.While | None, fork: bool) -> bool:
-        return self.run.oracle.decide(key, not self._leaves(node), fork=fork and self._forks(node))
+    def _ask(self, key: str, q: _Question) -> bool:
+        return self.run.oracle.decide(key, q.usual, fork=q.fork)
 
-    def _leaves(self, node: s.If | s.IfExp | s.While | None) -> bool:
+    def _leaves(self, node: Branch) -> bool:
         """`if not ok: continue`: usually it does not come to that."""
         if not isinstance(node, s.If):
             return False
@@ -243,7 +263,7 @@ class Conditions:
             return True
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
 
-    def _forks(self, node: s.If | s.IfExp | s.While | None) -> bool:
+    def _forks(self, node: Branch) -> bool:
         match node:
             case s.If():
                 return self.program.matters(node.body) or self.program.matters(node.orelse)
@@ -252,7 +272,7 @@ class Conditions:
             case _:
                 return True
 
-    def _is_amp_switch(self, node: s.If | s.IfExp | s.While | None, key: str) -> bool:
+    def _is_amp_switch(self, node: Branch, key: str) -> bool:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
         if not isinstance(node, s.If) or s.render(node.test) != key:
             return False
@@ -260,7 +280,7 @@ class Conditions:
             bool(node.orelse) and self.program.words(node.orelse).events
         )
 
-    def _is_boundary(self, node: s.If | s.IfExp | s.While | None) -> bool:
+    def _is_boundary(self, node: Branch) -> bool:
         if not isinstance(node, s.If):
             return False
         then, other = self.program.words(node.body), self.program.words(node.orelse)
