@@ -68,23 +68,22 @@ def _find(wanted: str) -> type[Rule]:
 
 
 def _table(rules: tuple[type[Rule], ...]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     from gradlint.docs.pages import FIX_LABELS
 
+    console = Console()
+    roomy = console.width >= 110  # a narrow terminal has room for what matters only
+    headings = ("code", "name", "severity", *(("fix",) if roomy else ()), "what it finds")
+    table = Table(*headings, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     colours = {"error": "red", "warning": "yellow", "advice": "cyan"}
-    table = Table(header_style="bold")
-    for heading in ("code", "name", "severity", "default", "fix", "what it finds"):
-        table.add_column(heading, no_wrap=heading in ("code", "name"))
     for rule in rules:
         label = rule.meta.severity.label
-        table.add_row(
-            rule.meta.code,
-            rule.rule_name(),
-            f"[{colours[label]}]{label}[/]",
-            "on" if rule.meta.default else "off",
-            FIX_LABELS[rule.meta.fix],
-            rule.summary(),
-        )
-    Console().print(table)
+        severity = f"[{colours[label]}]{label}[/]" + ("" if rule.meta.default else " (off)")
+        fix = (FIX_LABELS[rule.meta.fix],) if roomy else ()
+        table.add_row(rule.meta.code, rule.rule_name(), severity, *fix, rule.summary())
+    console.print(table)
