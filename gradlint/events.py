@@ -312,8 +312,10 @@ class Path:
     decisions: Mapping[str, bool] = field(default_factory=dict)
     #: the function that the path starts with; "" where the program starts
     entry: str = ""
-    #: somewhere in the file gradients are cleared / unscaled, though perhaps not on this path
-    file_zeroes: bool = False
+    #: the made-up loop round a function that is called for each batch from elsewhere
+    entry_loop: int = -1
+    #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
+    file_zeroes: frozenset[str] = frozenset()
     file_unscales: bool = False
 
     @property

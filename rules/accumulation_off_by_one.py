@@ -12,7 +12,48 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class AccumulationOffByOne(Rule):
-    """The accumulation boundary is true for the very first micro-batch."""
+    """The accumulation boundary is true for the very first micro-batch.
+
+    ## What it does
+    Looks for `if i % N == 0: optimizer.step()` behind the backward, with a counter that starts at zero.
+
+    ## Why is this bad?
+    `0 % N` is 0: the first update is made of a single micro-batch, divided by N as if it were N of them. All windows
+    after it are shifted by one, and N - 1 micro-batches are left at the end of the loader.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if i % accum_steps == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix writes `(i + 1) % accum_steps == 0`: every window then has N micro-batches, as the division says.
+
+    ## Known limits
+    Counters that start at one (`enumerate(loader, 1)`), that are incremented before the question, or whose start cannot
+    be seen are not flagged. A counter that runs on over epochs is wrong once only, in its first window.
+
+    ## References
+    - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    - [enumerate](https://docs.python.org/3/library/functions.html#enumerate)
+    """
 
     meta = RuleMeta("GL308", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{boundary}` is true for the first micro-batch already: the first window has one, all are shifted by one"

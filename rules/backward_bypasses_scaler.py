@@ -11,7 +11,55 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class BackwardBypassesScaler(Rule):
-    """The scaler steps, but the loss was never scaled."""
+    """The scaler steps, but the loss was never scaled.
+
+    ## What it does
+    Finds `scaler.step(optimizer)` whose gradients come from a plain `loss.backward()`.
+
+    ## Why is this bad?
+    `scaler.step` divides the gradients by the scale. If the scaler never scaled anything, it raises an
+    AssertionError. If it scaled another loss before, the division happens, and this update is 65536 times too small
+    (or whatever the scale is by then). And float16 gradients that needed the scale have become 0.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()  # not scaled
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix writes `scaler.scale(loss).backward()`. It is safe: the step undoes exactly this scale.
+
+    ## Known limits
+    A loss that comes from elsewhere may have been scaled there; gradlint is silent when it cannot see where it was
+    made. Scalers built with `enabled=False` are left alone.
+
+    ## References
+    - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)
+    - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
+    """
 
     meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{backward}` is not scaled, but `{step}` divides by the scale: the update is far too small, or it raises"

@@ -11,7 +11,56 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class BackwardUnderAutocast(Rule):
-    """The backward runs inside the autocast block."""
+    """The backward runs inside the autocast block.
+
+    ## What it does
+    Finds a `backward()` that is indented into `with torch.autocast(...)`.
+
+    ## Why is this bad?
+    PyTorch advises against it. The backward needs no autocast, because each of its operations runs in the dtype that
+    the forward chose. Whatever else the backward executes, such as a custom autograd function, would be autocast once
+    more, to a dtype it was not written for.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+            scaler.scale(loss).backward()  # one indent too deep
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix takes the backward, and what follows it, out of the block. It is safe: the forward and its loss stay under
+    autocast, and the backward keeps the dtypes of the forward.
+
+    ## Known limits
+    An autocast that is entered in another file, or by a decorator there, is not seen. Frameworks that run the
+    backward for you take care of this and are left alone.
+
+    ## References
+    - [torch.amp: autocasting](https://pytorch.org/docs/stable/amp.html#autocasting)
+    - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)
+    """
 
     meta = RuleMeta("GL208", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{backward}` runs inside autocast: PyTorch asks for the backward outside; only the forward belongs in it"

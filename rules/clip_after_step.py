@@ -12,7 +12,50 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ClipAfterStep(Rule):
-    """Gradients are clipped after the optimizer has used them."""
+    """Gradients are clipped after the optimizer has used them.
+
+    ## What it does
+    Finds a clip that stands behind the optimizer's step, with no backward in between.
+
+    ## Why is this bad?
+    The step has already used the gradients at their full length. The clip then shortens what is left over, and the
+    next `zero_grad()` throws that away. Training runs as if there were no clip, and nothing tells you.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)  # too late
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix moves the clip in front of the step. It is safe: a clip can only act there, so this is what the code
+    meant. Expect other numbers afterwards, because the clip now works.
+
+    ## Known limits
+    The backward and the step must be visible in the file, or in a function that the file defines. A clip at the head
+    of the next iteration comes too early rather than too late: that is clip-before-backward (GL102).
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{clip}` runs after `{step}`: these gradients are already consumed, so nothing is clipped"

@@ -12,7 +12,53 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ClipBeforeBackward(Rule):
-    """Gradients are clipped before any backward has made them."""
+    """Gradients are clipped before any backward has made them.
+
+    ## What it does
+    Finds a clip that runs before the backward: between `zero_grad()` and `backward()`, at the head of the iteration,
+    once at set-up as if it were a setting of the model, or in Lightning's `training_step`, whose backward comes
+    later.
+
+    ## Why is this bad?
+    There is nothing to clip yet. `zero_grad()` sets gradients to `None` by default, so the clip sees no gradients,
+    returns 0 and does nothing. The gradients that the step uses are never limited.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)  # no gradients yet
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix moves the clip behind the backward. It is safe: a clip before it has no effect at all. In Lightning's
+    `training_step` there is no backward to move behind; pass `gradient_clip_val` to the `Trainer` there.
+
+    ## Known limits
+    A call that gradlint cannot follow, between the clip and the backward, might make gradients itself: then nothing
+    is said. A clip at set-up is reported only when the loop has no clip of its own.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    - [Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    """
 
     meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"

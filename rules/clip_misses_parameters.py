@@ -11,7 +11,56 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ClipMissesParameters(Rule):
-    """The clipped parameters are not those that the optimizer updates."""
+    """The clipped parameters are not those that the optimizer updates.
+
+    ## What it does
+    Finds a step whose optimizer owns one model while the clip before it was given another one: the teacher instead of
+    the student, the averaged copy, the target network.
+
+    ## Why is this bad?
+    The gradients that the step uses have no limit. Often the other model has no gradients at all, so the clip does
+    nothing and returns 0. Such lines usually come from copying a loop.
+
+    ## Example
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(student.parameters(), lr=1e-3)
+    for x in loader:
+        with torch.no_grad():
+            wanted = teacher(x)
+        optimizer.zero_grad()
+        loss = (student(x) - wanted).pow(2).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(teacher.parameters(), max_norm=1.0)  # not the one that learns
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(student.parameters(), lr=1e-3)
+    for x in loader:
+        with torch.no_grad():
+            wanted = teacher(x)
+        optimizer.zero_grad()
+        loss = (student(x) - wanted).pow(2).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(student.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    There is no automatic fix: only you know which parameters the clip was meant for.
+
+    ## Known limits
+    Off by default, because two names can share parameters in ways that the code does not show. The optimizer must be
+    built in the same file. Clipping a part of the right model is not reported: it may be meant.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL107", Category.CLIPPING, Severity.WARNING, default=False)
     message = "`{clip}` clips `{target}`, but `{step}` updates other parameters: those are never clipped"

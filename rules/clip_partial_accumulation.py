@@ -12,7 +12,54 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ClipPartialAccumulation(Rule):
-    """Gradients are clipped on every micro-batch of an accumulation window."""
+    """Gradients are clipped on every micro-batch of an accumulation window.
+
+    ## What it does
+    Finds a clip that runs on each micro-batch while the optimizer steps only once per window.
+
+    ## Why is this bad?
+    The sum of the first micro-batches is clipped, then more is added, then all of it is clipped again. Early
+    micro-batches are shrunk many times, late ones once. The update no longer points where the large batch would have
+    pointed.
+
+    ## Example
+    ```python
+    import torch
+
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y) / 4
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)  # clips a partial sum
+        if (i + 1) % 4 == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y) / 4
+        loss.backward()
+        if (i + 1) % 4 == 0 or i + 1 == len(loader):
+            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    The fix moves the clip into the boundary, in front of the step. It is safe: accumulation stands for one large
+    batch, and a large batch is clipped once.
+
+    ## Known limits
+    The window must be recognised: a modulo of a counter, an inner loop over micro-batches, or Accelerate's
+    `accumulate` block. DeepSpeed clips by itself at its own boundary and is left alone.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    - [AMP: gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    """
 
     meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{clip}` runs on every micro-batch, but `{step}` only once per {n}: partial sums are clipped again and again"
@@ -25,7 +72,7 @@ class ClipPartialAccumulation(Rule):
         again = next((b for b in state.window.after(clip, Backward) if b.site in sites), None)
         if again is None or any(state.window.between(clip, again, Zero)) or same_turn(clip, again):
             return
-        if step.window or state.window.micro_loop or step.manager is Manager.ACCELERATE:
+        if step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE:
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=f"`{state.window.size_text}`",
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],

@@ -12,7 +12,62 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ClipScaledGradients(Rule):
-    """AMP-scaled gradients are clipped."""
+    """Gradients are clipped while they are still multiplied by the scale.
+
+    ## What it does
+    Finds a clip behind `scaler.scale(loss).backward()` with no `scaler.unscale_(optimizer)` before it.
+
+    ## Why is this bad?
+    The scaled gradients are huge (the scale starts at 65536), so the clip cuts nearly every step. `scaler.step` then
+    divides by the scale, and the true limit turns out to be `max_norm / scale`. With `max_norm=1.0` that is 0.000015:
+    a gradient of true norm 19455 gave an update of norm 0.000015 instead of 1.0. And the limit moves whenever the
+    scale does.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix inserts `scaler.unscale_(optimizer)` in front of the clip. It is safe: `scaler.step` sees that the
+    gradients are unscaled already and does not divide them again. If you tuned `max_norm` with the bug in place, look
+    at it once more.
+
+    ## Known limits
+    Clips that unscale by themselves (Accelerate, Fabric, apex's `master_params`) and scalers built with
+    `enabled=False` are left alone. When the backward is in another file, the clip is reported only if this file steps
+    through a scaler and unscales nowhere.
+
+    ## References
+    - [AMP: gradient clipping](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL201", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{clip}` clips gradients that are still multiplied by the scale: the true limit is max_norm / scale"

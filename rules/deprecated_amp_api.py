@@ -12,7 +12,55 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class DeprecatedAmpApi(Rule):
-    """The device-specific AMP classes are deprecated."""
+    """The device-specific AMP classes are deprecated.
+
+    ## What it does
+    Finds `autocast` and `GradScaler` from `torch.cuda.amp` and `torch.cpu.amp`.
+
+    ## Why is this bad?
+    They warn since PyTorch 2.4 (a FutureWarning) and may be removed. Their successors in `torch.amp` take the device
+    as an argument, so that one line serves every device.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.cuda.amp.GradScaler()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.cuda.amp.autocast():
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda"):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix rewrites the call to `torch.amp`, with the device as first argument, and the import with it. It is safe:
+    the old classes are thin wrappers round the new ones.
+
+    ## Known limits
+    Projects that support PyTorch before 2.4 are left alone: set `target-torch = "2.1"` in the configuration, or state
+    the floor in your dependencies, which gradlint reads. Code behind a version check or a `try`/`except` for the
+    import is not reported. `custom_fwd` and `custom_bwd`, deprecated at the same time, are not reported yet.
+
+    ## References
+    - [torch.amp](https://pytorch.org/docs/stable/amp.html)
+    """
 
     meta = RuleMeta("GL210", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{old}` is deprecated since torch 2.4: use `{new}`"

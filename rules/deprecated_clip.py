@@ -10,7 +10,49 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class DeprecatedClip(Rule):
-    """The clip function without the underscore is deprecated."""
+    """The clip function without the underscore is deprecated.
+
+    ## What it does
+    Finds `torch.nn.utils.clip_grad_norm(...)`, written without the underscore at its end.
+
+    ## Why is this bad?
+    PyTorch renamed the function long ago: it changes gradients in place, and names of such functions end in an
+    underscore. The old name still works, but it warns on use and may be removed.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix adds the underscore, in the import too. It is safe: the old function does nothing but call the new one.
+
+    ## Known limits
+    Only PyTorch's own function is meant. A `clip_grad_norm` of your project or of another library is left alone.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm.html)
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL110", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{name}` is deprecated and will go: use `{name}_`"

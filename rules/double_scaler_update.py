@@ -12,7 +12,63 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class DoubleScalerUpdate(Rule):
-    """The scaler is updated twice, or between two steps that belong together."""
+    """The scaler is updated twice, or between two steps that belong together.
+
+    ## What it does
+    Finds a second `scaler.update()` in one iteration, and an `update()` between the steps of two optimizers whose
+    losses were scaled before it.
+
+    ## Why is this bad?
+    `update()` ends the iteration. Between two steps it can change the scale: the second optimizer's gradients were
+    multiplied by the old one and are then divided by the new one. It also makes the scaler forget that they were
+    unscaled, so that gradients unscaled for a clip are divided once more. A second `update()` right behind the first
+    finds no step to judge and raises an AssertionError ("No inf checks were recorded prior to update.").
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        opt_enc.zero_grad()
+        opt_dec.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(decoder(encoder(x)), x)
+        scaler.scale(loss).backward()
+        scaler.step(opt_enc)
+        scaler.update()  # the scale may change here
+        scaler.step(opt_dec)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        opt_enc.zero_grad()
+        opt_dec.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(decoder(encoder(x)), x)
+        scaler.scale(loss).backward()
+        scaler.step(opt_enc)
+        scaler.step(opt_dec)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix keeps the last `update()` and drops the others. It is safe: PyTorch asks for one `update()`, after all
+    steps of the iteration.
+
+    ## Known limits
+    Two full rounds in one iteration (scale, backward, step, update for each optimizer, as a GAN does) are right and
+    not reported, and neither are two scalers. Updates in functions of another file are not seen.
+
+    ## References
+    - [AMP: multiple models, losses and optimizers](https://pytorch.org/docs/stable/notes/amp_examples.html)
+    - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
+    """
 
     meta = RuleMeta("GL213", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{update}` {what}"

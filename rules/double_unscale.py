@@ -12,7 +12,59 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class DoubleUnscale(Rule):
-    """The gradients of one optimizer are unscaled twice."""
+    """The gradients of one optimizer are unscaled twice.
+
+    ## What it does
+    Finds a second `scaler.unscale_(optimizer)` for the same optimizer before `scaler.update()`.
+
+    ## Why is this bad?
+    It raises: `RuntimeError: unscale_() has already been called on this optimizer since the last update()`. The
+    scaler keeps count, so the gradients are not divided twice, but your training stops.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.unscale_(optimizer)  # raises
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix drops the second call. It is safe: the gradients are unscaled already, and the call could only raise.
+
+    ## Known limits
+    Both calls must be in sight, in this file and on one path; two calls in two branches are fine. One call that runs
+    on every micro-batch of a window is unscale-partial-accumulation (GL205).
+
+    ## References
+    - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
+    - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
+    """
 
     meta = RuleMeta("GL202", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{unscale}` runs twice before `update()`: the second one raises a RuntimeError"

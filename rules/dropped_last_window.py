@@ -11,7 +11,56 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class DroppedLastWindow(Rule):
-    """The last, shorter accumulation window of an epoch is never stepped."""
+    """The last, shorter accumulation window of an epoch is never stepped.
+
+    ## What it does
+    Looks for a step behind `(i + 1) % N == 0` in a loop over a loader, with nothing that steps once more for what is
+    left when the loader ends.
+
+    ## Why is this bad?
+    When the loader's length is no multiple of N, up to N - 1 micro-batches are left at the end of the epoch. Their
+    gradients are either thrown away by the next `zero_grad()`, so this work was for nothing, or they leak into the
+    first window of the next epoch, which is then larger than all others.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion, epochs, accum_steps):
+        for epoch in range(epochs):
+            optimizer.zero_grad()
+            for i, (x, y) in enumerate(loader):
+                loss = criterion(model(x), y) / accum_steps
+                loss.backward()
+                if (i + 1) % accum_steps == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion, epochs, accum_steps):
+        for epoch in range(epochs):
+            optimizer.zero_grad()
+            for i, (x, y) in enumerate(loader):
+                loss = criterion(model(x), y) / accum_steps
+                loss.backward()
+                if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                    optimizer.step()
+                    optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Unsafe. The fix adds `or i + 1 == len(loader)` to the condition. That is one more update per epoch, made of fewer
+    micro-batches but still divided by N, so a smaller one, and a scheduler that counts updates sees one more. Only you
+    can say whether you want that, or would rather drop the rest (`drop_last`, a length that is a multiple of N).
+
+    ## Known limits
+    gradlint does not know the loader's length: if it is always a multiple of N, nothing is dropped. Streams without
+    a `len()` need a step behind the loop instead. Boundaries that count with a variable of their own are not flagged.
+
+    ## References
+    - [torch.utils.data.DataLoader](https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
+    - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    """
 
     meta = RuleMeta("GL304", Category.ACCUMULATION, Severity.ADVICE, fix=FixSafety.UNSAFE)
     message = "`{step}` never uses the last, shorter window of the loader: its gradients {fate}"

@@ -12,7 +12,56 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class Float16WithoutScaler(Rule):
-    """float16 autocast is used for training without a GradScaler."""
+    """`float16` autocast is used for training without a GradScaler.
+
+    ## What it does
+    Finds a training loop under float16 autocast in a file that has no `GradScaler`. On CUDA, float16 is the default:
+    `torch.autocast("cuda")` without a dtype means it.
+
+    ## Why is this bad?
+    float16 cannot hold numbers below about 6e-8. Many gradients are smaller than that and become 0, so parts of the
+    network silently stop learning. A scaler multiplies the loss to lift the gradients into range, and divides them
+    again in the step.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    There is no automatic fix, because there are two good ways: add a scaler, or use `dtype=torch.bfloat16`, which
+    needs none but asks for hardware that computes in it.
+
+    ## Known limits
+    The whole file is searched: any word that speaks of a scaler, of bfloat16 or of a framework that scales
+    (Accelerate, Fabric, Lightning, DeepSpeed, apex) silences the rule. A dtype from a configuration and an autocast
+    with `enabled=` are not judged.
+
+    ## References
+    - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
+    - [torch.amp: autocasting](https://pytorch.org/docs/stable/amp.html#autocasting)
+    """
 
     meta = RuleMeta("GL212", Category.MIXED_PRECISION, Severity.WARNING)
     message = "`{autocast}` computes in float16, and no GradScaler is used: small gradients become zero"
@@ -26,7 +75,7 @@ class Float16WithoutScaler(Rule):
             if not words.backward or not words.steps:
                 continue
             for stmt in s.walk_stmts(function):
-                if isinstance(stmt, s.With):
+                if isinstance(stmt, s.With) and not any(_cuts(item) for item, _ in stmt.items):
                     for item, _ in stmt.items:
                         if isinstance(item, s.Call) and _is_float16(program, item) and _computes(stmt):
                             yield self.finding(program.site(item), autocast=s.render(item))
@@ -37,6 +86,11 @@ def _functions(program: Program) -> Iterator[list[s.Stmt]]:
         for definition in defs:
             yield definition.body
     yield [stmt for stmt in program.body if not isinstance(stmt, s.Def | s.Class)]
+
+
+def _cuts(item: s.Expr) -> bool:
+    """Nothing is trained under no_grad."""
+    return "no_grad" in s.render(item) or "inference_mode" in s.render(item)
 
 
 def _computes(stmt: s.With) -> bool:

@@ -11,7 +11,58 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class ForwardOutsideNoSync(Rule):
-    """Only the backward is inside no_sync, the forward is not."""
+    """Only the backward is inside `no_sync`, the forward is not.
+
+    ## What it does
+    Looks for a DDP model whose forward runs outside of `no_sync()` while the backward of the same loss runs inside.
+
+    ## Why is this bad?
+    DDP reads its synchronisation flag in the *forward*. Here it was on, so every backward still synchronises: with
+    four micro-batches we counted four all-reduces per update, the same as without `no_sync()`; with the forward inside
+    it is one. The code looks handled and is not.
+
+    ## Example
+    ```python
+    def train(net, loader, criterion, accum_steps):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for i, (x, y) in enumerate(loader):
+            boundary = (i + 1) % accum_steps == 0 or i + 1 == len(loader)
+            loss = criterion(model(x), y) / accum_steps
+            with nullcontext() if boundary else model.no_sync():
+                loss.backward()
+            if boundary:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(net, loader, criterion, accum_steps):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for i, (x, y) in enumerate(loader):
+            boundary = (i + 1) % accum_steps == 0 or i + 1 == len(loader)
+            with nullcontext() if boundary else model.no_sync():
+                loss = criterion(model(x), y) / accum_steps
+                loss.backward()
+            if boundary:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix pulls the forward, and what stands between it and the backward, into the block. The gradients at the
+    step are the same, with one all-reduce in place of N.
+
+    ## Known limits
+    Forward inside and backward outside works, and is not flagged. FSDP, both versions, reads its flag in the backward,
+    so this rule is about DDP only. A forward that happens in a function of another file cannot be seen.
+
+    ## References
+    - [no_sync of DDP](https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+    - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
+    """
 
     meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{forward}` runs outside no_sync: DDP decides there, so every backward still synchronises"

@@ -11,7 +11,62 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class FsdpClip(Rule):
-    """torch.nn.utils.clip_grad_norm_ is used on a sharded FSDP model."""
+    """`torch.nn.utils.clip_grad_norm_` is used on a sharded FSDP model.
+
+    ## What it does
+    Looks for the clip of `torch.nn.utils` on the parameters of a `FullyShardedDataParallel` model (FSDP1).
+
+    ## Why is this bad?
+    Each rank holds a shard of the gradients, and this function measures just that. Every rank then clips by a norm of
+    its own: on two ranks we saw 16.2 and 39.4 where the norm of the whole was 42.6. The threshold is not the one you
+    set, and parts of one gradient are scaled differently, which changes its direction.
+
+    ## Example
+    ```python
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+
+    def train(net, loader, criterion):
+        model = FSDP(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+
+    def train(net, loader, criterion):
+        model = FSDP(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            model.clip_grad_norm_(1.0)
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix calls `model.clip_grad_norm_(…)` with the same threshold and norm type. It measures the norm over all
+    ranks, which is what the threshold was meant for.
+
+    ## Known limits
+    FSDP2 (`fully_shard`) has no such method, and `torch.nn.utils.clip_grad_norm_` is right there; so is code that asks
+    `hasattr(model, "clip_grad_norm_")` first. With `NO_SHARD` every rank holds the whole gradient and both ways agree.
+    Models that are wrapped in another file cannot be seen.
+
+    ## References
+    - [FullyShardedDataParallel.clip_grad_norm_](https://pytorch.org/docs/stable/fsdp.html)
+    - [fully_shard](https://pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL505", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{clip}` sees only this rank's shard of an FSDP model: every rank clips by another norm"

@@ -13,7 +13,56 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class GradientEditAfterClip(Rule):
-    """Gradients are changed between the clip and the step."""
+    """Gradients are changed between the clip and the step.
+
+    ## What it does
+    Finds code that writes into `.grad` behind the clip: added noise or weight decay, a factor, an all-reduce.
+
+    ## Why is this bad?
+    The clip promises that no step uses a gradient longer than `max_norm`. An edit behind it breaks the promise.
+    Clipping before an all-reduce has a second effect: each rank clips by its own norm, so ranks with large gradients
+    lose weight in the average.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        for p in model.parameters():
+            p.grad.add_(torch.randn_like(p.grad), alpha=0.01)  # the norm grows again
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        for p in model.parameters():
+            p.grad.add_(torch.randn_like(p.grad), alpha=0.01)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix moves the clip behind the edit. It is safe: the limit then holds for the gradients that the step really
+    uses.
+
+    ## Known limits
+    Edits that cannot lengthen a gradient (division, clamping, clearing some of them) are left alone. gradlint does
+    not work out whether a factor is below 1. Differentially private training clips first and adds noise afterwards on
+    purpose; it is recognised by its names (`privacy`, `noise_multiplier`, `dp_...`).
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{edit}` changes gradients after `{clip}`: the step may use a norm above the limit"

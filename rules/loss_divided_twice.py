@@ -11,7 +11,55 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class LossDividedTwice(Rule):
-    """The loss is divided by hand and by the framework."""
+    """The loss is divided by hand and by the framework.
+
+    ## What it does
+    Looks for a loss that is divided by the number of accumulation steps although the framework that runs its backward
+    divides as well: an `Accelerator` built with `gradient_accumulation_steps`, a DeepSpeed engine.
+
+    ## Why is this bad?
+    The gradients are 1/N of what was meant; with N = 4 they are exactly a quarter. With SGD that is a learning rate
+    N times too small. Adam hides most of it, until gradients meet a clip threshold that now hardly ever acts.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps):
+        accelerator = Accelerator(gradient_accumulation_steps=accum_steps)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                loss = criterion(model(x), y) / accum_steps
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps):
+        accelerator = Accelerator(gradient_accumulation_steps=accum_steps)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                loss = criterion(model(x), y)
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix drops the division by hand; the framework's own gives the mean over the window. A loss that you log
+    after the division becomes N times larger in the log: it is the true one.
+
+    ## Known limits
+    `Accelerator()` without `gradient_accumulation_steps` divides by 1, so a division by hand is right there and is not
+    flagged. N that reaches the framework through a configuration file cannot be seen. Only divisors whose name speaks
+    of accumulation are judged: a loss divided by a token count is something else.
+
+    ## References
+    - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    - [Accelerate: gradient accumulation](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
+    """
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"

@@ -11,7 +11,54 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ManualGradientSync(Rule):
-    """Gradients of a DDP model are all-reduced a second time by hand."""
+    """Gradients of a DDP model are all-reduced a second time by hand.
+
+    ## What it does
+    Looks for an `all_reduce` of `.grad` behind the backward of a model that DDP wraps and has synchronised.
+
+    ## Why is this bad?
+    DDP has averaged the gradients during the backward, so all ranks hold the same ones. A second round sends everything
+    over the network once more, parameter by parameter and without overlap. Divided by the world size it changes
+    nothing; where that division is forgotten, gradients are `world_size` times too large.
+
+    ## Example
+    ```python
+    def train(net, loader, criterion):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            for p in model.parameters():
+                dist.all_reduce(p.grad)
+                p.grad /= dist.get_world_size()
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(net, loader, criterion):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix deletes the loop that reduces. The gradients of DDP are the averages already.
+
+    ## Known limits
+    Without DDP, or under `no_sync()`, reducing by hand is legitimate and is not flagged; nor are losses and metrics.
+    A reduction over another process group than DDP's cannot be told apart from this one.
+
+    ## References
+    - [DDP](https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+    - [torch.distributed.all_reduce](https://pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce)
+    """
 
     meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{edit}` averages gradients that DDP has averaged already"

@@ -12,7 +12,48 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 
 class MethodNotCalled(Rule):
-    """A method of the training loop is named but not called."""
+    """A method of the training loop is named but not called.
+
+    ## What it does
+    Looks for `optimizer.zero_grad`, `optimizer.step`, `loss.backward`, `scaler.update`, `scheduler.step` and their kin
+    as a statement of their own, without parentheses.
+
+    ## Why is this bad?
+    Python looks the method up and throws it away. Nothing happens, and nothing complains: gradients pile up, or the
+    weights never change.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion):
+        for x, y in loader:
+            optimizer.zero_grad
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix adds `()`. A bare method has no other meaning as a statement.
+
+    ## Known limits
+    A method that is handed on is not flagged: `LambdaLR(opt, lr_lambda=schedule.step)`,
+    `opt.step = torch.compile(opt.step)`. Whether something is an optimizer, a scheduler or a scaler is told by its name
+    here, so that `env.step` or `self.step`, a number, stays untouched.
+
+    ## References
+    - [Taking an optimization step](https://pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
+    - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    """
 
     meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{method}` is not called: the parentheses are missing, so nothing happens"

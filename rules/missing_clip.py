@@ -13,7 +13,58 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class MissingClip(Rule):
-    """A Transformer, recurrent network or policy is trained with no clip."""
+    """A Transformer, recurrent network or policy is trained with no clip.
+
+    ## What it does
+    Finds a training loop over a model that is known for sudden large gradients (attention, LSTM, GRU or RNN layers, a
+    pretrained `AutoModelFor...`, a loss made of `log_prob`) in a file that clips nowhere.
+
+    ## Why is this bad?
+    In these models one unlucky batch can make a gradient a thousand times longer than usual. A single step with it
+    can undo hours of training. A clip costs little and acts only on such steps.
+
+    ## Example
+    ```python
+    import torch
+
+    model = torch.nn.Transformer(d_model=64, nhead=4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    for source, target in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(source, target), target)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    model = torch.nn.Transformer(d_model=64, nhead=4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    for source, target in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(source, target), target)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix inserts a clip with `max_norm=1.0` in front of the step. It is unsafe: 1.0 is a common choice but not your
+    choice, and it changes how the model trains.
+
+    ## Known limits
+    Off by default: many small models train well without a clip. The kind of model is read from the names in this
+    file, so a model built elsewhere is not seen. A helper whose name speaks of clipping gradients counts as a clip,
+    and so does DeepSpeed, which clips by its own configuration.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    - [On the difficulty of training recurrent neural networks](https://arxiv.org/abs/1211.5063)
+    """
 
     meta = RuleMeta("GL108", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"

@@ -11,7 +11,60 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class MissingNoSync(Rule):
-    """A distributed model synchronises on every micro-batch of a window."""
+    """A distributed model synchronises on every micro-batch of a window.
+
+    ## What it does
+    Looks for a DDP or FSDP model that accumulates gradients and never turns synchronisation off: no `no_sync()`, no
+    `require_backward_grad_sync`, no `set_requires_gradient_sync`, no framework that handles it.
+
+    ## Why is this bad?
+    The result is right but slow: gradients travel between all ranks N times per update where once is enough. On slow
+    links this can cost more time than the backward itself.
+
+    ## Example
+    ```python
+    def train(net, loader, criterion, accum_steps):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for i, (x, y) in enumerate(loader):
+            boundary = (i + 1) % accum_steps == 0 or i + 1 == len(loader)
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if boundary:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(net, loader, criterion, accum_steps):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for i, (x, y) in enumerate(loader):
+            boundary = (i + 1) % accum_steps == 0 or i + 1 == len(loader)
+            with nullcontext() if boundary else model.no_sync():
+                loss = criterion(model(x), y) / accum_steps
+                loss.backward()
+            if boundary:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix puts forward and backward inside `with model.no_sync() if … else nullcontext():` and adds the import.
+    The forward must be in it as well: that is where DDP decides. The boundary still synchronises all that was added
+    up, so the gradients at the step are the same up to rounding.
+
+    ## Known limits
+    FSDP's `no_sync()` keeps whole gradients on every rank until the boundary, which costs memory; if that is why you
+    left it out, ignore the finding there. FSDP2 (`fully_shard`) has `set_requires_gradient_sync` in place of the
+    context. Models that are wrapped in another file cannot be seen.
+
+    ## References
+    - [no_sync of DDP](https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+    - [FullyShardedDataParallel.no_sync](https://pytorch.org/docs/stable/fsdp.html)
+    - [fully_shard](https://pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
+    """
 
     meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{backward}` synchronises gradients on every micro-batch: {n} all-reduces per `{step}` where one would do"
@@ -19,6 +72,8 @@ class MissingNoSync(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.window.closes or step.manager is not Manager.NOBODY:
             return
+        if not state.pending or state.pending[-1].sync is Sync.OFF:
+            return  # no_sync is inverted (GL503), or nothing is left to sync
         for backward in state.pending[:-1]:
             if backward.wrap is Wrap.NONE or backward.sync is not Sync.ON or backward.forward_sync is not Sync.ON:
                 continue

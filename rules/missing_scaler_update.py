@@ -12,7 +12,55 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class MissingScalerUpdate(Rule):
-    """The scaler is never updated between two steps."""
+    """The scaler is never updated between two steps.
+
+    ## What it does
+    Finds `scaler.step(optimizer)` that runs again with no `scaler.update()` in between, and
+    `scaler.unscale_(optimizer)` on a path that skips both the step and the update (a `continue` for a bad batch, for
+    example).
+
+    ## Why is this bad?
+    `update()` adapts the scale, and it tells the scaler that the iteration is over. Without it the second
+    `scaler.step` raises a RuntimeError, and so does an `unscale_` that follows one of a skipped iteration.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)  # raises the second time
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix inserts `scaler.update()` behind the step. It is safe: the loop cannot run a second time without it.
+
+    ## Known limits
+    An `update()` inside a function that gradlint cannot follow silences the rule. With several optimizers, one
+    `update()` after the last step is right and is not reported.
+
+    ## References
+    - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)
+    - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
+    """
 
     meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"

@@ -13,7 +13,50 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class MissingZeroGrad(Rule):
-    """Gradients are used again and again without being cleared."""
+    """Gradients are used again and again without being cleared.
+
+    ## What it does
+    Looks for a loop of backward and step in which nothing clears the gradients: no `zero_grad()` of the optimizer or
+    the model, no `p.grad = None`, no `.grad.zero_()`, no framework that does it.
+
+    ## Why is this bad?
+    `backward()` adds to what is there. From the second batch on, every step uses the sum of all gradients since
+    training began: updates grow, point into the past, and the loss often falls at first and diverges later.
+
+    ## Example
+    ```python
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix inserts `optimizer.zero_grad()` at the head of the loop or, when gradients are accumulated, right
+    behind the step. Each update then uses its own gradients only.
+
+    ## Known limits
+    A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
+    DeepSpeed's `engine.step()`, distributed autograd, Lightning's automatic optimisation and optimizers that run inside
+    backward hooks clear by themselves and are not flagged.
+
+    ## References
+    - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    - [Zeroing out gradients](https://pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html)
+    """
 
     meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"
@@ -25,7 +68,7 @@ class MissingZeroGrad(Rule):
         if self._hooks or not share_loop(stale, step) or not step.frames:
             return
         first = state.pending[0]
-        if not state.path.whole and len(step.frames) == 1 and not _own_turn(first, step, state):
+        if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")]
@@ -40,6 +83,10 @@ class MissingZeroGrad(Rule):
     _hooks = False
 
 
-def _own_turn(first: Backward, step: Step, state: GradientState) -> bool:
-    """A function that is called for each batch from elsewhere: it must do everything itself, and nothing clears."""
-    return not state.path.file_zeroes and first.norm is not Norm.UNKNOWN and step.scaler is None
+def _does_it_all(first: Backward, state: GradientState) -> bool:
+    """A function that is called for each batch from elsewhere: it makes the loss, and nothing in the file clears."""
+    if first.norm is Norm.UNKNOWN:
+        return False
+    mine = state.optimizer.text
+    others = {ref.text for ref in state.path.optimizers.values() if ref.text != mine}
+    return state.path.file_zeroes <= others

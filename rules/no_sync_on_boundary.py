@@ -11,7 +11,59 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class NoSyncOnBoundary(Rule):
-    """no_sync is active on the very micro-batch that the step uses."""
+    """`no_sync` is active on the very micro-batch that the step uses.
+
+    ## What it does
+    Looks for a step whose last backward ran without synchronisation: the condition is the wrong way round, or
+    `no_sync()` stands round every micro-batch.
+
+    ## Why is this bad?
+    Every rank steps with the gradients of its own data only, so the copies of the model drift apart. Nothing fails:
+    each rank trains on, and the checkpoint holds what rank 0 happened to learn. With the condition inverted and N = 4
+    we counted three all-reduces per update, and ranks that no longer agreed.
+
+    ## Example
+    ```python
+    def train(net, loader, criterion, accum_steps):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for i, (x, y) in enumerate(loader):
+            boundary = (i + 1) % accum_steps == 0 or i + 1 == len(loader)
+            with model.no_sync() if boundary else nullcontext():
+                loss = criterion(model(x), y) / accum_steps
+                loss.backward()
+            if boundary:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(net, loader, criterion, accum_steps):
+        model = DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for i, (x, y) in enumerate(loader):
+            boundary = (i + 1) % accum_steps == 0 or i + 1 == len(loader)
+            with nullcontext() if boundary else model.no_sync():
+                loss = criterion(model(x), y) / accum_steps
+                loss.backward()
+            if boundary:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix inverts the condition: the boundary synchronises everything that was added up since the last step,
+    and all ranks take the same step again.
+
+    ## Known limits
+    Gradients that are all-reduced by hand before the step are right and are not flagged. Where the condition comes from
+    another file, gradlint assumes that it is right.
+
+    ## References
+    - [no_sync of DDP](https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+    - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
+    """
 
     meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"

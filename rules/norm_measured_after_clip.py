@@ -12,7 +12,54 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class NormMeasuredAfterClip(Rule):
-    """Gradient norms are logged after the clip, where they say little."""
+    """Gradient norms are logged after the clip, where they say little.
+
+    ## What it does
+    Finds code that measures gradients between the clip and the step.
+
+    ## Why is this bad?
+    Behind the clip the norm is never above `max_norm`. Whenever the clip acts, your plot shows the threshold and not
+    the gradients: the spikes you are looking for are gone. `clip_grad_norm_` returns the norm from before the clip,
+    so the number you want is already there.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        for name, p in model.named_parameters():
+            writer.add_scalar(name, p.grad.norm().item())  # already clipped
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        writer.add_scalar("grad_norm", norm.item())
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix moves the measurement in front of the clip, or uses the norm that the clip returns. It is safe: what you
+    log changes, what you train does not.
+
+    ## Known limits
+    Comparing norms before and after the clip on purpose is reported as well. A check whether gradients are finite is
+    no measurement. Helpers are followed only inside the file.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL112", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.SAFE)
     message = "`{read}` looks at gradients after `{clip}`: it shows the threshold, not the gradients"

@@ -5,13 +5,68 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Edit, EditKind, Read
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ScaledGradientsRead(Rule):
-    """Gradients are measured or changed while they are scaled."""
+    """Gradients are measured or changed while they are still scaled.
+
+    ## What it does
+    Finds code between `scaler.scale(loss).backward()` and `scaler.unscale_(optimizer)` that measures gradients, or
+    that adds something to them.
+
+    ## Why is this bad?
+    Every gradient is multiplied by the scale at this point, 65536 at first. A logged norm is that many times too
+    large, and it jumps whenever the scale changes. Noise or weight decay that you add here is divided by the scale in
+    `scaler.step`, and so all but vanishes.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        for name, p in model.named_parameters():
+            writer.add_scalar(name, p.grad.norm().item())  # norm times scale
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        for name, p in model.named_parameters():
+            writer.add_scalar(name, p.grad.norm().item())
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix moves the lines behind `unscale_`, or inserts `unscale_` if there is none. It is safe: `scaler.step` does
+    not divide gradients that are unscaled already.
+
+    ## Known limits
+    A factor is left alone: halving scaled gradients halves the true ones. So is a measurement that the code divides
+    by `scaler.get_scale()`. Helpers are followed only inside the file.
+
+    ## References
+    - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
+    """
 
     meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{what}` works on gradients that are still multiplied by the scale"
@@ -23,6 +78,13 @@ class ScaledGradientsRead(Rule):
         if edit.kind is EditKind.NOISE:  # a factor commutes with the scale, noise does not
             yield from self._while_scaled(edit, state)
 
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """Whoever asks for the scale divides by it."""
+        self._divides = "get_scale" in program.all_words.called
+        yield from ()
+
+    _divides = False
+
     def _while_scaled(self, event: Read | Edit, state: GradientState) -> Iterator[Draft]:
-        if state.scaled is not None:
+        if state.scaled is not None and not self._divides:
             yield self.finding(event, what=short(event), related=[(state.scaled, "scaled gradients are made here")])

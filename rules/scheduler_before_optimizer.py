@@ -12,7 +12,53 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class SchedulerBeforeOptimizer(Rule):
-    """The learning-rate scheduler steps before the optimizer."""
+    """The learning-rate scheduler steps before the optimizer.
+
+    ## What it does
+    Looks for a scheduler of `torch.optim.lr_scheduler` that is stepped before the optimizer in the same iteration.
+
+    ## Why is this bad?
+    Since PyTorch 1.1 a scheduler sets the learning rate of the *next* step. Called first, it skips the first value of
+    the schedule: a warm-up starts one step late in its curve, and a schedule by epoch trains its first epoch with the
+    second epoch's learning rate. PyTorch warns, but only about the very first call, and the warning is easily lost in
+    a log.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion):
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.99)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            scheduler.step()
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion):
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.99)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix moves the scheduler's step behind the optimizer's: the first update gets the first learning rate.
+
+    ## Known limits
+    Schedulers of your own, or of other libraries, may set the rate of this step by design; only those of
+    `torch.optim.lr_scheduler` are judged. PyTorch's own warning also fires when a gradient scaler skipped the first
+    step because of infinite gradients: then the order is right, and gradlint stays silent.
+
+    ## References
+    - [How to adjust the learning rate](https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
+    - [ExponentialLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html)
+    """
 
     meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"

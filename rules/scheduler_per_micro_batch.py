@@ -12,14 +12,61 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class SchedulerPerMicroBatch(Rule):
-    """The learning-rate scheduler moves on with every micro-batch."""
+    """The learning-rate scheduler moves on with every micro-batch.
+
+    ## What it does
+    Looks for a `scheduler.step()` that runs N times while the optimizer steps once.
+
+    ## Why is this bad?
+    A schedule that was laid out in updates is over after 1/N of the training: warm-up is N times too short, the decay
+    ends early, and the rest of the run trains at the final, tiny learning rate.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps, updates):
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=updates)
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+            scheduler.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps, updates):
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=updates)
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix moves the call into the boundary, behind the optimizer's step, where one call is one update. Have
+    a look at the length you gave the schedule (`T_max`, `total_steps`, warm-up): it must be counted in updates too.
+
+    ## Known limits
+    gradlint does not know in which unit the schedule was laid out. If you counted its length in micro-batches on
+    purpose, it ends in time, and you may ignore the finding on that line. Schedulers prepared by Accelerate or stepped
+    by Lightning and DeepSpeed are left to them.
+
+    ## References
+    - [How to adjust the learning rate](https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
+    - [CosineAnnealingLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html)
+    """
 
     meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: the schedule ends {n} times too early"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         window = state.window
-        if not window.closes:
+        if not window.closes and not (window.inner_loop and window.accumulates):
             return
         counts = Counter(e.site for e in window.of(Schedule))
         for schedule in window.of(Schedule):

@@ -12,7 +12,46 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class StepBeforeBackward(Rule):
-    """The optimizer steps before any backward has made gradients."""
+    """The optimizer steps before any backward has made gradients.
+
+    ## What it does
+    Looks for a `step()` between the clearing of the gradients and the first backward of the same iteration.
+
+    ## Why is this bad?
+    At that moment there are no gradients, so the step does nothing. The gradients that the backward makes afterwards
+    are cleared at the head of the next iteration, before any step has seen them: the model never learns.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            optimizer.step()
+            loss.backward()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix moves the step behind the backward of the same iteration.
+
+    ## Known limits
+    Loops that step first on purpose, with the gradients of the iteration before, clear behind the step and are not
+    flagged. Optimizers that are given a closure make their gradients inside the step.
+
+    ## References
+    - [torch.optim.Optimizer.step](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html)
+    - [Taking an optimization step](https://pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
+    """
 
     meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{step}` runs before `{backward}`: there are no gradients, the step does nothing"
@@ -20,6 +59,8 @@ class StepBeforeBackward(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if state.pending or state.phase is not Phase.EMPTY or state.last_zero is None or not step.frames:
             return
+        if not state.last_zero.frames or state.last_zero.frames[-1].loop != step.frames[-1].loop:
+            return  # cleared before the loop: later turns step with the gradients of the turn before
         if any(same_turn(lost, step) for lost, _ in state.lost) or step.manager is Manager.DEEPSPEED:
             return  # cleared too early: GL403
         index = state.window.number + 1

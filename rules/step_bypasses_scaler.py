@@ -11,7 +11,56 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class StepBypassesScaler(Rule):
-    """The loss is scaled, but the optimizer steps without the scaler."""
+    """The loss is scaled, but the optimizer steps without the scaler.
+
+    ## What it does
+    Finds `optimizer.step()` behind `scaler.scale(loss).backward()`, where `scaler.step(optimizer)` belongs.
+
+    ## Why is this bad?
+    Without `unscale_`, the weights are updated with gradients multiplied by the scale (65536 at first), and
+    `scaler.update()` then raises an AssertionError. With `unscale_` it is silent: the size is right, but nobody looks
+    for inf and NaN any more, and with float16 the first overflow ruins the weights.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        optimizer.step()  # gradients are still scaled
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix writes `scaler.step(optimizer)`, and adds `scaler.update()` behind it if there is none. It is safe: a
+    scaled loss has no other use than a step through the scaler.
+
+    ## Known limits
+    Scalers built with `enabled=False` are left alone. Where a flag chooses between the two ways (`if use_amp: ...`),
+    each setting of the flag is judged by itself. Optimizers that unscale on their own are not known to gradlint.
+
+    ## References
+    - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)
+    - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
+    """
 
     meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{step}` bypasses the scaler: {consequence}"

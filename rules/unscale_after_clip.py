@@ -12,7 +12,59 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class UnscaleAfterClip(Rule):
-    """Gradients are unscaled, but only after the clip."""
+    """Gradients are unscaled, but only after the clip.
+
+    ## What it does
+    Finds a clip of scaled gradients where `scaler.unscale_(optimizer)` exists but stands behind the clip.
+
+    ## Why is this bad?
+    The clip works on gradients that are multiplied by the scale, and cuts nearly all of them. After the division the
+    true limit is `max_norm / scale`: at scale 65536 and `max_norm=1.0`, updates of norm 0.000015. The right line is
+    there, one line too low.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.unscale_(optimizer)  # one line too low
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Fix safety
+    The fix moves `unscale_` in front of the clip. It is safe: it is the order that PyTorch documents, and nothing
+    else in the iteration changes.
+
+    ## Known limits
+    Both calls must be in the same iteration and in sight. Clips that unscale by themselves (Accelerate, Fabric, apex)
+    are left alone.
+
+    ## References
+    - [AMP: gradient clipping](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+    """
 
     meta = RuleMeta("GL207", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{unscale}` comes after `{clip}`: scaled gradients are clipped, the true limit is max_norm / scale"

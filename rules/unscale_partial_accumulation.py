@@ -12,7 +12,61 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class UnscalePartialAccumulation(Rule):
-    """Gradients are unscaled on every micro-batch of a window."""
+    """Gradients are unscaled on every micro-batch of a window.
+
+    ## What it does
+    Finds `scaler.unscale_(optimizer)` that runs on each micro-batch while the step comes once per window.
+
+    ## Why is this bad?
+    The second micro-batch's `unscale_` raises a RuntimeError, because there was no `update()` since the first. If
+    there is one, nothing raises and it is worse: the next backward adds scaled gradients to unscaled ones. At scale
+    1024, two equal micro-batches then add up to 1025 instead of 2.
+
+    ## Example
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y) / 4
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)  # raises on the second micro-batch
+        if (i + 1) % 4 == 0 or i + 1 == len(loader):
+            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    scaler = torch.amp.GradScaler("cuda")
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y) / 4
+        scaler.scale(loss).backward()
+        if (i + 1) % 4 == 0 or i + 1 == len(loader):
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    The fix moves `unscale_` into the boundary, in front of the clip. It is safe: PyTorch asks for one `unscale_` per
+    step, once all gradients of the window are there.
+
+    ## Known limits
+    The window must be recognised: a modulo of a counter or an inner loop over micro-batches. A boundary hidden in a
+    helper of another file is not.
+
+    ## References
+    - [AMP: gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    """
 
     meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{unscale}` runs on every micro-batch, but `{step}` only once per {n}: the second one raises"
@@ -25,7 +79,7 @@ class UnscalePartialAccumulation(Rule):
         again = next((b for b in state.window.after(unscale, Backward) if b.site in sites), None)
         if again is None or same_turn(again, unscale):
             return
-        if step.window or state.window.micro_loop:
+        if step.window or state.window.inner_loop:
             yield self.finding(
                 unscale, unscale=short(unscale), step=short(step), n=f"`{state.window.size_text}`",
                 related=[(again, "scaled gradients are added to unscaled ones here"), (step, "used only here")],

@@ -13,7 +13,58 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class UnscaledAccumulationLoss(Rule):
-    """Micro-batch losses are added up without dividing by their number."""
+    """Micro-batch losses are added up without dividing by their number.
+
+    ## What it does
+    Looks for an accumulation window (one `step()` after N backwards) in which the loss is never divided by N, nor
+    weighted or normalised in another way, and no framework divides it. It also speaks up when one of two losses is
+    divided and the other is not, and when the divisor is the running counter instead of N.
+
+    ## Why is this bad?
+    `backward()` adds to the gradients that are there. N mean losses add up to N times the gradient of one large
+    batch. With SGD that is N times the learning rate. Adam and its relatives hardly notice the scale by itself, but
+    gradient clipping does: the clip sees a norm that is N times too large. Either way, changing N silently changes
+    the training, and numbers logged for different N cannot be compared.
+
+    ## Example
+    ```python
+    def train(model, loader, criterion, accum_steps):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y)
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, loader, criterion, accum_steps):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix divides where the backward is, `(loss / accum_steps).backward()`, under a scaler too, so the loss
+    that you log stays what it was. It restores the mean over the window. If you tuned the learning rate with the
+    larger gradients, you may want to tune it again.
+
+    ## Known limits
+    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. A loss that is
+    summed on purpose (`reduction="sum"`) is not flagged. Dividing by N is exact when every micro-batch's mean is over
+    equally many items; see `token-mean-accumulation` for text. A last, shorter window that is divided by N counts
+    a little less.
+
+    ## References
+    - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
+    """
 
     meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{backward}` adds up {n} micro-batches, but `{loss}` is {what}: {impact}"

@@ -13,7 +13,53 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ValueClipping(Rule):
-    """Gradients are clipped value by value, which changes their direction."""
+    """Gradients are clipped value by value, which changes their direction.
+
+    ## What it does
+    Finds `clip_grad_value_`, `.grad.clamp_(...)`, Lightning's `gradient_clip_algorithm="value"` and Fabric's
+    `clip_gradients(..., clip_val=...)`.
+
+    ## Why is this bad?
+    Each entry is cut on its own: large entries shrink, small ones stay. The gradient does not only become shorter, it
+    turns, so the step goes where the loss does not fall fastest. Clipping by norm multiplies all entries by one
+    factor: same direction, limited length.
+
+    ## Example
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_value_(model.parameters(), clip_value=0.5)
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix calls `clip_grad_norm_` instead. It is unsafe, because a limit for each value says little about a limit
+    for the whole norm: log the norm that `clip_grad_norm_` returns for a while, and choose `max_norm` from that.
+
+    ## Known limits
+    This is advice, not an error. Some recipes clip by value on purpose (DQN and its relatives do); to reproduce one,
+    ignore the rule there. Clamping weights, as a WGAN does, is not reported.
+
+    ## References
+    - [torch.nn.utils.clip_grad_value_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html)
+    - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
 
     meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"

@@ -13,7 +13,48 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ZeroGradBeforeStep(Rule):
-    """Gradients are cleared between the backward and the step."""
+    """Gradients are cleared between the backward and the step.
+
+    ## What it does
+    Looks for a `zero_grad()` (of the optimizer or of its model) behind the backward and before the step that should
+    have used its gradients.
+
+    ## Why is this bad?
+    The step finds no gradients and does nothing: `zero_grad()` sets them to `None`, and optimizers skip such
+    parameters. Nothing fails, the loss just never moves.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.zero_grad()
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Safe. The fix moves the clearing before the backward or behind the step; both are right, and the step gets its
+    gradients back.
+
+    ## Known limits
+    Clearing some parameters only (a frozen last layer), clearing one optimizer between the backward and the step of
+    another, and warm-up backwards whose gradients are thrown away on purpose are not flagged.
+
+    ## References
+    - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    - [torch.optim.Optimizer.step](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html)
+    """
 
     meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: the step does nothing"

@@ -12,7 +12,53 @@ from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
 class ZeroGradInAccumulation(Rule):
-    """Gradients are cleared on every micro-batch of an accumulation window."""
+    """Gradients are cleared on every micro-batch of an accumulation window.
+
+    ## What it does
+    Looks for a `zero_grad()` (or `p.grad = None`) that runs between the micro-batches of one window. Under
+    `accelerator.accumulate` it flags a `zero_grad()` *before* the backward: it acts on the last micro-batch and erases
+    the others.
+
+    ## Why is this bad?
+    The step sees the last micro-batch only. You pay for N forwards and backwards and train on a batch N times
+    smaller than you think, with a gradient that was divided by N on top.
+
+    ## Example
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps):
+        for i, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    def train(model, optimizer, loader, criterion, accum_steps):
+        optimizer.zero_grad()
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y) / accum_steps
+            loss.backward()
+            if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Safe. The fix moves the clearing behind the boundary's step, so that each window starts empty and keeps all of its
+    micro-batches.
+
+    ## Known limits
+    Only windows with a visible boundary are judged: a modulo, a counter, an inner loop, Accelerate. With `accumulate`,
+    clearing *after* the step on every batch is right, because Accelerate skips it in mid-window.
+
+    ## References
+    - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    - [Accelerate: gradient accumulation](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
+    """
 
     meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
@@ -20,7 +66,7 @@ class ZeroGradInAccumulation(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.lost or not state.pending:
             return
-        if not (step.window or state.window.micro_loop or step.manager is Manager.ACCELERATE):
+        if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
             return
         for lost, zero in state.lost:
             if any(same_loss(lost, b) for b in state.pending) and any(state.window.after(zero, Backward)):

@@ -100,7 +100,8 @@ class Explorer:
         seen = self.program.all_words
         return Path(
             tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
-            function.name if function is not None else "", "zero_grad" in seen.called, "unscale_" in seen.called,
+            function.name if function is not None else "", function.node if function is not None else -1,
+            frozenset(self.program.zeroed), "unscale_" in seen.called,
         )  # fmt: skip
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
@@ -123,7 +124,7 @@ class Explorer:
     def _start(self, interpreter: Interpreter, run: Run, function: s.Def, cls: s.Class | None) -> None:
         """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
         self._module_names(interpreter, run)
-        me = self._make_self(interpreter, run, cls) if cls is not None else None
+        me = self._make_self(interpreter, run, cls, function.name) if cls is not None else None
         value = v.Function(function.name, function, run.module, me)
         if _has_step_loop(self.program, function):
             self._call(interpreter, run, value, None)
@@ -169,7 +170,7 @@ class Explorer:
             del name
         interpreter.env = run.module
 
-    def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class) -> v.Instance:
+    def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class, entry: str) -> v.Instance:
         value = run.module.find(cls.name)
         if not isinstance(value, v.ClassValue):
             value = v.ClassValue(cls.name, cls, run.module)
@@ -185,7 +186,7 @@ class Explorer:
             self._call(interpreter, run, bound, None)
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
-        run.in_automatic_step = lightning and "automatic_optimization" not in words
+        run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
         return me
 
 

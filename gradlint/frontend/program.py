@@ -65,6 +65,7 @@ class Program:
         self.zeroed: set[str] = set()
         self.owners: set[str] = set()
         self.varying: set[str] = set()
+        self.assignments: dict[str, list[s.Expr]] = {}
         self.all_words = Words(set(), set(), set())
         self._words: dict[int, Words] = {}
         self._closed: dict[str, Words] = {}
@@ -80,12 +81,20 @@ class Program:
             case s.Name():
                 if expr.id in self.imports:
                     return self.imports[expr.id]
+                if expr.id in self.functions or expr.id in self.classes:
+                    return expr.id
                 return USUAL_NAMES.get(expr.id, expr.id)
             case s.Attr():
                 base = self.dotted(expr.base)
                 return f"{base}.{expr.name}" if base else ""
             case _:
                 return ""
+
+    def resolve(self, expr: s.Expr | None) -> s.Expr | None:
+        """What a name stands for if the file assigns it exactly once."""
+        if isinstance(expr, s.Name) and len(self.assignments.get(expr.id, [])) == 1:
+            return self.assignments[expr.id][0]
+        return expr
 
     def site(self, node: s.Node, text: str | None = None) -> Site:
         if text is None and isinstance(node, s.Name | s.Attr | s.Call | s.Item | s.Bin):
@@ -158,9 +167,15 @@ class Program:
                 case s.Class():
                     self.classes.setdefault(stmt.name, stmt)
                 case s.Import():
-                    self.imports.update(stmt.bindings)
-                case s.Assign() | s.AugAssign() if in_loop:
-                    self.varying |= self.assigned([stmt])
+                    for local, dotted in stmt.bindings.items():
+                        self.imports.setdefault(local, dotted)
+                case s.Assign() | s.AugAssign():
+                    if in_loop:
+                        self.varying |= self.assigned([stmt])
+                    if isinstance(stmt, s.Assign):
+                        for target in stmt.targets:
+                            if isinstance(target, s.Name):
+                                self.assignments.setdefault(target.id, []).append(stmt.value)
                 case s.For():
                     self.varying |= _bound(stmt.target)
                 case _:
@@ -227,12 +242,15 @@ class Program:
                     case s.Call():
                         name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
                         words.called.add(name)
+                        words.seen.update(part.kwargs)
                         if name in _EXITS and not in_def:
                             words.jumps.add("raise")
                     case s.Name():
                         words.seen.add(part.id)
                     case s.Attr():
                         words.seen.add(part.name)
+                    case s.Const() if isinstance(part.value, str) and part.value.isidentifier():
+                        words.seen.add(part.value)
                     case _:
                         pass
         inner = in_def or isinstance(stmt, s.Def | s.Class)

@@ -170,11 +170,13 @@ class Parameter(Value):
 
 @dataclass(slots=True, eq=False)
 class Grad(Value):
-    """The gradient of some parameters."""
+    """The gradient of some parameters; `op` and `by` when it is the result of arithmetic on one."""
 
     params: Params = ANY
     wrap: Wrap = Wrap.NONE
     partial: bool = False
+    op: str = ""
+    by: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -218,6 +220,8 @@ class Collection(Value):
     items: list[Value] = field(default_factory=list)
     entries: dict[str, Value] = field(default_factory=dict)
     kind: str = "tuple"
+    #: there are more of the kind that `items` shows
+    open: bool = False
 
 
 @dataclass(slots=True, eq=False)

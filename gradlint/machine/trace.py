@@ -80,7 +80,14 @@ class Window:
     @property
     def size_text(self) -> str:
         """The user's own words for N."""
-        return (self.step.window if self.step else "") or self.micro_loop or "N"
+        text = (self.step.window if self.step else "") or self.micro_loop
+        return text if text and len(text) <= 40 and "(" not in text else "N"
+
+    @property
+    def inner_loop(self) -> bool:
+        """The backwards are in a loop that the step is not in."""
+        around = {f.loop for f in self.step.frames} if self.step else set()
+        return any(f.loop not in around for b in self.of(Backward) for f in b.frames)
 
 
 @dataclass(slots=True)

@@ -107,8 +107,9 @@ class Api(Frameworks):
             return v.Known("", None)
         if tail in ("all_reduce", "allreduce_", "allreduce", "reduce_scatter_tensor") and a.args:
             first = a.args[0]
-            if isinstance(first, v.Grad):
-                self.edit(first, EditKind.REDUCE, None, node)
+            group = a.get(2, "group")
+            if isinstance(first, v.Grad) and (group is None or isinstance(group, v.Known)):
+                self.edit(first, EditKind.REDUCE, None, node)  # over another group it is none of DDP's business
             return v.Unknown(s.render(node), called=tail)
         if tail in ("norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max") and a.args:
             grads = [x for x in tensors._flatten(a.args) if isinstance(x, v.Grad)]
@@ -221,11 +222,31 @@ class Api(Frameworks):
             return v.Unknown(f"next({first.key})", called="next")
         if name == "getattr" and len(a.args) > 1 and isinstance(a.args[1], v.Known) and isinstance(a.args[1].value, str):
             return self.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
-        if name in ("zip",):
-            return v.Collection(s.render(node), self._zipped(a), {}, "list")
+        if name == "zip":
+            rows = self._zipped(a)
+            if len(rows) == 1:
+                return v.Counted(s.render(node), inner=rows[0], loader=True)
+            return v.Collection(s.render(node), rows, {}, "list")
+        if name in ("hasattr", "isinstance") and len(a.args) == 2:
+            known = self._about_wrapper(name, a.args[0], a.args[1])
+            if known is not None:
+                return v.Known(s.render(node), known)
         for value in a.every:
             self.use_up(value, node) if name in ("sum", "any", "all", "dict") else None
         return v.Unknown(s.render(node), called=name)
+
+    @staticmethod
+    def _about_wrapper(name: str, value: v.Value, what: v.Value) -> bool | None:
+        """`hasattr(model, "clip_grad_norm_")`, `isinstance(model, FSDP)` of a model whose wrapper is known."""
+        if not isinstance(value, v.Model) or value.wrap is Wrap.NONE:
+            return None
+        if name == "hasattr" and isinstance(what, v.Known):
+            has = {"clip_grad_norm_": Wrap.FSDP}.get(str(what.value))
+            return None if has is None else value.wrap is has
+        tail = what.key.rpartition(".")[2]
+        if tail in api.FSDP1 or tail in api.DDP:
+            return (value.wrap is Wrap.FSDP) == (tail in api.FSDP1) and value.wrap is not Wrap.FSDP2
+        return None
 
     def _zipped(self, a: Arguments) -> list[v.Value]:
         columns = [self.elements(x, x.key) for x in a.args]

@@ -194,6 +194,7 @@ class Calls(Api):
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
         contexts = len(self.run.contexts)
+        quiet = self._enter_decorators(definition)
         try:
             if definition.generator and _is_context_manager(definition):
                 return self._probe_context(definition, contexts, node)
@@ -202,10 +203,26 @@ class Calls(Api):
         except Returned as result:
             return result.value
         finally:
+            self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
             self.run.stack.pop()
             self.run.guards = guards
             self.env = outer
+
+    def _enter_decorators(self, definition: s.Def) -> int:
+        """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body; returns how many are no_grad."""
+        quiet = 0
+        for decorator in definition.decorators:
+            dotted = self.program.dotted(decorator.func if isinstance(decorator, s.Call) else decorator)
+            if dotted in api.AUTOCAST or dotted in api.NO_GRAD:
+                value = self.ev(decorator)
+                if isinstance(value, v.Dotted):
+                    value = v.Context(dotted, "no_grad" if "enable_grad" not in dotted else "other")
+                if isinstance(value, v.Context):
+                    self.run.contexts.append(value)
+                    quiet += value.kind == "no_grad"
+        self.run.no_grad += quiet
+        return quiet
 
     def _invoke_lambda(self, function: v.Function, definition: s.Lambda, args: list[v.Value]) -> v.Value:
         env = v.Env({}, function.env or self.run.module)

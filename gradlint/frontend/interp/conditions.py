@@ -122,8 +122,15 @@ class Conditions:
             return v.Symbol(text, op, [left, right])
         return v.Known(
             text, result, exact=a.exact and b.exact, counter=a.counter or b.counter,
-            window=a.window or b.window, modulo=a.modulo or b.modulo,
+            window=a.window or b.window or self._counted_window(a, b), modulo=a.modulo or b.modulo,
         )  # fmt: skip
+
+    def _counted_window(self, a: v.Known, b: v.Known) -> str:
+        """`count >= accumulate`: a counter beside the size of a window."""
+        for counter, size in ((a, b), (b, a)):
+            if counter.counter and not size.counter and _last_name(size.key) in self.program.modulus_names:
+                return size.key
+        return ""
 
     def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:
         number = self.number(value)
@@ -193,7 +200,9 @@ class Conditions:
         positive = value.op in ("is", "==", "in")
         if isinstance(right, v.Known) and right.value is None:
             return self._decide_atom(left.key, q.inverted() if positive else q) != positive
-        counted = self._last_turn(value)
+        counted = self._reset_window(value, q)
+        if counted is None:
+            counted = self._last_turn(value)
         if counted is not None:
             return counted == positive
         inner = q if positive else q.inverted()
@@ -230,6 +239,17 @@ class Conditions:
     def take_window(self) -> str:
         text, self._full_window = self._full_window, ""
         return text
+
+    def _reset_window(self, value: v.Symbol, q: _Question) -> bool | None:
+        """`if count == n: step(); count = 0`: the counter starts anew in the block that it guards."""
+        left, right = value.operands
+        if not isinstance(left, v.Known) or not left.counter or not isinstance(q.node, s.If):
+            return None
+        body = self.program.words(q.node.body)
+        if body.steps and not body.backward and _last_name(left.key) in self.program.assigned(q.node.body):
+            self._full_window = right.key
+            return left.value == WINDOW
+        return None
 
     def _last_turn(self, value: v.Symbol) -> bool | None:
         """`i + 1 == num_batches` with an unknown number: true in the last turn of the loop."""

@@ -232,7 +232,7 @@ class Expressions(Conditions):
         if op == "+" and (isinstance(left, v.ParamsValue | v.Collection) or isinstance(right, v.ParamsValue)):
             return self._joined(left, right, text)
         if isinstance(left, v.Grad):
-            return left
+            return v.Grad(left.key, left.params, left.wrap, left.partial, op, right.key)
         return v.Unknown(text, params=_params(left).union(_params(right)))
 
     def _joined(self, left: v.Value, right: v.Value, text: str) -> v.Value:
@@ -261,9 +261,10 @@ class Expressions(Conditions):
     def _combined(expr: s.Bool, items: list[v.Value], stop: bool) -> v.Value:
         known = [i for i in items if isinstance(i, v.Known)]
         deciding = next((k for k in known if bool(k.value) == stop), known[-1])
-        window = next((k for k in known if k.window), None)
+        window = next((k for k in known if k.modulo), None) or next((k for k in known if k.window), None)
+        exact = window.exact if window else all(k.exact for k in known)
         return v.Known(
-            s.render(expr), deciding.value, all(k.exact for k in known), any(k.counter for k in known),
+            s.render(expr), deciding.value, exact, any(k.counter for k in known),
             window.window if window else "", any(k.modulo for k in known),
         )  # fmt: skip
 
@@ -352,7 +353,7 @@ class Expressions(Conditions):
                 params = params.union(item.params)
             filtered = any(_filters(c) for c in expr.conditions)
             return v.ParamsValue(text, params, lazy, None, False, owners[0].wrap, filtered)
-        return v.Collection(text, items, {}, "generator" if lazy else "list")
+        return v.Collection(text, items, {}, "generator" if lazy else "list", not isinstance(iterable, v.Collection))
 
     # -- iteration
 
@@ -436,6 +437,8 @@ class Expressions(Conditions):
         if isinstance(base, v.Parameter | v.Grad) and target.name == "data":
             return
         key = f"{base.key}.{target.name}"
+        if target.name == "require_backward_grad_sync":
+            self.run.attributes[(owner(base), target.name)] = value
         self.run.attributes[(base.key, target.name)] = self.named(value, target.name, key)
 
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value) -> None:
@@ -486,6 +489,9 @@ class Expressions(Conditions):
                 return value
 
     def _named_result(self, value: v.Unknown, name: str, key: str) -> v.Value:
+        if naming.SCHEDULER.search(name) and value.called and naming.last(value.called)[:1].isupper():
+            # a class of the project: how it wants to be stepped is its own affair
+            return v.Scheduler(key, None, False, self.run.default_manager())
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.default_manager())

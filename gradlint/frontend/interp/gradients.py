@@ -39,6 +39,7 @@ _EDITS = {
     "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
     "nan_to_num_": EditKind.OTHER,
 }  # fmt: skip
+_BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
 _IGNORED_READS = re.compile(r"isnan|isinf|isfinite")
 
 
@@ -159,7 +160,7 @@ class Gradients(Expressions):
 
     def grad_method(self, grad: v.Grad, name: str, a: Arguments, node: s.Call) -> v.Value:
         if name in ("zero_",) or (name == "fill_" and _is_number(a.get(0), 0)):
-            if not grad.partial:
+            if not self.is_partial(grad):
                 self.run.emit(Zero, node, params=grad.params)
         elif name in ("clamp_", "clip_"):
             limit = a.get(1, "max")
@@ -176,8 +177,12 @@ class Gradients(Expressions):
             return grad
         return v.Unknown(s.render(node))
 
+    def is_partial(self, grad: v.Grad) -> bool:
+        """Only some of the parameters are meant: a frozen layer, a filtered list."""
+        return grad.partial or self.run.partial > 0
+
     def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Node) -> None:
-        if grad.partial:
+        if self.is_partial(grad):
             return
         self.run.emit(
             Edit, node, _edit_text(node, grad), params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap
@@ -192,20 +197,22 @@ class Gradients(Expressions):
         if not isinstance(grad, v.Grad):
             return
         if isinstance(value, v.Known) and value.value is None:
-            if not grad.partial:
+            if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
             return
         text = value.key
         kind = EditKind.OTHER
+        if isinstance(value, v.Grad) and value.op:
+            kind = _BY_OPERATOR.get(value.op, kind)
+            value = v.Unknown(value.by)
         if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
-            if not grad.partial:
+            if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
             return
         self.edit(grad, kind, value, target)
 
     def aug_assign_grad(self, grad: v.Grad, op: str, value: v.Value, node: s.Node) -> None:
-        kind = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}.get(op, EditKind.OTHER)
-        self.edit(grad, kind, value, node)
+        self.edit(grad, _BY_OPERATOR.get(op, EditKind.OTHER), value, node)
 
     # -- clipping
 

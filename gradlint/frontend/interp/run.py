@@ -71,6 +71,8 @@ class Run:
     accelerate_count: int = 0
     #: > 0 while the code runs that an undecidable condition chose, next to code with no_sync
     unsure_sync: int = 0
+    #: > 0 inside a condition that picks some of the parameters that a loop goes over
+    partial: int = 0
     serial: int = 0
     no_grad: int = 0
     manual_lightning: bool = True

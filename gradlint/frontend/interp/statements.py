@@ -118,7 +118,21 @@ class Interpreter(Calls):
                 window.window if window else by_order, window.exact if window else False,
                 window.modulo if window else False, s.render(stmt.test),
             )  # fmt: skip
-        self._run_guarded(stmt.body if taken else stmt.orelse, guard if taken else None, unsure)
+        picks = self._picks_parameters(stmt.test)
+        self.run.partial += picks
+        try:
+            self._run_guarded(stmt.body if taken else stmt.orelse, guard if taken else None, unsure)
+        finally:
+            self.run.partial -= picks
+
+    def _picks_parameters(self, test: s.Expr) -> bool:
+        """`if "head" in name:` in a loop over named parameters; whether they have a gradient is no choice."""
+        for part in s.walk_expr(test):
+            if isinstance(part, s.Name):
+                value = self.env.find(part.id)
+                if isinstance(value, v.Unknown) and value.key.endswith(" name"):
+                    return True
+        return False
 
     def _run_guarded(self, body: list[s.Stmt], guard: Guard | None, unsure: bool) -> None:
         if guard is not None:
@@ -182,6 +196,8 @@ class Interpreter(Calls):
     def _turns(self, stmt: s.For, iterable: v.Value) -> list[v.Value]:
         text = s.render(stmt.iterable)
         match iterable:
+            case v.Collection() if iterable.open and iterable.items:
+                return [iterable.items[0]] * self._usual_turns(stmt)
             case v.Collection() if iterable.items or iterable.entries:
                 return self.elements(iterable, text)[:4]
             case v.ParamsValue() | v.Grad():
@@ -202,6 +218,8 @@ class Interpreter(Calls):
     def _counted(iterable: v.Counted, turn: int) -> v.Value:
         number = v.Known(iterable.key, iterable.start + turn * iterable.step, exact=iterable.exact, counter=True)
         if not iterable.enumerate:
+            if isinstance(iterable.inner, v.Collection):
+                return v.Collection("", list(iterable.inner.items))
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
         inner = iterable.inner
         if isinstance(inner, v.Counted):
@@ -237,6 +255,9 @@ class Interpreter(Calls):
         text = s.render(stmt.iterable)
         if isinstance(iterable, v.Counted) and iterable.window and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}"):
             return iterable.window
+        words = self.program.words(stmt.body)
+        if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
+            return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
         return text if naming.MICRO.search(f"{text} {s.render(stmt.target)}") else ""
 
     def _is_loader(self, expr: s.Expr, iterable: v.Value) -> bool:
