@@ -51,7 +51,7 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
 
     crashes: dict[str, RuleCrash] = {}
     findings: list[Finding] = []
-    if may_hold_events(text.data):
+    if may_hold_events(text.data) and text.speaks_of_gradients():
         rules = [r(settings.options_for(r.meta.code)) for r in all_rules() if r.meta.code in enabled]
         findings = _findings(text, rules, settings, crashes)
     known = frozenset(rule.meta.code for rule in all_rules())

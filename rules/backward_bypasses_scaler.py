@@ -18,8 +18,8 @@ class BackwardBypassesScaler(Rule):
 
     ## Why is this bad?
     `scaler.step` divides the gradients by the scale. If the scaler never scaled anything, it raises an
-    AssertionError. If it scaled another loss before, the division happens, and this update is 65536 times too small
-    (or whatever the scale is by then). And float16 gradients that needed the scale have become 0.
+    AssertionError. If it scaled another loss before, the division happens silently, and these gradients become 65536
+    times too small (or whatever the scale is by then). And float16 gradients that needed the scale have become 0.
 
     ## Example
     ```python

@@ -18,8 +18,8 @@ class BackwardUnderAutocast(Rule):
 
     ## Why is this bad?
     PyTorch advises against it. The backward needs no autocast, because each of its operations runs in the dtype that
-    the forward chose. Whatever else the backward executes, such as a custom autograd function, would be autocast once
-    more, to a dtype it was not written for.
+    the forward chose. Whatever else runs in the block, such as the backward of a custom autograd function, can be
+    autocast too, to a dtype it was not written for.
 
     ## Example
     ```python

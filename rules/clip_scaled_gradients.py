@@ -20,8 +20,8 @@ class ClipScaledGradients(Rule):
     ## Why is this bad?
     The scaled gradients are huge (the scale starts at 65536), so the clip cuts nearly every step. `scaler.step` then
     divides by the scale, and the true limit turns out to be `max_norm / scale`. With `max_norm=1.0` that is 0.000015:
-    a gradient of true norm 19455 gave an update of norm 0.000015 instead of 1.0. And the limit moves whenever the
-    scale does.
+    a gradient of true norm 19455 reached the optimizer with norm 0.000015 instead of 1.0. And the limit moves
+    whenever the scale does.
 
     ## Example
     ```python

@@ -55,8 +55,8 @@ class Float16WithoutScaler(Rule):
 
     ## Known limits
     The whole file is searched: any word that speaks of a scaler, of bfloat16 or of a framework that scales
-    (Accelerate, Fabric, Lightning, DeepSpeed, apex) silences the rule. A dtype from a configuration and an autocast
-    with `enabled=` are not judged.
+    (Accelerate, Fabric, Lightning, DeepSpeed, apex) silences the rule. A dtype from a configuration, an autocast with
+    `enabled=` and one used as a decorator are not judged.
 
     ## References
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)

@@ -55,7 +55,7 @@ class StepBypassesScaler(Rule):
 
     ## Known limits
     Scalers built with `enabled=False` are left alone. Where a flag chooses between the two ways (`if use_amp: ...`),
-    each setting of the flag is judged by itself. Optimizers that unscale on their own are not known to gradlint.
+    each setting of the flag is judged by itself. apex's `scale_loss` is another mechanism and not meant.
 
     ## References
     - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)

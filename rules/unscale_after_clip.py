@@ -19,8 +19,8 @@ class UnscaleAfterClip(Rule):
 
     ## Why is this bad?
     The clip works on gradients that are multiplied by the scale, and cuts nearly all of them. After the division the
-    true limit is `max_norm / scale`: at scale 65536 and `max_norm=1.0`, updates of norm 0.000015. The right line is
-    there, one line too low.
+    true limit is `max_norm / scale`: at scale 65536 and `max_norm=1.0`, no gradient reaches the optimizer with a norm
+    above 0.000015. The right line is there, one line too low.
 
     ## Example
     ```python

@@ -55,7 +55,7 @@ class Explorer:
                     case _:
                         pass
 
-        visit(self.program.body, None)
+        visit(self.program.core, None)
         for _, function, cls in sorted(found, key=lambda item: item[0]):
             yield function, cls
 
@@ -157,7 +157,7 @@ class Explorer:
         """Definitions, imports and constants of the module, without running its code again."""
         if self._module_run is not None:
             run.module.names.update(self._module_run.module.names)
-        for stmt in self.program.body:
+        for stmt in self.program.core:
             if isinstance(stmt, s.Def):
                 run.module.names.setdefault(stmt.name, v.Function(stmt.name, stmt, run.module))
             elif isinstance(stmt, s.Class):

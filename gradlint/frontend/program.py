@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
+from gradlint.frontend.slicing import Slice, bound
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
 
 _JUMPS = {"continue", "break", "raise"}
@@ -70,8 +71,15 @@ class Program:
         self._words: dict[int, Words] = {}
         self._closed: dict[str, Words] = {}
         self._strong: set[str] | None = None
+        self._matters: dict[int, bool] = {}
+        self._calls: list[s.Call] | None = None
         self._index(body, in_loop=False)
         self._close()
+        #: what is left when everything that cannot matter to gradients is cut away
+        self.core = Slice(self).cut(body)
+        self.core_functions = {
+            id(d): d for d in s.walk_stmts(self.core) if isinstance(d, s.Def)
+        }
 
     # -- names
 
@@ -103,11 +111,15 @@ class Program:
 
     def calls(self) -> Iterator[s.Call]:
         """Every call of the file, in source order of statements."""
-        for stmt in s.walk_stmts(self.body):
-            for expr in s.expressions(stmt):
-                for part in s.walk_expr(expr):
-                    if isinstance(part, s.Call):
-                        yield part
+        if self._calls is None:
+            self._calls = [
+                part
+                for stmt in s.walk_stmts(self.body)
+                for expr in s.expressions(stmt)
+                for part in s.walk_expr(expr)
+                if isinstance(part, s.Call)
+            ]
+        return iter(self._calls)
 
     def statements(self) -> Iterator[s.Stmt]:
         return s.walk_stmts(self.body)
@@ -129,10 +141,12 @@ class Program:
 
     def matters(self, body: list[s.Stmt]) -> bool:
         """Whether it makes a difference to gradients if this block runs."""
-        words = self.words(body)
-        if words.events or words.contexts or words.jumps:
-            return True
-        return bool(self.assigned(body) & self.strong_names)
+        found = self._matters.get(id(body))
+        if found is None:
+            words = self.words(body)
+            found = words.events or words.contexts or bool(self.assigned(body) & self.strong_names)
+            self._matters[id(body)] = found
+        return found
 
     @property
     def strong_names(self) -> set[str]:
@@ -148,9 +162,9 @@ class Program:
             match stmt:
                 case s.Assign():
                     for target in stmt.targets:
-                        found |= _bound(target)
+                        found |= bound(target)
                 case s.AugAssign():
-                    found |= _bound(stmt.target)
+                    found |= bound(stmt.target)
                 case s.Def():
                     found.add(stmt.name)
                 case _:
@@ -177,7 +191,7 @@ class Program:
                             if isinstance(target, s.Name):
                                 self.assignments.setdefault(target.id, []).append(stmt.value)
                 case s.For():
-                    self.varying |= _bound(stmt.target)
+                    self.varying |= bound(stmt.target)
                 case _:
                     pass
             for expr in s.expressions(stmt):
@@ -241,7 +255,7 @@ class Program:
                 match part:
                     case s.Call():
                         name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
-                        words.called.add(name)
+                        words.called.add(self.imports.get(name, name).rpartition(".")[2] if name in self.imports else name)
                         words.seen.update(part.kwargs)
                         if name in _EXITS and not in_def:
                             words.jumps.add("raise")
@@ -274,22 +288,6 @@ class Program:
                     strong |= _identifiers(item) if not isinstance(item, s.Call) else _identifiers(item.func)
         strong |= self.modulus_names
         return strong - {"self", "torch", "nn"}
-
-
-def _bound(target: s.Expr) -> set[str]:
-    match target:
-        case s.Name():
-            return {target.id}
-        case s.Attr():
-            return {target.name}
-        case s.Sequence():
-            return {name for item in target.items for name in _bound(item)}
-        case s.Star():
-            return _bound(target.value)
-        case s.Item():
-            return _bound(target.base)
-        case _:
-            return set()
 
 
 def _identifiers(expr: s.Expr) -> set[str]:

@@ -16,6 +16,32 @@ _WORDS = re.compile(
 _SMALL = 6_000
 
 
+def speaks_of_gradients(tree: ast.Module) -> bool:
+    """The byte scan again, on code alone: words in docstrings and comments do not count."""
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.Name):
+            words.add(node.id)
+        elif isinstance(node, ast.ImportFrom):
+            words.update(alias.name for alias in node.names)
+            words.update((node.module or "").split("."))
+        elif isinstance(node, ast.keyword) and node.arg:
+            words.add(node.arg)
+    return bool(words & _ALONE) or bool(words & _MADE and words & _USED)
+
+
+_ALONE = frozenset(
+    {
+        "clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_gradients", "unscale_",
+        "GradScaler", "no_sync", "gradient_clip_algorithm", "amp",
+    }
+)  # fmt: skip
+_MADE = frozenset({"backward", "zero_grad", "manual_backward"})
+_USED = frozenset({"step", "autocast"})
+
+
 def reduced(text: str, tree: ast.Module) -> str:
     """The text with functions blanked that hold no event and that no function with events names."""
     if len(text) < _SMALL:

@@ -36,6 +36,11 @@ class Source:
     text: str
     tree: ast.Module | None
 
+    def speaks_of_gradients(self) -> bool:
+        from gradlint.frontend.scout import speaks_of_gradients
+
+        return self.tree is None or speaks_of_gradients(self.tree)
+
     def parse(self) -> libcst.Module:
         """The syntax tree of the parts that can matter to gradients; all positions are the file's own."""
         import libcst

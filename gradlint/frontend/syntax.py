@@ -14,6 +14,8 @@ class Node:
     """Base; `node` is the number under which the parser's node, and so the position, is found."""
 
     node: int
+    #: the rendered text, once somebody asked for it
+    text: str | None = field(default=None, init=False, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -260,9 +262,15 @@ Stmt = Union[
 
 def render(expr: Expr | None) -> str:
     """The expression as one line of source, for messages and as the identity of conditions."""
+    if expr is None:
+        return ""
+    if expr.text is None:
+        expr.text = _render(expr)
+    return expr.text
+
+
+def _render(expr: Expr) -> str:
     match expr:
-        case None:
-            return ""
         case Name():
             return expr.id
         case Attr():

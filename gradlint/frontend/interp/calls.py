@@ -17,6 +17,10 @@ class Unwound(Exception):
     """Control leaves the statements that are running."""
 
 
+class Raised(Unwound):
+    """A `raise` or an exit: usually it does not come to that, so the caller goes on."""
+
+
 class Returned(Unwound):
     """A `return` unwinds to its call."""
 
@@ -202,6 +206,8 @@ class Calls(Api):
             return v.Known(f"{function.key}()", None)
         except Returned as result:
             return result.value
+        except Raised:
+            return v.Unknown(f"{function.key}()", called=function.key)
         finally:
             self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
@@ -418,6 +424,8 @@ class Calls(Api):
         elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
             if base.cls is not None and base.cls.node is not None and base.cls.node.bases:
                 self.opaque(None, node)
+        if naming.CRITERION.search(name):
+            return self._criterion(name, a, node)
         merged = tensors.merge(self._with_models(a.every), s.render(node), Norm.UNKNOWN)
         if merged is not None:
             return merged
@@ -489,7 +497,7 @@ class Calls(Api):
             return self._unknown_step(base, a, node)
         if name == "zero_grad":
             optimizer = None if base.key in self.program.owners else self.run.optimizer_for(base)
-            if optimizer is not None and not naming.MODEL.search(last):
+            if optimizer is not None and (naming.OPTIMIZER.search(last) or not naming.MODEL.search(last)):
                 return self.optimizer_method(optimizer, name, a, node)
             if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.program.owners):
                 self.run.emit(Zero, node, params=Params())

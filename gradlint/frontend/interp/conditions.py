@@ -279,18 +279,22 @@ class Conditions:
         if not isinstance(node, s.If):
             return False
         then, other = self.program.words(node.body), self.program.words(node.orelse)
-        if then.jumps and not then.backward and not then.steps:
+        if then.jumps and not other.jumps and not then.backward and not then.steps:
             return True
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
 
     def _forks(self, node: Branch) -> bool:
         match node:
             case s.If():
-                return self.program.matters(node.body) or self.program.matters(node.orelse)
+                return self._matters(node.body) or self._matters(node.orelse)
             case s.While():
                 return False
             case _:
                 return True
+
+    def _matters(self, body: list[s.Stmt]) -> bool:
+        """Leaving early is of interest only once gradients are about."""
+        return self.program.matters(body) or (bool(self.program.words(body).jumps - {"raise"}) and self.run.started)
 
     def _is_amp_switch(self, node: Branch, key: str) -> bool:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""

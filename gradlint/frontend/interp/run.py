@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from gradlint.events import ANY, Event, Frame, Manager, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge import naming
@@ -73,12 +73,18 @@ class Run:
     unsure_sync: int = 0
     #: > 0 inside a condition that picks some of the parameters that a loop goes over
     partial: int = 0
+    over_parameters: int = 0
     serial: int = 0
     no_grad: int = 0
     manual_lightning: bool = True
     in_automatic_step: bool = False
     #: set by a yield in a function that is used as a context manager
     yielded: list[v.Context] | None = None
+
+    @property
+    def started(self) -> bool:
+        """Some gradient event has happened."""
+        return any(not isinstance(event, Mark) for event in self.events[-40:])
 
     def spend(self) -> None:
         self.budget -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradlint.events import Clip, ClipApi, Mark, Sync
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.interp.calls import Calls, Returned, Unwound
+from gradlint.frontend.interp.calls import Calls, Raised, Returned, Unwound
 from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, WINDOW, Guard, LoopState
 from gradlint.frontend.knowledge import naming
 
@@ -18,10 +18,6 @@ class _Continue(Unwound):
     pass
 
 
-class _Raised(Unwound):
-    pass
-
-
 class Interpreter(Calls):
     """The top layer."""
 
@@ -31,7 +27,7 @@ class Interpreter(Calls):
 
     def run_program(self) -> None:
         try:
-            self.run_body(self.program.body)
+            self.run_body(self.program.core)
         except Unwound:
             pass
 
@@ -41,7 +37,7 @@ class Interpreter(Calls):
             case s.ExprStmt():
                 value = self.ev(stmt.value)
                 if isinstance(value, v.Known) and value.key == "exit":
-                    raise _Raised
+                    raise Raised
             case s.Assign():
                 self._assignment(stmt)
             case s.AugAssign():
@@ -73,7 +69,7 @@ class Interpreter(Calls):
                 pass
 
     def _jump(self, stmt: s.Jump) -> None:
-        raise {"break": _Break, "continue": _Continue, "raise": _Raised}[stmt.kind]
+        raise {"break": _Break, "continue": _Continue, "raise": Raised}[stmt.kind]
 
     def _assignment(self, stmt: s.Assign) -> None:
         value = self.ev(stmt.value)
@@ -107,9 +103,8 @@ class Interpreter(Calls):
             return
         if _is_type_checking(stmt.test):
             return
-        matters = self.program.matters(stmt.body) or self.program.matters(stmt.orelse)
         test = self.ev(stmt.test)
-        taken = self.decide(test, node=stmt, fork=matters)
+        taken = self.decide(test, node=stmt)
         window, by_order = self.window_of(test), self.take_window()
         unsure = self._unsure_sync(stmt, test)
         guard = None
@@ -127,6 +122,8 @@ class Interpreter(Calls):
 
     def _picks_parameters(self, test: s.Expr) -> bool:
         """`if "head" in name:` in a loop over named parameters; whether they have a gradient is no choice."""
+        if not self.run.over_parameters:
+            return False
         for part in s.walk_expr(test):
             if isinstance(part, s.Name):
                 value = self.env.find(part.id)
@@ -162,7 +159,10 @@ class Interpreter(Calls):
         loop = LoopState(
             stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt.iterable, iterable)
         )
+        over = isinstance(iterable, v.ParamsValue)
+        self.run.over_parameters += over
         self._loop(loop, stmt, values)
+        self.run.over_parameters -= over
 
     def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
         """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""
@@ -328,7 +328,7 @@ class Interpreter(Calls):
         try:
             self.run_body(stmt.body)
             self.run_body(stmt.orelse)
-        except _Raised:
+        except Raised:
             # `raise` under a handler: go on behind it
             if not stmt.handlers:
                 raise

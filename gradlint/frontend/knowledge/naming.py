@@ -16,6 +16,8 @@ FABRIC = re.compile(r"(?i)^_?fabric$")
 ENGINE = re.compile(r"(?i)engine|deepspeed")
 LOADER = re.compile(r"(?i)load|data|batch|iter|train|dl$|set$|stream|pbar|bar$|progress")
 LOSS = re.compile(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
+#: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
+CRITERION = re.compile(r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$")
 #: an unknown flag with such a name says that a window of micro-batches is full
 BOUNDARY = re.compile(
     r"(?i)accum|bound|sync_grad|should_(step|update|sync)|do_(step|update)|need_?(update|step)|is_(last|step|update|sync)|"

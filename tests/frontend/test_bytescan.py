@@ -1,0 +1,53 @@
+"""The byte scan may let a harmless file through, but must never hold back one with events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradlint.frontend.bytescan import may_hold_events
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"",
+        b"print('hello')\n",
+        b"import torch\nmodel = torch.nn.Linear(2, 2)\n",
+        b"env.step(action)\nscheduler.step()\n",  # something steps, but no gradient is made or cleared
+        b"loss.backward()\n",  # made, but never used
+        b"with torch.no_grad():\n    model(x)\n",
+    ],
+)
+def test_files_without_events_are_left_out(source: bytes) -> None:
+    assert not may_hold_events(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"loss.backward()\noptimizer.step()\n",
+        b"optimizer.zero_grad()\nself.optimizer.step()\n",
+        b"self.manual_backward(loss)\nopt.step()\n",
+        b"with torch.autocast('cuda'):\n    loss.backward()\n",
+        b"clip_grad_norm_(model.parameters(), 1.0)\n",
+        b"scaler.unscale_(optimizer)\n",
+        b"from torch.cuda.amp import autocast\n",
+        b"scaler = GradScaler()\n",
+        b"with model.no_sync():\n    pass\n",
+        b"Trainer(gradient_clip_algorithm='value')\n",
+        b"loss.backward\noptimizer.step\n",  # the parentheses are missing: that is a finding too
+        b"\xef\xbb\xbfloss.backward()\r\noptimizer.step()\r\n",
+    ],
+)
+def test_files_with_events_are_let_in(source: bytes) -> None:
+    assert may_hold_events(source)
+
+
+def test_every_fixture_that_expects_something_is_let_in() -> None:
+    expecting = [path for path in (ROOT / "fixtures").rglob("bad*.py") if b"# expect: " in path.read_bytes()]
+    assert expecting
+    assert [str(path) for path in expecting if not may_hold_events(path.read_bytes())] == []

@@ -1,0 +1,59 @@
+"""The oracle: one answer per question and path, and the paths next to it."""
+
+from __future__ import annotations
+
+from gradlint.frontend.oracle import Oracle, alternatives
+
+
+def test_the_first_answer_is_the_usual_one_and_it_stays() -> None:
+    oracle = Oracle()
+    assert oracle.decide("fast", True)
+    assert oracle.decide("fast", False), "asked again with another usual answer, it is still the same path"
+    assert not oracle.decide("slow", False)
+    assert oracle.asked == {"fast": True, "slow": False}
+
+
+def test_a_forced_answer_wins() -> None:
+    oracle = Oracle({"fast": False})
+    assert not oracle.decide("fast", True)
+    assert oracle.asked == {"fast": True}, "what is usual is remembered all the same"
+
+
+def test_a_question_that_does_not_matter_is_not_remembered() -> None:
+    oracle = Oracle()
+    assert oracle.decide("verbose", True, fork=False)
+    assert oracle.asked == {}
+
+
+def test_a_thing_equals_one_constant_only() -> None:
+    oracle = Oracle()
+    assert oracle.decide_equal("mode", '"a"', True)
+    assert not oracle.decide_equal("mode", '"b"', True)
+    assert oracle.decide_equal("mode", '"a"', False)
+    assert oracle.decide_equal("other", '"b"', True)
+
+
+def test_after_a_no_the_next_constant_is_open() -> None:
+    oracle = Oracle()
+    assert not oracle.decide_equal("mode", '"a"', False)
+    assert oracle.decide_equal("mode", '"b"', True)
+
+
+def test_a_forced_equality_excludes_the_others_even_before_it_is_asked() -> None:
+    oracle = Oracle({'mode == "late"': True})
+    assert not oracle.decide_equal("mode", '"early"', True)
+    assert oracle.decide_equal("mode", '"late"', False)
+
+
+def test_alternatives_differ_by_one_decision() -> None:
+    oracle = Oracle()
+    oracle.decide("a", True)
+    oracle.decide("b", False)
+    assert alternatives(oracle) == [{"a": False}, {"b": True}]
+
+
+def test_alternatives_keep_what_was_forced() -> None:
+    oracle = Oracle({"a": False})
+    oracle.decide("a", True)
+    oracle.decide("b", False)
+    assert alternatives(oracle) == [{"a": False, "b": True}]
