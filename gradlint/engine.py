@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from gradlint.frontend.source import Source
     from gradlint.rule import Draft, Rule
 
+#: long chains of calls and sums nest deeply in a syntax tree
+_RECURSION = 5000
+
 __all__ = ["lint", "may_hold_events"]
 
 
@@ -23,6 +27,8 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
     from gradlint.frontend import source as reading
 
     enabled = settings.enabled_for(path)
+    if sys.getrecursionlimit() < _RECURSION:
+        sys.setrecursionlimit(_RECURSION)
     text = reading.read(source)
     if isinstance(text, Unreadable):
         return FileResult(path, unreadable=text)
@@ -30,7 +36,9 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
         if isinstance(text, reading.Broken):
             return _broken(text, path, settings, enabled)
         return _judged(text, path, settings, enabled)
-    except (Exception, RecursionError) as error:  # the promise of this function: a crash is a value
+    except RecursionError:
+        return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
+    except Exception as error:  # the promise of this function: a crash is a value
         return FileResult(path, crashes=(_crash("engine", error),))
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from gradlint.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

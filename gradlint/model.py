@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+
+from gradlint.records import dataclass, field, replace
 
 
 class Severity(enum.IntEnum):

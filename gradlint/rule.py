@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.events import (

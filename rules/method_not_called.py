@@ -70,7 +70,10 @@ def _is_training(attr: s.Attr, program: Program) -> bool:
         case "zero_grad" | "backward" | "unscale_":
             return True
         case "step":
-            return bool(naming.OPTIMIZER.search(base) or naming.SCHEDULER.search(base)) or s.render(attr.base) in program.zeroed
+            if naming.OPTIMIZER.search(base) or naming.SCHEDULER.search(base) or s.render(attr.base) in program.zeroed:
+                return True
+            made = program.resolve(attr.base)
+            return isinstance(made, s.Call) and program.dotted(made.func).startswith("torch.optim.")
         case "update":
             return bool(naming.SCALER.search(base))
         case _:

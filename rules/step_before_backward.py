@@ -61,7 +61,7 @@ class StepBeforeBackward(Rule):
             return
         if not state.last_zero.frames or state.last_zero.frames[-1].loop != step.frames[-1].loop:
             return  # cleared before the loop: later turns step with the gradients of the turn before
-        if any(same_turn(lost, step) for lost, _ in state.lost) or step.manager is Manager.DEEPSPEED:
+        if any(same_turn(lost, step) for lost, _ in state.own_losses()) or step.manager is Manager.DEEPSPEED:
             return  # cleared too early: GL403
         index = state.window.number + 1
         following = state.life.windows[index] if index < len(state.life.windows) else None

@@ -60,9 +60,10 @@ class ZeroGradBeforeStep(Rule):
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: the step does nothing"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.lost or state.pending or state.phase is not Phase.EMPTY:
+        losses = state.own_losses()
+        if not losses or state.pending or state.phase is not Phase.EMPTY:
             return
-        lost, zero = state.lost[-1]
+        lost, zero = losses[-1]
         if not same_turn(lost, step) or not same_turn(zero, step) or not share_loop(lost, zero):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
         if _WARM_UP.search(state.path.entry):

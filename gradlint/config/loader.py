@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from dataclasses import replace
 from typing import NamedTuple
 
 from gradlint.config.dependencies import SOURCES, Version, folder_floor
 from gradlint.config.errors import ConfigError
 from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
+from gradlint.records import replace
 
 FILES = ("gradlint.toml", "pyproject.toml")
 _INTERESTING = (*FILES, *SOURCES, ".git")

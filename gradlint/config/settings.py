@@ -6,12 +6,12 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.config.globs import translate
 from gradlint.config.selectors import Layer, expand, resolve
 from gradlint.model import Severity
+from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.rule import OptionValue

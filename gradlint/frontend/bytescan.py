@@ -11,6 +11,7 @@ _USE = (b".step", b"autocast")
 
 def may_hold_events(source: bytes) -> bool:
     """False means: no gradient event can be found here, the file need not be parsed."""
-    if any(word in source for word in _GRADIENTS) and any(word in source for word in _USE):
-        return True
+    if any(word in source for word in _GRADIENTS):
+        if any(word in source for word in _USE) or (b".backward" in source and b"zero_grad" in source):
+            return True
     return any(word in source for word in _STRONG)

@@ -83,6 +83,8 @@ class Lowering:
             case cst.AugAssign():
                 op = _BINARY.get(type(node.operator).__name__.removesuffix("Assign"), "?")
                 out.append(s.AugAssign(number(node), self.expr(node.target), op, self.expr(node.value)))
+            case cst.Assert():
+                out.append(s.If(number(node), self.expr(node.test), [], []))
             case cst.Return():
                 out.append(s.Return(number(node), self._maybe(node.value)))
             case cst.Break():
@@ -227,6 +229,8 @@ class Lowering:
                 starred = True
                 if arg.star == "*":
                     args.append(s.Star(value.node, value))
+                else:
+                    kwargs[f"**{len(kwargs)}"] = value
             elif arg.keyword is not None:
                 kwargs[arg.keyword.value] = value
             else:
@@ -283,8 +287,16 @@ class Lowering:
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             index = self.expr(node.slice[0].slice.value)
         else:
-            index = s.Other(self._number(node), [], ":")
+            index = s.Other(self._number(node), self._slice_parts(node), ":")
         return s.Item(self._number(node), base, index)
+
+    def _slice_parts(self, node: cst.Subscript) -> list[s.Expr]:
+        parts = []
+        for element in node.slice:
+            inner = element.slice
+            values = [inner.value] if isinstance(inner, cst.Index) else [inner.lower, inner.upper, inner.step]
+            parts.extend(self.expr(v) for v in values if v is not None)
+        return parts
 
     def _display(self, node: Any) -> s.Expr:
         items: list[s.Expr] = []

@@ -26,6 +26,8 @@ class Oracle:
     def decide_equal(self, left: str, right: str, usual: bool, *, fork: bool = True) -> bool:
         """Whether `left == right`, two texts of which the second is a constant."""
         key = f"{left} == {right}"
+        if key not in self.forced and any(yes and k.startswith(f"{left} == ") for k, yes in self.forced.items()):
+            return False
         known = self.equal.get(left)
         answer = self.forced.get(key, self.asked.get(key, known == right if known is not None else usual))
         if fork:

@@ -68,10 +68,10 @@ class Explorer:
             return 0
         deepest = 0
         for definition in self.program.functions.get(name, []):
-            called = self.program._own_words(definition.body).called
-            for callee in called & self.program.functions.keys():
-                words = self.program.function_words(callee)
-                if words is not None and words.events and callee != name:
+            words = self.program._own_words(definition.body)
+            for callee in (words.called | words.seen) & self.program.functions.keys():
+                inner = self.program.function_words(callee)
+                if inner is not None and inner.events and callee != name:
                     deepest = max(deepest, 1 + self._depth(callee, seen | {name}))
         return deepest
 

@@ -228,6 +228,11 @@ class Program:
         for name, cls in self.classes.items():
             init = [d for d in cls.body if isinstance(d, s.Def) and d.name in ("__init__", "__call__")]
             own.setdefault(name, Words(set(), set(), set())).add(self._own_words([*init]))
+        for name, values in self.assignments.items():
+            # `advance = partial(update, optimizer)`, `update = Update(optimizer)`: a call of one is a call of the other
+            meant = {n for value in values for n in _names_in(value)} & own.keys()
+            if meant and name not in own:
+                own[name] = Words(set(meant), set(), set())
         changed = True
         while changed:
             changed = False
@@ -288,6 +293,10 @@ class Program:
                     strong |= _identifiers(item) if not isinstance(item, s.Call) else _identifiers(item.func)
         strong |= self.modulus_names
         return strong - {"self", "torch", "nn"}
+
+
+def _names_in(expr: s.Expr) -> set[str]:
+    return {part.id for part in s.walk_expr(expr) if isinstance(part, s.Name)}
 
 
 def _identifiers(expr: s.Expr) -> set[str]:

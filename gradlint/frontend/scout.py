@@ -29,7 +29,7 @@ def speaks_of_gradients(tree: ast.Module) -> bool:
             words.update((node.module or "").split("."))
         elif isinstance(node, ast.keyword) and node.arg:
             words.add(node.arg)
-    return bool(words & _ALONE) or bool(words & _MADE and words & _USED)
+    return bool(words & _ALONE) or bool(words & _MADE and words & _USED) or words >= {"backward", "zero_grad"}
 
 
 _ALONE = frozenset(
@@ -44,11 +44,9 @@ _USED = frozenset({"step", "autocast"})
 
 def reduced(text: str, tree: ast.Module) -> str:
     """The text with functions blanked that hold no event and that no function with events names."""
-    if len(text) < _SMALL:
+    if len(text) < _SMALL or "\f" in text or "\r" in text.replace("\r\n", ""):
         return text
-    lines = text.splitlines(keepends=True)
-    if any(line.endswith(("\f", "\v", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")) for line in lines):
-        lines = _lines(text)
+    lines = _lines(text)
     definitions = list(_definitions(tree.body))
     keep = _needed(definitions, lines)
     for definition in definitions:

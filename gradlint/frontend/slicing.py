@@ -53,6 +53,10 @@ class Slice:
             returns[name] = found
         needed: set[str] = set()
         for stmt in self._program.statements():
+            if isinstance(stmt, s.Assign) and self._of(stmt.value) & _EVENT_WORDS:
+                # `advance = optimizer.step`, `step = lambda: …`: a call of that name is an event
+                for target in stmt.targets:
+                    self._suggestive.update(dict.fromkeys(bound(target), True))
             flows.extend(self._flows(stmt))
             if self._is_event(stmt):
                 for expr in s.expressions(stmt):
@@ -140,7 +144,9 @@ class Slice:
                 return self._cut_if(stmt)
             case s.For():
                 body, orelse = self.cut(stmt.body), self.cut(stmt.orelse)
-                return s.For(stmt.node, stmt.target, stmt.iterable, body, orelse) if _does(body) or _does(orelse) else None
+                if _does(body) or _does(orelse):
+                    return s.For(stmt.node, stmt.target, stmt.iterable, body, orelse)
+                return s.ExprStmt(stmt.node, stmt.iterable) if self._event_expr(stmt.iterable) else None
             case s.While():
                 body, orelse = self.cut(stmt.body), self.cut(stmt.orelse)
                 return s.While(stmt.node, stmt.test, body, orelse) if _does(body) or _does(orelse) else None
@@ -158,7 +164,8 @@ class Slice:
     def _cut_if(self, stmt: s.If) -> s.Stmt | None:
         body, orelse = self.cut(stmt.body), self.cut(stmt.orelse)
         if all(_only_raises(b) for b in (body, orelse)):
-            return None  # a check of arguments: usually it holds
+            # a check of arguments: usually it holds
+            return s.ExprStmt(stmt.node, stmt.test) if self._event_expr(stmt.test) else None
         return s.If(stmt.node, stmt.test, body, orelse)
 
     def _matters(self, stmt: s.ExprStmt | s.Assign | s.AugAssign) -> bool:

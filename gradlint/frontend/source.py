@@ -15,10 +15,6 @@ from gradlint.model import Unreadable
 if TYPE_CHECKING:
     import libcst
 
-#: the deepest nesting that is followed; beyond it the parsers themselves give up
-MAX_NESTING = 200
-
-
 @dataclass(frozen=True, slots=True)
 class Broken:
     """Source that does not parse."""
@@ -76,13 +72,13 @@ def read(data: bytes) -> Source | Broken | Unreadable:
 
 def _second_opinion(data: bytes, text: str, error: SyntaxError) -> Source | Broken | Unreadable:
     """libcst knows grammar that an older Python does not."""
+    if "too many nested" in (error.msg or ""):
+        return Unreadable("it is nested too deeply")  # libcst would overflow the stack
     import libcst
 
     try:
         libcst.parse_module(text)
     except libcst.ParserSyntaxError:
-        if "too many nested" in (error.msg or ""):
-            return Unreadable("it is nested too deeply")
         return Broken(f"This file does not parse: {error.msg}", error.lineno or 1, error.offset or 1)
     except RecursionError:
         return Unreadable("it is nested too deeply")

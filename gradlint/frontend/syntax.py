@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Union
+
+from gradlint.records import dataclass, field
 
 ConstValue = Union[int, float, str, bytes, bool, complex, None]
 

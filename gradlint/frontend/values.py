@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gradlint.events import ANY, Manager, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.frontend import syntax as s

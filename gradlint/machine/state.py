@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 
 from gradlint.events import (
     Backward,
@@ -12,6 +11,7 @@ from gradlint.events import (
     Opaque,
     OptimizerRef,
     Path,
+    ScalerRef,
     Schedule,
     Step,
     Unscale,
@@ -19,6 +19,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.machine.trace import Life, Window
+from gradlint.records import dataclass, field
 
 
 class Phase(enum.Enum):
@@ -82,13 +83,27 @@ class GradientState:
             case Step():
                 self._step(event)
             case Update():
-                self.unscaled, self.waiting_update = None, None
+                self._updated(event)
             case Schedule():
                 self.last_schedule = event
             case Opaque():
                 self._forget()
             case _:
                 pass
+
+    def _updated(self, update: Update) -> None:
+        """Of several scalers only the one that was updated starts anew."""
+        if self.unscaled is not None and _same_scaler(self.unscaled.scaler, update.scaler):
+            self.unscaled = None
+        if self.waiting_update is not None and _same_scaler(self.waiting_update.scaler, update.scaler):
+            self.waiting_update = None
+
+    def own_losses(self) -> list[tuple[Backward, Zero]]:
+        """What was cleared unused, without what another optimizer had its step for before."""
+        return [(b, z) for b, z in self.lost if not any(self._foreign(e) for e in self.path.events[b.index : z.index])]
+
+    def _foreign(self, event: Event) -> bool:
+        return isinstance(event, Step) and event.optimizer != self.optimizer.id
 
     def _step(self, step: Step) -> None:
         self.pending.clear()
@@ -105,3 +120,7 @@ class GradientState:
         self.scaled, self.unscaled, self.clip, self.stale, self.waiting_update = None, None, None, None, None
         self.last_step = None
         self.steps += 1
+
+
+def _same_scaler(a: ScalerRef | None, b: ScalerRef | None) -> bool:
+    return a is None or b is None or a.id == b.id

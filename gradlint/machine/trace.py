@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gradlint.events import (
@@ -24,6 +23,7 @@ from gradlint.events import (
     Update,
     Zero,
 )
+from gradlint.records import dataclass, field
 
 E = TypeVar("E", bound=Event)
 

@@ -225,7 +225,7 @@ class Api(Frameworks):
         if name == "zip":
             rows = self._zipped(a)
             if len(rows) == 1:
-                return v.Counted(s.render(node), inner=rows[0], loader=True)
+                return v.Counted(s.render(node), inner=v.Collection("", list(a.args)), loader=True)
             return v.Collection(s.render(node), rows, {}, "list")
         if name in ("hasattr", "isinstance") and len(a.args) == 2:
             known = self._about_wrapper(name, a.args[0], a.args[1])
@@ -308,6 +308,11 @@ class Api(Frameworks):
         first = a.get(0)
         if isinstance(first, v.Tensor) and tail in ("mean", "sum", "div", "mul", "add", "true_divide"):
             return tensors.method(first, tail, a.args[1:], text)
+        if tail[:1].isupper():
+            # a module: calling it computes
+            return v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs) if "Loss" in tail else (
+                v.Unknown(text, called=tail)
+            )
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")
             summed = isinstance(reduction, v.Known) and reduction.value == "sum"

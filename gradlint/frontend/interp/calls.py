@@ -243,12 +243,14 @@ class Calls(Api):
     def _probe_context(self, definition: s.Def, contexts: int, node: s.Node) -> v.Value:
         """A @contextmanager: the contexts that are active at its yield are what it stands for."""
         self.run.yielded = None
-        self.run_body(definition.body)
+        body = definition.body
+        position = next((n for n, stmt in enumerate(body) if _yields(stmt)), len(body))
+        self.run_body(body[: position + 1])
         active = (self.run.yielded or [])[contexts:]
         self.run.yielded = None
-        if len(active) == 1:
-            return active[0]
-        return v.Context(definition.name, "many", self.run.site(node), value=v.Collection("", list(active)))
+        found = v.Context(definition.name, "many", self.run.site(node), value=v.Collection("", list(active)))
+        self.run.exits[id(found)] = (body[position + 1 :], self.env)
+        return found
 
     def _bind(
         self, definition: s.Def, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], env: v.Env
@@ -268,9 +270,15 @@ class Calls(Api):
             elif param.name in kwargs:
                 env.names[param.name] = self.settle(param.name, kwargs[param.name])
             elif param.default is not None:
-                env.names[param.name] = self.settle(param.name, self.ev(param.default))
+                env.names[param.name] = self._default(param.name, self.ev(param.default))
             else:
                 env.names[param.name] = v.Unknown(param.name)
+
+    def _default(self, name: str, value: v.Value) -> v.Value:
+        """A default: others may pass the opposite of a flag."""
+        if isinstance(value, v.Known) and isinstance(value.value, bool):
+            return self.flag(name, value.value)
+        return self.settle(name, value)
 
     def _super_call(self, name: str, node: s.Call) -> v.Value:
         a = self._arguments(node)
@@ -545,6 +553,10 @@ class Calls(Api):
 
 def is_module(bases: set[str]) -> bool:
     return any(b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net")) for b in bases)
+
+
+def _yields(stmt: s.Stmt) -> bool:
+    return any(isinstance(p, s.Yield) for x in s.walk_stmts([stmt]) for e in s.expressions(x) for p in s.walk_expr(e))
 
 
 def _is_context_manager(definition: s.Def) -> bool:

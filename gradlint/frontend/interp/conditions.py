@@ -9,7 +9,7 @@ from typing import Any
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.interp.run import WINDOW, Run
+from gradlint.frontend.interp.run import FAR, WINDOW, Run
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP
 
@@ -110,7 +110,7 @@ class Conditions:
             return v.Symbol(text, op, [left, right])
         a = left if isinstance(left, v.Known) else self._number_beside(left, right)
         b = right if isinstance(right, v.Known) else self._number_beside(right, left)
-        if a is None or b is None:
+        if a is None or b is None or _far_apart(a, b):
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
             name = naming.last(a.key if b.key == "1" else b.key)
@@ -272,7 +272,7 @@ class Conditions:
         return self._ask(key, q)
 
     def _ask(self, key: str, q: _Question) -> bool:
-        return self.run.oracle.decide(key, q.usual, fork=q.fork)
+        return self.run.oracle.decide(key, self.run.flags.get(key, q.usual), fork=q.fork)
 
     def _leaves(self, node: Branch) -> bool:
         """`if not ok: continue`: usually it does not come to that."""
@@ -309,6 +309,14 @@ class Conditions:
             return False
         then, other = self.program.words(node.body), self.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
+
+
+def _far_apart(a: v.Known, b: v.Known) -> bool:
+    """`step < 10_000`: the few turns that are run here would never get there."""
+    for counter, limit in ((a, b), (b, a)):
+        if counter.counter and not limit.counter and isinstance(limit.value, int | float) and abs(limit.value) > FAR:
+            return True
+    return False
 
 
 def _knownness(value: v.Value) -> int:

@@ -139,7 +139,9 @@ class Expressions(Conditions):
     def _unknown_attribute(self, base: v.Unknown, name: str) -> v.Value:
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
             return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True))
-        if name == "no_sync":
+        if name in ("no_sync", "zero_grad", "backward", "unscale_") or (
+            name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
+        ):
             return v.Bound(f"{base.key}.{name}", base, name)
         return v.Unknown(f"{base.key}.{name}", params=base.params)
 
@@ -412,6 +414,8 @@ class Expressions(Conditions):
     def assign(self, target: s.Expr, value: v.Value) -> None:
         match target:
             case s.Name():
+                if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
+                    value = self.flag(target.id, value.value)
                 self.env.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
                 base = self.ev(target.base)
@@ -429,6 +433,16 @@ class Expressions(Conditions):
                 self.assign(target.value, value)
             case _:
                 pass
+
+    def _is_setting(self, name: str, value: v.Known) -> bool:
+        """`use_amp = False`, once, at the top of a script: somebody will set it to True."""
+        if self.env is not self.run.module or value.window or value.counter or self.run.loops:
+            return False
+        return len(self.program.assignments.get(name, [])) == 1 and name not in self.program.varying
+
+    def flag(self, name: str, usual: bool) -> v.Value:
+        self.run.flags[name] = usual
+        return v.Unknown(name)
 
     def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value) -> None:
         if target.name == "grad" and isinstance(base, v.Parameter | v.Unknown | v.Grad):

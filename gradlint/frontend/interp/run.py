@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge import naming
+from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.frontend.oracle import Oracle
@@ -20,6 +20,8 @@ E = TypeVar("E", bound=Event)
 WINDOW = 3
 TURNS = 8
 OUTER_TURNS = 2
+#: a counter is never compared with a number beyond this
+FAR = 20
 MAX_DEPTH = 9
 
 
@@ -74,6 +76,10 @@ class Run:
     #: > 0 inside a condition that picks some of the parameters that a loop goes over
     partial: int = 0
     over_parameters: int = 0
+    #: what a context manager of this file does behind its yield
+    exits: dict[int, tuple[list[s.Stmt], v.Env]] = field(default_factory=dict)
+    #: flags that the file sets to a constant once, as a setting: what they usually are
+    flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
     no_grad: int = 0
     manual_lightning: bool = True

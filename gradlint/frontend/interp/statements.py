@@ -88,11 +88,15 @@ class Interpreter(Calls):
         result: v.Value
         if isinstance(current, v.Unknown) and isinstance(value, v.Known) and isinstance(value.value, int):
             # a counter with an unknown start
-            result = v.Known(s.render(stmt.target), value.value if stmt.op == "+" else 0, exact=False, counter=True)
+            down = stmt.op == "-"
+            result = v.Known(
+                s.render(stmt.target), WINDOW - value.value if down else value.value, exact=False, counter=True,
+                window=current.key if down else "",
+            )  # fmt: skip
         else:
             result = self._binary(stmt.op, current, value, text)
             if isinstance(result, v.Known) and stmt.op in "+-":
-                result = v.Known(s.render(stmt.target), result.value, result.exact, counter=True)
+                result = v.Known(s.render(stmt.target), result.value, result.exact, True, result.window)
         self.assign(stmt.target, result)
 
     # -- branches
@@ -113,6 +117,8 @@ class Interpreter(Calls):
                 window.window if window else by_order, window.exact if window else False,
                 window.modulo if window else False, s.render(stmt.test),
             )  # fmt: skip
+        if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
+            self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
         picks = self._picks_parameters(stmt.test)
         self.run.partial += picks
         try:
@@ -157,7 +163,7 @@ class Interpreter(Calls):
                 return
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
-            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt.iterable, iterable)
+            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable)
         )
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
@@ -178,6 +184,7 @@ class Interpreter(Calls):
         try:
             for turn, value in enumerate(values):
                 loop.turn = turn
+                self.run.guards = []
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
                     self.assign(stmt.target, value)
@@ -214,16 +221,17 @@ class Interpreter(Calls):
                     return [one]
                 return [one] * self._usual_turns(stmt)
 
-    @staticmethod
-    def _counted(iterable: v.Counted, turn: int) -> v.Value:
+    def _counted(self, iterable: v.Counted, turn: int) -> v.Value:
         number = v.Known(iterable.key, iterable.start + turn * iterable.step, exact=iterable.exact, counter=True)
         if not iterable.enumerate:
             if isinstance(iterable.inner, v.Collection):
-                return v.Collection("", list(iterable.inner.items))
+                columns = iterable.inner.items
+                row = [self._counted(c, turn) if isinstance(c, v.Counted) else self.elements(c, c.key)[0] for c in columns]
+                return v.Collection("", row)
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
         inner = iterable.inner
         if isinstance(inner, v.Counted):
-            return v.Collection("", [number, Interpreter._counted(inner, turn)])
+            return v.Collection("", [number, self._counted(inner, turn)])
         return v.Collection("", [number, v.Unknown(f"{inner.key if inner else ''}[*]")])
 
     def _usual_turns(self, stmt: s.For | s.While) -> int:
@@ -260,7 +268,11 @@ class Interpreter(Calls):
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
         return text if naming.MICRO.search(f"{text} {s.render(stmt.target)}") else ""
 
-    def _is_loader(self, expr: s.Expr, iterable: v.Value) -> bool:
+    def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
+        """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
+        expr = stmt.iterable
+        if "break" in self.program._own_words(stmt.body).jumps:
+            return False
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
         return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(s.render(expr))
@@ -295,8 +307,11 @@ class Interpreter(Calls):
     def _with(self, stmt: s.With) -> None:
         depth = len(self.run.contexts)
         quiet = 0
+        leaving: list[tuple[list[s.Stmt], v.Env]] = []
         for item, target in stmt.items:
             value = self.ev(item)
+            if id(value) in self.run.exits:
+                leaving.append(self.run.exits.pop(id(value)))
             for context in self._entered(value):
                 self.run.contexts.append(context)
                 quiet += context.kind == "no_grad"
@@ -311,6 +326,10 @@ class Interpreter(Calls):
         finally:
             self.run.no_grad -= quiet
             del self.run.contexts[depth:]
+        for body, env in reversed(leaving):
+            outer, self.env = self.env, env
+            self.run_body(body)
+            self.env = outer
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:

@@ -37,7 +37,7 @@ TOUCHES_GRADIENTS = re.compile(
 HARMLESS = re.compile(
     r"(?i)(^|_)lr($|_)|learning_?rate|save|load|log|print|state|checkpoint|isinstance|^len$|^id$|^type$|^list$|"
     r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
-    r"write|report|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
+    r"write|report|^_?(get|is|has|num|count|find|make_param)|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
 )
 #: a helper that steps the optimizer it is given, and does nothing else that matters
 OPTIMIZES = re.compile(r"(?i)^(optimi[sz]e|optimizer_step|step_optimizer)$")
