@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from gradlint.model import Finding, Position, Severity, Span
+from gradlint.records import dataclass, field
 
 SYNTAX_ERROR, UNUSED, UNKNOWN = "GL900", "GL901", "GL902"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 from gradlint.frontend.bytescan import may_hold_events
@@ -114,5 +113,7 @@ def _severe(finding: Finding, settings: Settings) -> Finding:
 
 
 def _crash(rule: str, error: BaseException) -> RuleCrash:
+    import traceback
+
     shown = "".join(traceback.format_exception(error, limit=-8))
     return RuleCrash(rule, f"{type(error).__name__}: {error}", shown)

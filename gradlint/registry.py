@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import pkgutil
+import os
 import sys
-from pathlib import Path
 from types import ModuleType
 
 from gradlint.rule import Rule
@@ -18,10 +17,9 @@ _PACKAGE = "gradlint.rules"
 @functools.cache
 def all_rules() -> tuple[type[Rule], ...]:
     """Every rule, by code."""
-    package = _rules_package()
     found: list[type[Rule]] = []
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{_PACKAGE}.{info.name}")
+    for name in _module_names(_rules_package()):
+        module = importlib.import_module(f"{_PACKAGE}.{name}")
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
                 found.append(value)
@@ -38,12 +36,18 @@ def by_name() -> dict[str, type[Rule]]:
     return {rule.rule_name(): rule for rule in all_rules()}
 
 
+def _module_names(package: ModuleType) -> list[str]:
+    """The modules of the folder; `pkgutil` would ask the same of every importer there is."""
+    files = {file for folder in package.__path__ for file in os.listdir(folder)}
+    return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and file != "__init__.py")
+
+
 def _rules_package() -> ModuleType:
     """The installed `gradlint.rules`, or the checkout's top-level `rules` folder under that name."""
     if _PACKAGE not in sys.modules and importlib.util.find_spec(_PACKAGE) is None:
-        folder = Path(__file__).resolve().parent.parent / "rules"
+        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "rules")
         spec = importlib.util.spec_from_file_location(
-            _PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+            _PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
         )
         if spec is None or spec.loader is None:
             raise RuntimeError(f"no rules found: neither the package {_PACKAGE} nor {folder}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager
+from gradlint.events import Backward, Manager, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
@@ -66,5 +66,7 @@ class BackwardUnderAutocast(Rule):
     message = "`{backward}` runs inside autocast: PyTorch asks for the backward outside; only the forward belongs in it"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
+        if not any(isinstance(e, Step) for e in state.path.events):
+            return  # a look at gradients, no training
         if backward.autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
             yield self.finding(backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")])

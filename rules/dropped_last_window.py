@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Mark, Opaque, Step, Unscale
+from gradlint.events import Backward, Clip, Event, Manager, Mark, Opaque, Step, Unscale
+from gradlint.frontend.interp.run import WINDOW
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
+from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
@@ -75,5 +78,30 @@ class DroppedLastWindow(Rule):
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
         if isinstance(following, Step | Clip | Unscale | Opaque):
             return  # the rest is stepped behind the loop
+        if step.manager is Manager.ACCELERATE and self._accumulate:
+            return  # Accelerate closes the window at the loader's last batch by itself
+        if following is None and any(_ended(e, mark) for e in state.path.events[: mark.index]):
+            return  # earlier epochs would have shown it
+        if isinstance(following, Backward) and _goes_on(state.window, steps):
+            return  # the counter runs on: the window is filled up in the next epoch
         fate = "leak into the next epoch" if isinstance(following, Backward) else "are thrown away"
         yield self.finding(step, step=short(step), fate=fate)
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """Remembers whether Accelerate does the counting."""
+        self._accumulate = "accumulate" in program.all_words.called
+        yield from ()
+
+    _accumulate = False
+
+
+def _ended(event: Event, mark: Mark) -> bool:
+    return isinstance(event, Mark) and event.over and event.loop == mark.loop
+
+
+def _goes_on(window: Window, steps: list[Step]) -> bool:
+    """The window that spans the end of the epoch has as many backwards as the others."""
+    if window.step is None or not steps:
+        return False
+    first = window.number - 1
+    return first >= 0 and sum(1 for _ in window.of(Backward)) == WINDOW

@@ -74,8 +74,8 @@ class Float16WithoutScaler(Rule):
             words = program.words(function)
             if not words.backward or not words.steps:
                 continue
-            for stmt in s.walk_stmts(function):
-                if isinstance(stmt, s.With) and not any(_cuts(item) for item, _ in stmt.items):
+            for stmt in _under_grad(function):
+                if isinstance(stmt, s.With):
                     for item, _ in stmt.items:
                         if isinstance(item, s.Call) and _is_float16(program, item) and _computes(stmt):
                             yield self.finding(program.site(item), autocast=s.render(item))
@@ -86,6 +86,16 @@ def _functions(program: Program) -> Iterator[list[s.Stmt]]:
         for definition in defs:
             yield definition.body
     yield [stmt for stmt in program.body if not isinstance(stmt, s.Def | s.Class)]
+
+
+def _under_grad(body: list[s.Stmt]) -> Iterator[s.Stmt]:
+    """Every statement but those under no_grad."""
+    for stmt in body:
+        if isinstance(stmt, s.With) and any(_cuts(item) for item, _ in stmt.items):
+            continue
+        yield stmt
+        for block in s.blocks(stmt):
+            yield from _under_grad(block)
 
 
 def _cuts(item: s.Expr) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Edit, EditKind
@@ -67,6 +68,8 @@ class GradientsScaledByHand(Rule):
         step = state.window.step
         if edit.kind is not EditKind.DIVIDE or step is None or not state.pending:
             return
+        if _RANKS.search(edit.by):
+            return  # a mean over ranks, not over micro-batches
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
         if again is not None and (step.window or state.window.micro_loop):
@@ -76,3 +79,6 @@ class GradientsScaledByHand(Rule):
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",
                 severity=Severity.ADVICE, edit=short(edit), n=step.window,
             )  # fmt: skip
+
+
+_RANKS = re.compile(r"(?i)world|rank|gpus|procs|processes|nodes|replica")

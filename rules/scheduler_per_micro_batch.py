@@ -70,9 +70,17 @@ class SchedulerPerMicroBatch(Rule):
             return
         counts = Counter(e.site for e in window.of(Schedule))
         for schedule in window.of(Schedule):
-            if counts[schedule.site] >= 2 and schedule.manager is Manager.NOBODY and step.manager is Manager.NOBODY:
-                counts[schedule.site] = 0
-                yield self.finding(
-                    schedule, schedule=short(schedule), step=short(step), n=f"`{window.size_text}`",
-                    related=[(step, f"the window of `{window.size_text}` ends here")],
-                )  # fmt: skip
+            if counts[schedule.site] < 2 or step.manager is not Manager.NOBODY:
+                continue
+            if schedule.manager not in (Manager.NOBODY, Manager.HELPER):
+                continue
+            counts[schedule.site] = 0
+            counted = schedule.manager is Manager.HELPER  # its length is a number of micro-batches: on time, yet uneven
+            yield self.finding(
+                schedule, schedule=short(schedule), step=short(step), n=f"`{window.size_text}`",
+                message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
+                related=[(step, f"the window of `{window.size_text}` ends here")],
+            )  # fmt: skip
+
+
+_COUNTED = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: most of its learning rates are never used"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Edit, EditKind, Manager, Norm, Site, Step
+from gradlint.frontend import syntax as s
+from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import SCALE_FREE
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
@@ -71,7 +75,7 @@ class UnscaledAccumulationLoss(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         window = state.window
-        if not window.closes or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
+        if self._weighted or not window.closes or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
             return
         if any(e.kind in (EditKind.DIVIDE, EditKind.SCALE, EditKind.OTHER) for e in window.of(Edit)):
             return  # the gradients are normalised instead
@@ -88,11 +92,26 @@ class UnscaledAccumulationLoss(Rule):
                 impact=_impact(state.optimizer.kind, n), related=[(step, f"the window of `{n}` ends here")],
             )  # fmt: skip
 
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """A weight made of the number of micro-batches and handed on with the batch does what a division does."""
+        self._weighted = any(
+            isinstance(stmt, s.Assign) and isinstance(stmt.value, s.Bin) and stmt.value.op in "/*" and _is_weight(stmt)
+            for stmt in program.statements()
+        )
+        yield from ()
+
+    _weighted = False
+
     @staticmethod
     def _handled(backward: Backward) -> bool:
         if backward.managed_division or backward.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
             return True
         return backward.norm not in (Norm.RAW, Norm.DIVIDED_BY_COUNTER)
+
+
+def _is_weight(stmt: s.Assign) -> bool:
+    named = any(_WEIGHT.search(s.render(target)) for target in stmt.targets)
+    return named and bool(naming.MICRO.search(s.render(stmt.value)))
 
 
 def _impact(kind: str, n: str) -> str:
@@ -102,3 +121,6 @@ def _impact(kind: str, n: str) -> str:
     if kind:
         return f"gradients, and so the learning rate, are {n} times too large"
     return f"gradients are {n} times too large"
+
+
+_WEIGHT = re.compile(r"(?i)scale|weight|norm|factor|coef")

@@ -69,8 +69,8 @@ class ZeroGradInAccumulation(Rule):
         if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
             return
         for lost, zero in state.lost:
-            if any(same_loss(lost, b) for b in state.pending) and any(state.window.after(zero, Backward)):
-                again = next(state.window.after(zero, Backward))
+            again = next((b for b in state.pending if same_loss(lost, b)), None)
+            if again is not None:
                 if _between_micro_batches(lost, zero, again):
                     yield self.finding(
                         zero, zero=short(zero), n=f"`{state.window.size_text}`",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from gradlint.records import dataclass, field
 
 AMP = "mixed precision is on"
 

@@ -172,16 +172,19 @@ def _stray(path: Path, used: list[OptimizerRef], unreached: set[str]) -> dict[st
 
     A generator's loss goes through the discriminator; what it leaves there is none of that one's business.
     """
-    steps: list[tuple[Backward, set[str]]] = []
+    backwards: list[Backward] = []
+    #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it
+    meant: dict[int, set[str]] = {}
     for event in path.events:
         if isinstance(event, Backward):
-            steps.append((event, set()))
-        elif isinstance(event, Step) and steps:
-            steps[-1][1].add(event.optimizer)
+            backwards.append(event)
+            meant.setdefault(event.site.node, set())
+        elif isinstance(event, Step) and backwards:
+            meant[backwards[-1].site.node].add(event.optimizer)
     strays: dict[str, set[int]] = {}
     for ref in used:
-        mine = [(b, who) for b, who in steps if ref.id in unreached or b.params.may_meet(ref.params)]
-        foreign = {b.index for b, who in mine if who and ref.id not in who}
+        mine = [b for b in backwards if ref.id in unreached or b.params.may_meet(ref.params)]
+        foreign = {b.index for b in mine if meant[b.site.node] and ref.id not in meant[b.site.node]}
         if len(foreign) < len(mine):
             strays[ref.id] = foreign
     return strays

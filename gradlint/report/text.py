@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gradlint.model import FileResult, Finding, Severity
-from gradlint.report.frame import frame, split_lines
 from gradlint.report.paint import Paint
 
 ReadSource = Callable[[str], bytes | None]
@@ -33,20 +32,22 @@ def full(results: Iterable[FileResult], read: ReadSource, paint: Paint) -> Itera
     for result in results:
         if not result.findings:
             continue
+        from gradlint.report.frame import frame, split_lines  # clean code, the common case, needs no frames
+
         source = read(result.path)
         lines = [] if source is None else split_lines(decoded(source))
         for finding in ordered(result):
-            yield from _finding(finding, result.path, lines, paint)
+            yield from _head(finding, result.path, paint)
+            yield from frame(finding, lines, paint)
             yield ""
 
 
-def _finding(finding: Finding, path: str, lines: Sequence[str], paint: Paint) -> Iterator[str]:
+def _head(finding: Finding, path: str, paint: Paint) -> Iterator[str]:
     severity = finding.severity
     head = f"{paint.severity(finding.code, severity)} {paint(finding.name, 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
     start = finding.span.start
     yield f"{paint('  -->', 'gutter')} {path}:{start.row}:{start.column}"
-    yield from frame(finding, lines, paint)
 
 
 def decoded(source: bytes) -> str:

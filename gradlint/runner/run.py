@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from gradlint.config.settings import Settings
 from gradlint.frontend.bytescan import may_hold_events
 from gradlint.model import FileResult, Unreadable
-from gradlint.runner.cache import Cache, digest_of
 from gradlint.runner.files import SourceFile
 from gradlint.runner.processes import Candidate, Workforce, lint_one, relax_collector
+
+if TYPE_CHECKING:
+    from gradlint.runner.cache import Cache
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
 SYNTAX_CHECKED_FILES = 500
@@ -97,9 +100,13 @@ class _Work:
             if self._cache is not None:
                 self._cache.store(file, result, None, parsed=parsed)
             return result
-        digest = None if self._cache is None else digest_of(source)
-        if self._cache is not None and digest and (hit := self._cache.same_content(file, digest)):
-            return hit
+        digest = None
+        if self._cache is not None:
+            from gradlint.runner.cache import digest_of
+
+            digest = digest_of(source)
+            if hit := self._cache.same_content(file, digest):
+                return hit
         self._workforce.add(Candidate(file, source, digest))
         return None
 

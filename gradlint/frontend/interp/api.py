@@ -13,6 +13,9 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge import torch_api as api
 
 
+_SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
+
+
 class Api(Frameworks):
     """Functions known by their dotted names."""
 
@@ -39,7 +42,9 @@ class Api(Frameworks):
     def _training_object(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
         if dotted.startswith(api.SCHEDULER_PREFIX) or api.SCHEDULER_CLASS.match(tail) or api.HF_SCHEDULER.match(tail):
             optimizer = next((o for o in (self.run.optimizer_for(x) for x in a.every) if o), None)
-            return v.Scheduler("", optimizer.ref.id if optimizer else None, True)
+            known = dotted == tail or dotted.startswith(_SCHEDULER_HOMES)
+            manager = Manager.HELPER if self._counts_micro_batches(node) else Manager.NOBODY
+            return v.Scheduler("", optimizer.ref.id if optimizer else None, known, manager)
         if api.OPTIMIZER_CLASS.match(tail) or (dotted.startswith("torch.optim.") and tail[:1].isupper()):
             return self.make_optimizer(tail, a, node)
         if tail in api.SCALER_CLASSES:
@@ -48,6 +53,17 @@ class Api(Frameworks):
         if wrapped is not None:
             return wrapped
         return self.make_framework(dotted, tail, a, node)
+
+    def _counts_micro_batches(self, node: s.Call) -> bool:
+        """The schedule's length is a number of batches, not of updates: then it wants a step for each batch."""
+        for name in ("num_training_steps", "T_max", "total_steps", "total_iters"):
+            value = self.program.resolve(node.kwargs.get(name))
+            if value is None:
+                continue
+            names = {p.id if isinstance(p, s.Name) else p.name for p in s.walk_expr(value) if isinstance(p, s.Name | s.Attr)}
+            if "len(" in s.render(value) and not any(naming.MICRO.search(n) for n in names):
+                return "//" not in s.render(value)
+        return False
 
     def make_optimizer(self, kind: str, a: Arguments, node: s.Call) -> v.Optimizer:
         first = a.get(0, "params", "parameters", "model_params", "named_parameters", "optimizer")
@@ -78,6 +94,8 @@ class Api(Frameworks):
         return v.Scaler("", ScalerRef("", "", state))
 
     def _wrapper(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        if dotted.startswith("apex."):
+            return a.get(0, "module", "model")  # apex's DDP has no no_sync
         wrap = (
             Wrap.DDP if tail in api.DDP else Wrap.FSDP if tail in api.FSDP1 else Wrap.FSDP2 if tail in api.FSDP2 else None
         )
@@ -319,6 +337,9 @@ class Api(Frameworks):
             norm = Norm.SUMMED if summed else Norm.RAW
             return tensors.merge(a.every, text, norm) or v.Tensor(text, Params(), norm)
         merged = tensors.merge(a.every, text, tensors.kept_norm(a.every))
+        if tail in ("cat", "concat") and "[:]" in text and " + " in text:
+            # one fresh slice among cached ones: each micro-batch adds its part of one large loss
+            merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
         return merged or v.Unknown(text, called=tail)
 
 

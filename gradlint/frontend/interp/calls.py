@@ -112,7 +112,8 @@ class Calls(Api):
             return self._wrapped_scaler(a, node)
         if naming.LOSS.search(name) and value.key not in self.program.owners:
             return self._criterion(name, a, node)
-        if value.key in self.program.owners or naming.MODEL.search(name):
+        makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
+        if (value.key in self.program.owners or naming.MODEL.search(name)) and not makes:
             if not any(self.run.optimizer_for(x) for x in a.every):
                 return self.forward(value, a, node)
         return self._unknown_call(value.key, a, node)
@@ -373,7 +374,10 @@ class Calls(Api):
         if name == "backward":
             self.backward(base, node)
             return v.Known("", None)
-        if name in ("step", "zero_grad") and base.model is not None:
+        if name == "zero_grad":
+            self.run.emit(Zero, node, params=Params())  # whatever this is, it clears
+            return v.Known("", None)
+        if name == "step" and base.model is not None:
             return v.Unknown(s.render(node))
         if name in ("parameters", "named_parameters"):
             return v.ParamsValue("", Params(frozenset({base.key}), False), True, None, name != "parameters")
@@ -381,7 +385,10 @@ class Calls(Api):
 
     def _collection_method(self, base: v.Collection, name: str, a: Arguments, node: s.Call) -> v.Value:
         if name == "append" and a.args:
-            base.items.append(a.args[0])
+            one = a.args[0]
+            if isinstance(one, v.Parameter):
+                one = v.Parameter(one.key, one.params, one.wrap, True)  # picked one by one: perhaps not all
+            base.items.append(one)
         elif name == "extend" and a.args and isinstance(a.args[0], v.Collection):
             base.items.extend(a.args[0].items)
         elif name in ("values", "copy"):
@@ -532,6 +539,8 @@ class Calls(Api):
 
     def _unknown_step(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value | None:
         last = naming.last(base.key)
+        if naming.SCHEDULER.search(last) and len(a.every) > 1:
+            return v.Unknown(s.render(node), called="step")  # a pipeline's schedule, not a learning rate's
         if naming.SCHEDULER.search(last):
             self.scheduler_step(self.scheduler_for(base), node)
             return v.Known("", None)
@@ -546,9 +555,19 @@ class Calls(Api):
     def scheduler_for(self, base: v.Unknown) -> v.Scheduler:
         found = self.run.inferred.get((base.key, "scheduler"))
         if not isinstance(found, v.Scheduler):
-            found = v.Scheduler(base.key, None, True, self.run.default_manager())
+            found = v.Scheduler(base.key, None, not self._made_by_project(base.key), self.run.default_manager())
             self.run.inferred[(base.key, "scheduler")] = found
         return found
+
+
+    def _made_by_project(self, key: str) -> bool:
+        """The file makes a thing of this name from a class that is not PyTorch's."""
+        for value in self.program.assignments.get(naming.last(key), []):
+            dotted = self.program.dotted(value.func) if isinstance(value, s.Call) else ""
+            tail = dotted.rpartition(".")[2]
+            if tail[:1].isupper() and not dotted.startswith(("torch.", "transformers.", "diffusers.")):
+                return True
+        return False
 
 
 def is_module(bases: set[str]) -> bool:

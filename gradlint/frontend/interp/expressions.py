@@ -137,6 +137,8 @@ class Expressions(Conditions):
                 return v.Unknown(f"{base.key}.{name}")
 
     def _unknown_attribute(self, base: v.Unknown, name: str) -> v.Value:
+        if name == "sync_gradients" and naming.ACCELERATOR.search(naming.last(base.key)):
+            return self.framework_attribute(v.Framework(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
             return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True))
         if name in ("no_sync", "zero_grad", "backward", "unscale_") or (

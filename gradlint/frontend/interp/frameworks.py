@@ -58,6 +58,8 @@ class Frameworks(Gradients):
             return self.engine_method(base, name, a, node)
         if name == "backward":
             loss = a.get(0, "loss") or v.Unknown("loss")
+            if self.run.accelerate_sync is not None and isinstance(loss, v.Tensor) and loss.norm is Norm.RAW:
+                loss = loss.but(norm=Norm.UNKNOWN)  # inside `accumulate` the framework divides
             self.backward(loss, node, manager=base.manager, divides=base.divides)
             return v.Known("", None)
         if name in ("prepare", "setup", "prepare_model", "prepare_optimizer", "setup_module", "setup_optimizers",
@@ -108,7 +110,12 @@ class Frameworks(Gradients):
     def enter_accumulate(self, framework: v.Framework) -> None:
         """Starts a micro-batch; `sync_gradients` keeps its value behind the block, as it does in Accelerate."""
         self.run.accelerate_count += 1
-        self.run.accelerate_sync = not framework.accumulates or self.run.accelerate_count % WINDOW == 0
+        loop = self.run.loops[-1] if self.run.loops else None
+        last = loop is not None and loop.loader and loop.turn == loop.turns - 1  # a loader's end closes the window
+        full = self.run.accelerate_count % WINDOW == 0
+        self.run.accelerate_sync = not framework.accumulates or full or last
+        if last:
+            self.run.accelerate_count = 0
 
     # -- DeepSpeed
 

@@ -221,6 +221,9 @@ class Gradients(Expressions):
         limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
         value = limit.value if isinstance(limit, v.Known) else None
         threshold = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        algorithm = a.kwargs.get("gradient_clip_algorithm")
+        if algorithm is not None and not (isinstance(algorithm, v.Known) and algorithm.value == "norm"):
+            threshold = None  # it may limit values
         exhausted: Site | None = None
         if isinstance(target, v.ParamsValue) and target.generator:
             exhausted = target.used_by

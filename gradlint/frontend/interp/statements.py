@@ -271,7 +271,7 @@ class Interpreter(Calls):
     def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
         """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
         expr = stmt.iterable
-        if "break" in self.program._own_words(stmt.body).jumps:
+        if "break" in self.program._own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
             return False
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
@@ -384,6 +384,13 @@ def _only_schedules(stmt: s.For | s.While) -> bool:
                         if not naming.SCHEDULER.search(naming.last(s.render(part.func.base))):
                             return False
     return _holds_any_loop(stmt.body)
+
+
+def _skips_rest(stmt: s.Stmt) -> bool:
+    """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out."""
+    if not isinstance(stmt, s.If) or not isinstance(stmt.test, s.Compare) or stmt.test.op not in (">", ">="):
+        return False
+    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind == "continue"
 
 
 def _endless(text: str) -> bool:

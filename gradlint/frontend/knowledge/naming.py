@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import re
+from gradlint.frontend.knowledge.pattern import Pattern
 
-OPTIMIZER = re.compile(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
-SCHEDULER = re.compile(r"(?i)sched|lr_?decay|lr_?policy|warm_?up")
-SCALER = re.compile(r"(?i)scaler|^grad_scale$")
-MODEL = re.compile(
+OPTIMIZER = Pattern(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
+SCHEDULER = Pattern(r"(?i)sched|lr_?decay|lr_?policy|warm_?up")
+SCALER = Pattern(r"(?i)scaler|^grad_scale$")
+MODEL = Pattern(
     r"(?i)model|net($|_|\d|[a-z]$)|^net|module|actor|critic|policy|agent|encoder|decoder|generator|discriminator|"
     r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
 )
-ACCELERATOR = re.compile(r"(?i)accelerator$|^accel$")
-FABRIC = re.compile(r"(?i)^_?fabric$")
-ENGINE = re.compile(r"(?i)engine|deepspeed")
-LOADER = re.compile(r"(?i)load|data|batch|iter|train|dl$|set$|stream|pbar|bar$|progress")
-LOSS = re.compile(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
+ACCELERATOR = Pattern(r"(?i)accelerator$|^accel$")
+FABRIC = Pattern(r"(?i)^_?fabric$")
+ENGINE = Pattern(r"(?i)engine|deepspeed")
+LOADER = Pattern(r"(?i)load|data|batch|iter|train|dl$|set$|stream|pbar|bar$|progress")
+LOSS = Pattern(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
 #: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
-CRITERION = re.compile(r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$")
+CRITERION = Pattern(r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$")
 #: an unknown flag with such a name says that a window of micro-batches is full
-BOUNDARY = re.compile(
+BOUNDARY = Pattern(
     r"(?i)accum|bound|sync_grad|should_(step|update|sync)|do_(step|update)|need_?(update|step)|is_(last|step|update|sync)|"
     r"(update|step)_(now|grad|weights|params)|last_(micro|batch|step|accum)|optimi[sz]er_step|will_step|^(update|sync)$"
 )
 #: a loop that goes over parts of one batch
-MICRO = re.compile(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
+MICRO = Pattern(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
 #: the number of batches or steps in all, not the N of a window
-TOTAL = re.compile(r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin")
+TOTAL = Pattern(r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin")
 #: mixed precision is on
-AMP = re.compile(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec|scaler|autocast")
+AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec|scaler|autocast")
 #: a helper that may clear, make or use gradients
-TOUCHES_GRADIENTS = re.compile(
+TOUCHES_GRADIENTS = Pattern(
     r"(?i)zero|reset|clear|clip|backward|backprop|optimi[sz]e|update|train|learn|grad|fit|step|minimi[sz]e|optim"
 )
 #: a helper that is given an optimizer but leaves gradients alone
-HARMLESS = re.compile(
+HARMLESS = Pattern(
     r"(?i)(^|_)lr($|_)|learning_?rate|save|load|log|print|state|checkpoint|isinstance|^len$|^id$|^type$|^list$|"
     r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
     r"write|report|^_?(get|is|has|num|count|find|make_param)|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
 )
 #: a helper that steps the optimizer it is given, and does nothing else that matters
-OPTIMIZES = re.compile(r"(?i)^(optimi[sz]e|optimizer_step|step_optimizer)$")
-COUNTER = re.compile(r"(?i)^(batch_?(idx|index|id|i)|b?idx|i|it|iter(ation)?s?|n_?iter|step|global_?step|itr|cur_?iter|nb_?batch|batch_nb|update)$")
+OPTIMIZES = Pattern(r"(?i)^(optimi[sz]e|optimizer_step|step_optimizer)$")
+COUNTER = Pattern(r"(?i)^(batch_?(idx|index|id|i)|b?idx|i|it|iter(ation)?s?|n_?iter|step|global_?step|itr|cur_?iter|nb_?batch|batch_nb|update)$")
 #: counters that are zero-based wherever they come from
-ZERO_BASED = re.compile(r"(?i)^batch_?(idx|index)$")
+ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
 
 
 def last(key: str) -> str:

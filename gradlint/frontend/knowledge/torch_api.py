@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from gradlint.frontend.knowledge.pattern import Pattern
 
 #: `from torch import nn` and fragments without imports: what these names stand for when nothing says otherwise
 USUAL_NAMES = {
@@ -18,7 +18,7 @@ USUAL_NAMES = {
     "functools": "functools", "partial": "functools.partial", "chain": "itertools.chain",
 }  # fmt: skip
 
-OPTIMIZER_CLASS = re.compile(
+OPTIMIZER_CLASS = Pattern(
     r"^(Fused|Deep[sS]peed|Distributed|Paged|Hybrid|Schedule[fF]ree|Bf16|LB)?(CPU)?"
     r"(Adam|AdamW|SGD|ASGD|RMSprop\w*|RMSProp\w*|Adagrad|Adadelta|Adamax|NAdam|RAdam|SparseAdam|LBFGS|Rprop|Adafactor|"
     r"Lion|LAMB|Lamb|LARS|Lars|NovoGrad|Ranger\w*|MADGRAD|Prodigy|Sophia\w*|Muon|AdaBelief|Yogi|Shampoo|DAdapt\w*|"
@@ -26,12 +26,12 @@ OPTIMIZER_CLASS = re.compile(
     r"Adam8bit|AdamW8bit|AdEMAMix|CAME)(\d*bit|_?mini|W|ScheduleFree|Factory|WScheduleFree|Like)?\d?$"
 )
 #: optimizers whose update does not grow with the gradient's scale
-SCALE_FREE = re.compile(r"(?i)adam|lion|rmsprop|adagrad|lamb|nadam|radam|adafactor|prodigy")
-SCHEDULER_CLASS = re.compile(
+SCALE_FREE = Pattern(r"(?i)adam|lion|rmsprop|adagrad|lamb|nadam|radam|adafactor|prodigy")
+SCHEDULER_CLASS = Pattern(
     r"^(LambdaLR|MultiplicativeLR|StepLR|MultiStepLR|ConstantLR|LinearLR|ExponentialLR|PolynomialLR|CosineAnnealingLR|"
     r"ChainedScheduler|SequentialLR|CyclicLR|OneCycleLR|CosineAnnealingWarmRestarts|ReduceLROnPlateau)$"
 )
-HF_SCHEDULER = re.compile(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
+HF_SCHEDULER = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
 SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
 
 CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
