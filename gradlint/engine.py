@@ -9,10 +9,12 @@ from gradlint.frontend.bytescan import may_hold_events
 from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gradlint.config import Settings
+    from gradlint.frontend.program import Program
     from gradlint.frontend.source import Source
+    from gradlint.frontend.syntax import Stmt
     from gradlint.rule import Draft, Rule
 
 #: long chains of calls and sums nest deeply in a syntax tree
@@ -58,7 +60,7 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
 
     crashes: dict[str, RuleCrash] = {}
     findings: list[Finding] = []
-    if may_hold_events(text.data) and text.speaks_of_gradients():
+    if may_hold_events(text.data):
         rules = [r(settings.options_for(r.meta.code)) for r in all_rules() if r.meta.code in enabled]
         findings = _findings(text, rules, settings, crashes)
     known = frozenset(rule.meta.code for rule in all_rules())
@@ -68,36 +70,62 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
     return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed)
 
 
-def _findings(text: Source, rules: Sequence[Rule], settings: Settings, crashes: dict[str, RuleCrash]) -> list[Finding]:
+def _findings(
+    text: Source, rules: Sequence[Rule], settings: Settings, crashes: dict[str, RuleCrash]
+) -> list[Finding]:
+    """The scout reads Python's own tree, which is quick; only a file with something to say is read by libcst."""
+    inquiry = _Inquiry(rules, settings.target_torch, crashes)
+    if text.tree is not None:
+        from gradlint.frontend import scout
+        from gradlint.frontend.quick import QuickLowering
+
+        if not inquiry.drafts(QuickLowering(scout.empty(text.tree, text.text)).body):
+            return []
     from gradlint.frontend.lower import Lowering
-    from gradlint.frontend.paths import Explorer
-    from gradlint.frontend.program import Program
-    from gradlint.machine.judge import Judge
 
     lowered = Lowering(text.parse())
-    program = Program(lowered.body, settings.target_torch)
-    drafts: dict[tuple[str, int], Draft] = {}
-
-    def keep(draft: Draft) -> None:
-        drafts.setdefault((draft.rule.meta.code, draft.site.node), draft)
-
-    def on_crash(rule: Rule, error: Exception) -> None:
-        crashes.setdefault(rule.meta.code, _crash(rule.meta.code, error))
-
-    for rule in rules:
-        try:
-            for draft in rule.on_program(program):
-                keep(draft)
-        except Exception as error:
-            on_crash(rule, error)
-    judge = Judge(rules, on_crash)
-    for path in Explorer(program).paths():
-        for draft in judge.judge(path):
-            keep(draft)
+    drafts = inquiry.drafts(lowered.body)
     if not drafts:
         return []
-    spans = lowered.spans({s.node for d in drafts.values() for s in (d.site, *(r[0] for r in d.related))})
-    return [_finding(draft, spans) for draft in drafts.values()]
+    spans = lowered.spans({s.node for d in drafts for s in (d.site, *(r[0] for r in d.related))})
+    return [_finding(draft, spans) for draft in drafts]
+
+
+class _Inquiry:
+    """Asks all rules about a program."""
+
+    def __init__(
+        self, rules: Sequence[Rule], target_torch: tuple[int, int] | None, crashes: dict[str, RuleCrash]
+    ) -> None:
+        self._rules = rules
+        self._target = target_torch
+        self._crashes = crashes
+
+    def drafts(self, body: list[Stmt]) -> list[Draft]:
+        """What the rules have to say, once for each place."""
+        from gradlint.frontend.paths import Explorer
+        from gradlint.frontend.program import Program
+        from gradlint.machine.judge import Judge
+
+        program = Program(body, self._target)
+        found: dict[tuple[str, int], Draft] = {}
+        for draft in self._about_program(program):
+            found.setdefault((draft.rule.meta.code, draft.site.node), draft)
+        judge = Judge(self._rules, self._on_crash)
+        for path in Explorer(program).paths():
+            for draft in judge.judge(path):
+                found.setdefault((draft.rule.meta.code, draft.site.node), draft)
+        return list(found.values())
+
+    def _about_program(self, program: Program) -> Iterator[Draft]:
+        for rule in self._rules:
+            try:
+                yield from list(rule.on_program(program))
+            except Exception as error:  # a rule's crash is one reported error; the rest goes on
+                self._on_crash(rule, error)
+
+    def _on_crash(self, rule: Rule, error: Exception) -> None:
+        self._crashes.setdefault(rule.meta.code, _crash(rule.meta.code, error))
 
 
 def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:

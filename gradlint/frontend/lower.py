@@ -238,18 +238,17 @@ class Lowering:
         return s.Call(self._number(node), func, args, kwargs, starred)
 
     def _literal(self, node: Any) -> s.Expr:
-        try:
-            value = ast.literal_eval(node.value)
-        except (ValueError, SyntaxError):
-            return s.Other(self._number(node))
-        return s.Const(self._number(node), value)
+        return s.Const(self._number(node), literal) if (literal := _value(node.value)) is not ... else s.Other(
+            self._number(node)
+        )
 
     def _concatenated(self, node: cst.ConcatenatedString) -> s.Expr:
         left, right = self.expr(node.left), self.expr(node.right)
         if isinstance(left, s.Const) and isinstance(right, s.Const):
             if isinstance(left.value, str) and isinstance(right.value, str):
                 return s.Const(self._number(node), left.value + right.value)
-        return s.Other(self._number(node), [left, right])
+        inner = [x for side in (left, right) if isinstance(side, s.Other) for x in side.children]
+        return s.Other(self._number(node), inner, 'f"…"')
 
     def _formatted(self, node: cst.FormattedString) -> s.Expr:
         inner = [self.expr(p.expression) for p in node.parts if isinstance(p, cst.FormattedStringExpression)]
@@ -284,17 +283,24 @@ class Lowering:
     def _subscript(self, node: cst.Subscript) -> s.Expr:
         base = self.expr(node.value)
         index: s.Expr
-        if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-            index = self.expr(node.slice[0].slice.value)
+        only = node.slice[0].slice if len(node.slice) == 1 else None
+        if isinstance(only, cst.Index) and not (isinstance(only.value, cst.Tuple) and only.value.elements):
+            index = self.expr(only.value)
         else:
             index = s.Other(self._number(node), self._slice_parts(node), ":")
         return s.Item(self._number(node), base, index)
 
     def _slice_parts(self, node: cst.Subscript) -> list[s.Expr]:
-        parts = []
+        parts: list[s.Expr] = []
         for element in node.slice:
             inner = element.slice
-            values = [inner.value] if isinstance(inner, cst.Index) else [inner.lower, inner.upper, inner.step]
+            values: list[cst.BaseExpression | None]
+            if not isinstance(inner, cst.Index):
+                values = [inner.lower, inner.upper, inner.step]
+            elif isinstance(inner.value, cst.Tuple) and len(node.slice) == 1:
+                values = [e.value for e in inner.value.elements]
+            else:
+                values = [inner.value]
             parts.extend(self.expr(v) for v in values if v is not None)
         return parts
 
@@ -383,3 +389,15 @@ def _dotted(node: Any) -> str:
     if isinstance(node, cst.Attribute):
         return f"{_dotted(node.value)}.{node.attr.value}"
     return str(node.value)
+
+
+def _value(text: str) -> Any:
+    """The value of a number or string literal; the plain ones without asking Python's own parser."""
+    if text.isdecimal() and (len(text) == 1 or text[0] != "0"):
+        return int(text)
+    if text[:1] in "'\"" and text[:3] not in ("'''", '"""') and "\\" not in text:
+        return text[1:-1]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return ...

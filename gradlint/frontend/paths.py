@@ -15,8 +15,8 @@ from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 
 MAX_PATHS = 28
-PATH_BUDGET = 12_000
-FILE_BUDGET = 160_000
+PATH_BUDGET = 8_000
+FILE_BUDGET = 30_000
 
 
 class Explorer:
@@ -68,7 +68,7 @@ class Explorer:
             return 0
         deepest = 0
         for definition in self.program.functions.get(name, []):
-            words = self.program._own_words(definition.body)
+            words = self.program.own_words(definition.body)
             for callee in (words.called | words.seen) & self.program.functions.keys():
                 inner = self.program.function_words(callee)
                 if inner is not None and inner.events and callee != name:

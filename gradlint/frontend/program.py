@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from gradlint.records import dataclass
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
@@ -12,7 +12,7 @@ from gradlint.frontend.slicing import Slice, bound
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
 
 _JUMPS = {"continue", "break", "raise"}
-_EXITS = {"exit", "_exit", "quit", "abort"}
+_EXITS = frozenset({"exit", "_exit", "quit", "abort"})
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
 _CONTEXTS = {
     "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
@@ -72,6 +72,11 @@ class Program:
         self._closed: dict[str, Words] = {}
         self._strong: set[str] | None = None
         self._matters: dict[int, bool] = {}
+        self._own: dict[int, Words] = {}
+        self._expressions: dict[int, tuple[set[str], set[str]]] = {}
+        #: loops in which gradients are made or used directly, as far as somebody asked
+        self.innermost: dict[int, bool] = {}
+        self._members: dict[int, dict[str, s.Def | s.Assign]] = {}
         self._calls: list[s.Call] | None = None
         self._index(body, in_loop=False)
         self._close()
@@ -121,6 +126,19 @@ class Program:
             ]
         return iter(self._calls)
 
+    def member(self, cls: s.Class, name: str) -> s.Def | s.Assign | None:
+        """The last definition or assignment of a name in a class body."""
+        members = self._members.get(id(cls))
+        if members is None:
+            members = {}
+            for stmt in cls.body:
+                if isinstance(stmt, s.Def):
+                    members[stmt.name] = stmt
+                elif isinstance(stmt, s.Assign):
+                    members.update({t.id: stmt for t in stmt.targets if isinstance(t, s.Name)})
+            self._members[id(cls)] = members
+        return members.get(name)
+
     def statements(self) -> Iterator[s.Stmt]:
         return s.walk_stmts(self.body)
 
@@ -134,6 +152,21 @@ class Program:
             for name in cached.called & self._closed.keys():
                 cached.add(self._closed[name])
             self._words[id(body)] = cached
+        return cached
+
+    def own_words(self, body: list[s.Stmt]) -> Words:
+        """The words of a block alone, without those of the functions it calls."""
+        cached = self._own.get(id(body))
+        if cached is None:
+            cached = self._own_words(body)
+            self._own[id(body)] = cached
+        return cached
+
+    def expression_words(self, *exprs: s.Expr) -> Words:
+        cached = self._own.get(id(exprs[0]))
+        if cached is None:
+            cached = self._own_words([s.ExprStmt(-1, expr) for expr in exprs])
+            self._own[id(exprs[0])] = cached
         return cached
 
     def function_words(self, name: str) -> Words | None:
@@ -256,26 +289,36 @@ class Program:
         elif isinstance(stmt, s.Return) and not in_def:
             words.jumps.add("return")
         for expr in s.expressions(stmt):
-            for part in s.walk_expr(expr):
-                match part:
-                    case s.Call():
-                        name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
-                        words.called.add(self.imports.get(name, name).rpartition(".")[2] if name in self.imports else name)
-                        words.seen.update(part.kwargs)
-                        if name in _EXITS and not in_def:
-                            words.jumps.add("raise")
-                    case s.Name():
-                        words.seen.add(part.id)
-                    case s.Attr():
-                        words.seen.add(part.name)
-                    case s.Const() if isinstance(part.value, str) and part.value.isidentifier():
-                        words.seen.add(part.value)
-                    case _:
-                        pass
+            called, seen = self._expression(expr)
+            words.called |= called
+            words.seen |= seen
+            if not in_def and called & _EXITS:
+                words.jumps.add("raise")
         inner = in_def or isinstance(stmt, s.Def | s.Class)
         for block in s.blocks(stmt):
             for child in block:
                 self._collect(child, words, inner)
+
+    def _expression(self, expr: s.Expr) -> tuple[set[str], set[str]]:
+        """(names that are called, names and words that are seen) in an expression."""
+        found = self._expressions.get(id(expr))
+        if found is None:
+            called: set[str] = set()
+            seen: set[str] = set()
+            for part in s.walk_expr(expr):
+                kind = type(part)
+                if kind is s.Name:
+                    seen.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
+                elif kind is s.Attr:
+                    seen.add(part.name)  # type: ignore[union-attr]
+                elif isinstance(part, s.Call):
+                    name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
+                    called.add(self.imports[name].rpartition(".")[2] if name in self.imports else name)
+                    seen.update(part.kwargs)
+                elif isinstance(part, s.Const) and isinstance(part.value, str) and part.value.isidentifier():
+                    seen.add(part.value)
+            found = self._expressions[id(expr)] = (called, seen)
+        return found
 
     def _find_strong(self) -> set[str]:
         strong: set[str] = set()

@@ -1,9 +1,10 @@
-"""Blanks out the definitions that cannot matter, so that the slow parser sees only the rest; rows and columns stay."""
+"""Empties the functions that cannot matter to gradients, so that most of a large file is never looked at."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
 
@@ -12,72 +13,44 @@ _WORDS = re.compile(
     r"|GradScaler|autocast|cuda\.amp|cpu\.amp|\.grad\b|all_reduce|require_backward_grad_sync|gradient_clip|"
     r"nullcontext|fully_shard|DataParallel|contextmanager"
 )
-#: below this a file is parsed whole: cutting costs more than it saves
+#: a name that is called, handed on, or taken from self
+_CALLED = re.compile(r"\w+(?=[(,)])|(?<=self\.)\w+")
+#: below this a file is read whole: looking for what to leave out costs more than it saves
 _SMALL = 6_000
+_KEPT = frozenset({"__init__", "training_step", "__call__"})
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def speaks_of_gradients(tree: ast.Module) -> bool:
-    """The byte scan again, on code alone: words in docstrings and comments do not count."""
-    words: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            words.add(node.attr)
-        elif isinstance(node, ast.Name):
-            words.add(node.id)
-        elif isinstance(node, ast.ImportFrom):
-            words.update(alias.name for alias in node.names)
-            words.update((node.module or "").split("."))
-        elif isinstance(node, ast.keyword) and node.arg:
-            words.add(node.arg)
-    return bool(words & _ALONE) or bool(words & _MADE and words & _USED) or words >= {"backward", "zero_grad"}
-
-
-_ALONE = frozenset(
-    {
-        "clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_gradients", "unscale_",
-        "GradScaler", "no_sync", "gradient_clip_algorithm", "amp",
-    }
-)  # fmt: skip
-_MADE = frozenset({"backward", "zero_grad", "manual_backward"})
-_USED = frozenset({"step", "autocast"})
-
-
-def reduced(text: str, tree: ast.Module) -> str:
-    """The text with functions blanked that hold no event and that no function with events names."""
-    if len(text) < _SMALL or "\f" in text or "\r" in text.replace("\r\n", ""):
-        return text
-    lines = _lines(text)
+def empty(tree: ast.Module, text: str) -> ast.Module:
+    """Empties, in place, the functions with no event that no function with events calls."""
+    if len(text) < _SMALL:
+        return tree
+    lines = re.findall(r"[^\n]*\n|[^\n]+$", text)
     definitions = list(_definitions(tree.body))
     keep = _needed(definitions, lines)
     for definition in definitions:
         if id(definition) not in keep:
-            _blank(definition, lines)
-    return "".join(lines)
+            definition.body = []
+    return tree
 
 
-def _lines(text: str) -> list[str]:
-    """Lines as the parser counts them: only newlines end one."""
-    return re.findall(r"[^\n]*\n|[^\n]+$", text)
-
-
-def _definitions(body: list[ast.stmt]) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _definitions(body: list[ast.stmt]) -> Iterator[_Definition]:
     """Functions of the module and methods of its classes."""
-    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
     for stmt in body:
-        if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.append(stmt)
+        if isinstance(stmt, _Definition):
+            yield stmt
         elif isinstance(stmt, ast.ClassDef):
-            found.extend(_definitions(stmt.body))
-    return found
+            yield from _definitions(stmt.body)
 
 
-def _needed(definitions: list[ast.FunctionDef | ast.AsyncFunctionDef], lines: list[str]) -> set[int]:
+def _needed(definitions: list[_Definition], lines: list[str]) -> set[int]:
     """Functions with event words, those that call them, and what they call; to a fixpoint."""
     bodies = {id(d): "".join(lines[d.lineno - 1 : d.end_lineno]) for d in definitions}
     names = {d.name for d in definitions}
-    mentioned = {key: set(re.findall(r"\w+", body)) & names for key, body in bodies.items()}
-    keep = {id(d) for d in definitions if _WORDS.search(bodies[id(d)]) or d.name in ("__init__", "training_step")}
+    mentioned = {key: names.intersection(_CALLED.findall(body)) for key, body in bodies.items()}
     strong = {id(d) for d in definitions if _WORDS.search(bodies[id(d)])}
+    keep = {id(d) for d in definitions if d.name in _KEPT}
     changed = True
     while changed:
         changed = False
@@ -88,28 +61,3 @@ def _needed(definitions: list[ast.FunctionDef | ast.AsyncFunctionDef], lines: li
                 changed = True
     wanted: set[str] = set().union(*(mentioned[key] for key in strong)) if strong else set()
     return keep | strong | {id(d) for d in definitions if d.name in wanted and d.name != "forward"}
-
-
-def _blank(definition: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> None:
-    """Replaces the body by `pass` on its first row and empty rows below."""
-    head = definition.body[0]
-    decorators = getattr(head, "decorator_list", [])
-    first, last = min([head.lineno, *(d.lineno for d in decorators)]), definition.end_lineno
-    if last is None or first == definition.lineno:
-        return
-    header_end = first - 1
-    if not lines[header_end - 1].rstrip("\r\n").rstrip().endswith(":") and "#" not in lines[header_end - 1]:
-        # decorators, comments or a one-line body between header and body: leave it alone
-        if lines[header_end - 1].strip() and not lines[header_end - 1].lstrip().startswith("#"):
-            return
-    indent = " " * definition.body[0].col_offset
-    if lines[first - 1][: len(indent)].strip():
-        return
-    indent = lines[first - 1][: definition.body[0].col_offset]
-    lines[first - 1] = f"{indent}pass{_ending(lines[first - 1])}"
-    for row in range(first, last):
-        lines[row] = _ending(lines[row])
-
-
-def _ending(line: str) -> str:
-    return "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else ""

@@ -26,6 +26,7 @@ class Slice:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._names: dict[int, set[str]] = {}
+        self._calls: dict[int, set[str]] = {}
         self._suggestive: dict[str, bool] = {}
         self.needed: set[str] = set()
         self._find_needed()
@@ -99,6 +100,8 @@ class Slice:
         names = self._of(expr)
         if names & _EVENT_WORDS or any(self._suggests(name) for name in names):
             return True
+        if any(self._touches(name) for name in self._calls[id(expr)]):
+            return True
         for name in names & self._program.functions.keys() | names & self._program.classes.keys():
             words = self._program.function_words(name)
             if words is not None and (words.events or words.contexts):
@@ -106,26 +109,36 @@ class Slice:
         return False
 
     def _suggests(self, name: str) -> bool:
-        """An alias of an event function, a helper that may touch gradients, an optimizer that is handed on."""
+        """An alias of an event function, or an optimizer that is handed on."""
         found = self._suggestive.get(name)
         if found is None:
             tail = self._program.imports.get(name, "").rpartition(".")[2]
-            found = tail in _EVENT_WORDS or bool(naming.TOUCHES_GRADIENTS.search(name) or naming.OPTIMIZER.search(name))
+            found = tail in _EVENT_WORDS or bool(naming.OPTIMIZER.search(name))
             self._suggestive[name] = found
         return found
+
+    @staticmethod
+    def _touches(name: str) -> bool:
+        """A helper from elsewhere that may touch gradients."""
+        return bool(naming.TOUCHES_GRADIENTS.search(name)) and not naming.HARMLESS.search(name)
 
     def _of(self, expr: s.Expr) -> set[str]:
         """All identifiers in an expression."""
         found = self._names.get(id(expr))
         if found is None:
             found = set()
+            called = set()
             for part in s.walk_expr(expr):
                 if isinstance(part, s.Name):
                     found.add(part.id)
                 elif isinstance(part, s.Attr):
                     found.add(part.name)
+                elif isinstance(part, s.Call):
+                    func = part.func
+                    called.add(func.name if isinstance(func, s.Attr) else func.id if isinstance(func, s.Name) else "")
             found.discard("self")
             self._names[id(expr)] = found
+            self._calls[id(expr)] = called
         return found
 
     # -- which statements

@@ -1,4 +1,4 @@
-"""Reads bytes as Python source: encodings, broken files, and the part of a large file that matters."""
+"""Reads bytes as Python source: encodings, broken files, grammar that is newer than this Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import codecs
 import io
 import tokenize
 import warnings
-from dataclasses import dataclass
+from gradlint.records import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.model import Unreadable
@@ -32,21 +32,11 @@ class Source:
     text: str
     tree: ast.Module | None
 
-    def speaks_of_gradients(self) -> bool:
-        from gradlint.frontend.scout import speaks_of_gradients
-
-        return self.tree is None or speaks_of_gradients(self.tree)
-
     def parse(self) -> libcst.Module:
-        """The syntax tree of the parts that can matter to gradients; all positions are the file's own."""
+        """libcst's tree, which keeps every comment and space."""
         import libcst
 
-        from gradlint.frontend.scout import reduced
-
-        text = self.text
-        if self.tree is not None:
-            text = reduced(self.text, self.tree)
-        return libcst.parse_module(text)
+        return libcst.parse_module(self.text)
 
 
 def read(data: bytes) -> Source | Broken | Unreadable:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Callable, Iterator
+from typing import Any, Union
 
 from gradlint.records import dataclass, field
 
@@ -277,20 +277,22 @@ def _render(expr: Expr) -> str:
         case Attr():
             return f"{_tight(expr.base)}.{expr.name}"
         case Call():
-            args = [render(a) for a in expr.args] + [f"{k}={render(v)}" for k, v in expr.kwargs.items()]
+            args = [render(a) for a in expr.args]
+            args += [f"{k}={render(v)}" for k, v in expr.kwargs.items() if not k.startswith("**")]
             return f"{_tight(expr.func)}({', '.join(args)})"
         case Const():
             return repr(expr.value) if not isinstance(expr.value, str) else f'"{expr.value}"'
         case Bin():
-            return f"{_tight(expr.left)} {expr.op} {_tight(expr.right)}"
+            level = _binding(expr)
+            return f"{_inside(expr.left, level)} {expr.op} {_inside(expr.right, level + 1)}"
         case Unary():
-            return f"not {_tight(expr.value)}" if expr.op == "not" else f"{expr.op}{_tight(expr.value)}"
+            return f"not {_inside(expr.value, 3)}" if expr.op == "not" else f"{expr.op}{_inside(expr.value, 11)}"
         case Compare():
-            return f"{_tight(expr.left)} {expr.op} {_tight(expr.right)}"
+            return f"{_inside(expr.left, 5)} {expr.op} {_inside(expr.right, 5)}"
         case Bool():
-            return f" {expr.op} ".join(_tight(i) for i in expr.items)
+            return f" {expr.op} ".join(_inside(i, _binding(expr) + 1) for i in expr.items)
         case IfExp():
-            return f"{_tight(expr.then)} if {_tight(expr.test)} else {_tight(expr.other)}"
+            return f"{_inside(expr.then, 1)} if {_inside(expr.test, 1)} else {_inside(expr.other, 0)}"
         case Item():
             return f"{_tight(expr.base)}[{render(expr.index)}]"
         case _:
@@ -319,48 +321,70 @@ def _render_rare(expr: Expr) -> str:
             return "…"
 
 
-def _tight(expr: Expr) -> str:
-    text = render(expr)
-    return f"({text})" if isinstance(expr, Bin | Bool | Compare | IfExp | Lambda) else text
+_ORDER = {"or": 1, "and": 2, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "**": 12}
 
 
-def parts(expr: Expr | None) -> Iterator[Expr]:
-    """The direct sub-expressions."""
+def _binding(expr: Expr) -> int:
+    """How tightly an expression holds together, as in Python's grammar."""
     match expr:
-        case Attr():
-            yield expr.base
-        case Call():
-            yield expr.func
-            yield from expr.args
-            yield from expr.kwargs.values()
-        case Bin() | Compare():
-            yield expr.left
-            yield expr.right
-        case Unary() | Star():
-            yield expr.value
-        case Bool() | Sequence():
-            yield from expr.items
-        case IfExp():
-            yield from (expr.test, expr.then, expr.other)
-        case Item():
-            yield from (expr.base, expr.index)
-        case Dict():
-            for key, value in expr.pairs:
-                if key is not None:
-                    yield key
-                yield value
-        case Lambda():
-            yield expr.body
-        case Comprehension():
-            yield from (expr.iterable, *expr.conditions, expr.target, expr.element)
-        case Yield() if expr.value is not None:
-            yield expr.value
-        case Walrus():
-            yield from (expr.target, expr.value)
-        case Other():
-            yield from expr.children
+        case Lambda() | IfExp() | Yield() | Walrus():
+            return 0
+        case Bool():
+            return _ORDER[expr.op]
+        case Unary():
+            return 3 if expr.op == "not" else 11
+        case Compare():
+            return 4
+        case Bin():
+            return _ORDER.get(expr.op, 10)
         case _:
-            return
+            return 14
+
+
+def _inside(expr: Expr, level: int) -> str:
+    """The text of an operand, in brackets if it would fall apart without."""
+    text = render(expr)
+    return text if _binding(expr) >= level else f"({text})"
+
+
+def _tight(expr: Expr) -> str:
+    return _inside(expr, 13)
+
+
+def parts(expr: Expr) -> list[Expr]:
+    """The direct sub-expressions."""
+    getter = _PARTS.get(type(expr))
+    return getter(expr) if getter is not None else []
+
+
+def _dict_parts(expr: Dict) -> list[Expr]:
+    found: list[Expr] = []
+    for key, value in expr.pairs:
+        if key is not None:
+            found.append(key)
+        found.append(value)
+    return found
+
+
+# by type, not by match: this runs for every node of every file
+_PARTS: dict[type[Node], Callable[[Any], list[Expr]]] = {
+    Attr: lambda e: [e.base],
+    Call: lambda e: [e.func, *e.args, *e.kwargs.values()],
+    Bin: lambda e: [e.left, e.right],
+    Compare: lambda e: [e.left, e.right],
+    Unary: lambda e: [e.value],
+    Star: lambda e: [e.value],
+    Bool: lambda e: e.items,
+    Sequence: lambda e: e.items,
+    IfExp: lambda e: [e.test, e.then, e.other],
+    Item: lambda e: [e.base, e.index],
+    Dict: _dict_parts,
+    Lambda: lambda e: [e.body],
+    Comprehension: lambda e: [e.iterable, *e.conditions, e.target, e.element],
+    Yield: lambda e: [e.value] if e.value is not None else [],
+    Walrus: lambda e: [e.target, e.value],
+    Other: lambda e: e.children,
+}
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from gradlint.records import dataclass
 from typing import Any
 
 from gradlint.frontend import syntax as s

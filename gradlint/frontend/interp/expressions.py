@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import Norm, OptimizerRef, Params, Wrap
 from gradlint.frontend import syntax as s
@@ -15,7 +15,7 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _BUILTINS = {
     "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",
@@ -39,57 +39,43 @@ class Expressions(Conditions):
         raise NotImplementedError("abstract: see Calls")
 
     def ev(self, expr: s.Expr) -> v.Value:
-        match expr:
-            case s.Name():
-                return self._name(expr.id)
-            case s.Attr():
-                return self.attribute(self.ev(expr.base), expr.name, expr)
-            case s.Call():
-                return self.call(expr)
-            case s.Const():
-                return v.Known(s.render(expr), expr.value)
-            case s.Bin():
-                return self._binary(expr.op, self.ev(expr.left), self.ev(expr.right), s.render(expr))
-            case s.Compare():
-                return self._comparison(expr)
-            case s.Bool():
-                return self._boolean(expr)
-            case s.Unary():
-                return self._unary(expr)
-            case s.IfExp():
-                return self._ifexp(expr)
-            case s.Item():
-                return self._item(expr)
-            case _:
-                return self._rare(expr)
+        return _EVALUATE[type(expr)](self, expr)
 
-    def _rare(self, expr: s.Expr) -> v.Value:
-        match expr:
-            case s.Sequence():
-                return self._display(expr)
-            case s.Dict():
-                return self._dict(expr)
-            case s.Lambda():
-                return v.Function(s.render(expr), expr, self.env)
-            case s.Comprehension():
-                return self._comprehension(expr)
-            case s.Star():
-                return self.ev(expr.value)
-            case s.Walrus():
-                value = self.ev(expr.value)
-                self.assign(expr.target, value)
-                return self.ev(expr.target)
-            case s.Yield():
-                if expr.value is not None:
-                    self.ev(expr.value)
-                self.run.yielded = list(self.run.contexts)
-                return v.Unknown("yield")
-            case s.Other():
-                for child in expr.children:
-                    self.ev(child)
-                return v.Unknown(expr.label)
-            case _:
-                return v.Unknown("?")
+    def _ev_name(self, expr: s.Name) -> v.Value:
+        return self._name(expr.id)
+
+    def _ev_attr(self, expr: s.Attr) -> v.Value:
+        return self.attribute(self.ev(expr.base), expr.name, expr)
+
+    def _ev_call(self, expr: s.Call) -> v.Value:
+        return self.call(expr)
+
+    def _ev_const(self, expr: s.Const) -> v.Value:
+        return v.Known(s.render(expr), expr.value)
+
+    def _ev_bin(self, expr: s.Bin) -> v.Value:
+        return self._binary(expr.op, self.ev(expr.left), self.ev(expr.right), s.render(expr))
+
+    def _ev_lambda(self, expr: s.Lambda) -> v.Value:
+        return v.Function(s.render(expr), expr, self.env)
+
+    def _ev_star(self, expr: s.Star) -> v.Value:
+        return self.ev(expr.value)
+
+    def _ev_walrus(self, expr: s.Walrus) -> v.Value:
+        self.assign(expr.target, self.ev(expr.value))
+        return self.ev(expr.target)
+
+    def _ev_yield(self, expr: s.Yield) -> v.Value:
+        if expr.value is not None:
+            self.ev(expr.value)
+        self.run.yielded = list(self.run.contexts)
+        return v.Unknown("yield")
+
+    def _ev_other(self, expr: s.Other) -> v.Value:
+        for child in expr.children:
+            self.ev(child)
+        return v.Unknown(expr.label)
 
     # -- names and attributes
 
@@ -188,11 +174,11 @@ class Expressions(Conditions):
         """A method or class attribute, through the bases that this file defines."""
         if cls is None or cls.node is None or depth > 6:
             return None
-        for stmt in reversed(cls.node.body):
-            if isinstance(stmt, s.Def) and stmt.name == name:
-                return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
-            if isinstance(stmt, s.Assign) and any(isinstance(t, s.Name) and t.id == name for t in stmt.targets):
-                return self.settle(name, self.ev(stmt.value))
+        stmt = self.program.member(cls.node, name)
+        if isinstance(stmt, s.Def):
+            return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
+        if isinstance(stmt, s.Assign):
+            return self.settle(name, self.ev(stmt.value))
         for base in cls.node.bases:
             found = self._base_class(base, cls)
             if found is not None:
@@ -286,7 +272,7 @@ class Expressions(Conditions):
 
     def _ifexp(self, expr: s.IfExp) -> v.Value:
         test = self.ev(expr.test)
-        branches = self.program._own_words([s.ExprStmt(-1, expr.then), s.ExprStmt(-1, expr.other)])
+        branches = self.program.expression_words(expr.then, expr.other)
         interesting = branches.contexts or branches.events or "16" in s.render(expr)
         if "no_sync" in branches.seen and not self.certain(test):
             self.run.unsure_sync += 1
@@ -521,6 +507,29 @@ class Expressions(Conditions):
         """A name was bound anew: what was inferred of the old value is void."""
         for role in ("optimizer", "scaler"):
             self.run.inferred.pop((key, role), None)
+
+
+# by type, not by match: this runs for every expression of every turn
+_EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
+    s.Name: Expressions._ev_name,
+    s.Attr: Expressions._ev_attr,
+    s.Call: Expressions._ev_call,
+    s.Const: Expressions._ev_const,
+    s.Bin: Expressions._ev_bin,
+    s.Compare: Expressions._comparison,
+    s.Bool: Expressions._boolean,
+    s.Unary: Expressions._unary,
+    s.IfExp: Expressions._ifexp,
+    s.Item: Expressions._item,
+    s.Sequence: Expressions._display,
+    s.Dict: Expressions._dict,
+    s.Lambda: Expressions._ev_lambda,
+    s.Comprehension: Expressions._comprehension,
+    s.Star: Expressions._ev_star,
+    s.Walrus: Expressions._ev_walrus,
+    s.Yield: Expressions._ev_yield,
+    s.Other: Expressions._ev_other,
+}
 
 
 def _is_options(name: str, called: str) -> bool:

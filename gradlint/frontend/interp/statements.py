@@ -239,15 +239,19 @@ class Interpreter(Calls):
         words = self.program.words(stmt.body)
         if not words.events:
             return 1
-        direct = [x for x in stmt.body if not isinstance(x, s.For | s.While)]
-        own = self.program._own_words([x for x in direct if not _holds_loop(x)])
+        inner = self.program.innermost.get(stmt.node)
+        if inner is None:
+            inner = self.program.innermost[stmt.node] = self._makes_gradients_itself(stmt)
+        return TURNS if inner and len(self.run.loops) < 3 else OUTER_TURNS
+
+    def _makes_gradients_itself(self, stmt: s.For | s.While) -> bool:
+        """Events stand right in this loop, not only in a loop inside it."""
+        own = self.program._own_words([x for x in stmt.body if not _holds_loop(x)])
         for name in list(own.called):
             inner = self.program.function_words(name)
             if inner is not None and not self._function_loops(name):
                 own.add(inner)
-        if (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body):
-            return TURNS if len(self.run.loops) < 3 else OUTER_TURNS
-        return OUTER_TURNS
+        return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
 
     def _function_loops(self, name: str) -> bool:
         return any(_holds_any_loop(d.body) for d in self.program.functions.get(name, []))
@@ -271,7 +275,7 @@ class Interpreter(Calls):
     def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
         """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
         expr = stmt.iterable
-        if "break" in self.program._own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
+        if "break" in self.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
             return False
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
