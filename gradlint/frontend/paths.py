@@ -14,9 +14,9 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 
-MAX_PATHS = 28
-PATH_BUDGET = 8_000
-FILE_BUDGET = 30_000
+MAX_PATHS = 24
+PATH_BUDGET = 6_000
+FILE_BUDGET = 20_000
 
 
 class Explorer:

@@ -17,6 +17,8 @@ _WORDS = re.compile(
 _CALLED = re.compile(r"\w+(?=[(,)])|(?<=self\.)\w+")
 #: below this a file is read whole: looking for what to leave out costs more than it saves
 _SMALL = 6_000
+#: names that say nothing about who calls whom
+_COMMON = frozenset({"__init__", "forward", "__call__"})
 _KEPT = frozenset({"__init__", "training_step", "__call__"})
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -45,19 +47,14 @@ def _definitions(body: list[ast.stmt]) -> Iterator[_Definition]:
 
 
 def _needed(definitions: list[_Definition], lines: list[str]) -> set[int]:
-    """Functions with event words, those that call them, and what they call; to a fixpoint."""
+    """Functions with event words, those that call them, and what they call."""
     bodies = {id(d): "".join(lines[d.lineno - 1 : d.end_lineno]) for d in definitions}
-    names = {d.name for d in definitions}
-    mentioned = {key: names.intersection(_CALLED.findall(body)) for key, body in bodies.items()}
     strong = {id(d) for d in definitions if _WORDS.search(bodies[id(d)])}
-    keep = {id(d) for d in definitions if d.name in _KEPT}
-    changed = True
-    while changed:
-        changed = False
-        kept_names = {d.name for d in definitions if id(d) in strong} - {"__init__", "forward"}
-        for definition in definitions:
-            if id(definition) not in strong and mentioned[id(definition)] & kept_names:
-                strong.add(id(definition))
-                changed = True
-    wanted: set[str] = set().union(*(mentioned[key] for key in strong)) if strong else set()
-    return keep | strong | {id(d) for d in definitions if d.name in wanted and d.name != "forward"}
+    fresh = {d.name for d in definitions if id(d) in strong} - _COMMON
+    while fresh:
+        callers = re.compile(r"\b(?:" + "|".join(sorted(fresh)) + r")\b")
+        found = [d for d in definitions if id(d) not in strong and callers.search(bodies[id(d)])]
+        strong.update(id(d) for d in found)
+        fresh = {d.name for d in found} - _COMMON
+    wanted = {name for key in strong for name in _CALLED.findall(bodies[key])} | _KEPT
+    return strong | {id(d) for d in definitions if d.name in wanted and d.name != "forward"}

@@ -139,6 +139,14 @@ def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
     # Forking is fastest, and safe as long as no thread runs: true for the first pool, not for a second one.
     method = "fork" if sys.platform == "linux" and not fresh else "spawn"
     context = multiprocessing.get_context(method)
+    if method == "fork":
+        import gradlint.engine  # once, before the processes part; noqa: F401
+        from gradlint.frontend import paths, quick, scout, source
+        from gradlint.machine import judge
+        from gradlint.registry import all_rules
+
+        all_rules()
+        del paths, quick, scout, source, judge
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
 
 
@@ -151,7 +159,7 @@ def _begin_worker() -> None:
 
 def relax_collector() -> None:
     """Syntax trees are large and short-lived: looking for cycles in them every 700 objects costs a fifth of the run."""
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(1_000_000, 20, 50)
 
 
 def default_jobs() -> int:

@@ -63,7 +63,8 @@ class _Work:
     def done(self) -> Run:
         total = len(self._files)
         candidates = 0
-        for file in self._files:
+        # the largest first: a long file that is begun last would keep one process busy while the others wait
+        for file in sorted(self._files, key=lambda file: -file.size):
             result = self._without_parsing(file)
             if result is None:
                 candidates += 1
