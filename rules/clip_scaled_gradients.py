@@ -73,6 +73,8 @@ class ClipScaledGradients(Rule):
     message = "`{clip}` clips gradients that are still multiplied by the scale: the true limit is max_norm / scale"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
+        if state.window.step is None and state.path.unusual:
+            return  # a turn that skips the step may skip the unscale_ with it
         if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.APEX) or clip.exhausted_by is not None:
             return
         later = next(state.window.after(clip, Unscale), None)

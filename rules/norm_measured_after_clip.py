@@ -66,5 +66,7 @@ class NormMeasuredAfterClip(Rule):
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:
         clip = state.clip
+        if state.path.entry.startswith(("test", "check", "assert")):
+            return  # a test of the clip looks at what it did
         if clip is not None and clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
             yield self.finding(read, read=short(read), clip=short(clip), related=[(clip, "clipped here")])

@@ -19,12 +19,14 @@ class UnknownSuppressionCode(Rule):
 
     ## Example
     ```python
+    loss.backward()
     optimizer.step()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # gradlint: ignore[clip-afer-step]
     ```
 
     ## Use instead
     ```python
+    loss.backward()
     optimizer.step()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # gradlint: ignore[clip-after-step]
     ```

@@ -64,6 +64,8 @@ class ZeroGradBeforeStep(Rule):
         if not losses or state.pending or state.phase is not Phase.EMPTY:
             return
         lost, zero = losses[-1]
+        if zero.optimizer is None and not zero.params.known:
+            return  # perhaps only some of them
         if not same_turn(lost, step) or not same_turn(zero, step) or not share_loop(lost, zero):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
         if _WARM_UP.search(state.path.entry):

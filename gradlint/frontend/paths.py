@@ -69,6 +69,10 @@ class Explorer:
         deepest = 0
         for definition in self.program.functions.get(name, []):
             words = self.program.own_words(definition.body)
+            for maker in words.called & self.program.classes.keys():
+                made = self.program.function_words(maker)
+                if made is not None and made.events:
+                    deepest = max(deepest, 1)
             for callee in (words.called | words.seen) & self.program.functions.keys():
                 inner = self.program.function_words(callee)
                 if inner is not None and inner.events and callee != name:
@@ -190,11 +194,14 @@ class Explorer:
         return me
 
 
-def _has_step_loop(program: Program, function: s.Def) -> bool:
-    """Whether the function loops over batches itself."""
+def _has_step_loop(program: Program, function: s.Def, depth: int = 0) -> bool:
+    """Whether the function, or one that it calls, loops over batches."""
     for stmt in s.walk_stmts(function.body):
         if isinstance(stmt, s.For | s.While):
             words = program.words(stmt.body)
             if words.steps or words.backward:
                 return True
-    return False
+    if depth > 3:
+        return False
+    called = program.own_words(function.body).called & program.functions.keys()
+    return any(_has_step_loop(program, d, depth + 1) for name in called for d in program.functions[name] if d is not function)

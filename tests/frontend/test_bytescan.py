@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         b"env.step(action)\nscheduler.step()\n",  # something steps, but no gradient is made or cleared
         b"loss.backward()\n",  # made, but never used
         b"with torch.no_grad():\n    model(x)\n",
+        # words of the language that no rule judges when they stand alone
+        b"scaler.unscale_(optimizer)\n",
+        b"scaler = GradScaler()\n",
+        b"with model.no_sync():\n    pass\n",
     ],
 )
 def test_files_without_events_are_left_out(source: bytes) -> None:
@@ -34,10 +38,7 @@ def test_files_without_events_are_left_out(source: bytes) -> None:
         b"self.manual_backward(loss)\nopt.step()\n",
         b"with torch.autocast('cuda'):\n    loss.backward()\n",
         b"clip_grad_norm_(model.parameters(), 1.0)\n",
-        b"scaler.unscale_(optimizer)\n",
         b"from torch.cuda.amp import autocast\n",
-        b"scaler = GradScaler()\n",
-        b"with model.no_sync():\n    pass\n",
         b"Trainer(gradient_clip_algorithm='value')\n",
         b"loss.backward\noptimizer.step\n",  # the parentheses are missing: that is a finding too
         b"\xef\xbb\xbfloss.backward()\r\noptimizer.step()\r\n",

@@ -126,7 +126,7 @@ class Expressions(Conditions):
         if name == "sync_gradients" and naming.ACCELERATOR.search(naming.last(base.key)):
             return self.framework_attribute(v.Framework(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
-            return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True))
+            return v.Grad(f"{base.key}.grad", Params())
         if name in ("no_sync", "zero_grad", "backward", "unscale_") or (
             name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
         ):
@@ -404,6 +404,8 @@ class Expressions(Conditions):
             case s.Name():
                 if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
                     value = self.flag(target.id, value.value)
+                elif isinstance(value, v.Known) and value.counter and value.key != target.id:
+                    value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
                 self.env.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
                 base = self.ev(target.base)

@@ -38,7 +38,10 @@ class LoopState:
     turns: int = TURNS
     #: text of N if the loop is itself a window: an inner loop over micro-batches
     window: str = ""
+    #: it goes over a loader to its end
     loader: bool = False
+    #: it goes over data, though it may be broken off
+    data: bool = False
 
 
 @dataclass(slots=True)

@@ -131,6 +131,8 @@ class Interpreter(Calls):
         if not self.run.over_parameters:
             return False
         for part in s.walk_expr(test):
+            if isinstance(part, s.Call) and "grad" in s.render(part):
+                return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
                 value = self.env.find(part.id)
                 if isinstance(value, v.Unknown) and value.key.endswith(" name"):
@@ -163,8 +165,9 @@ class Interpreter(Calls):
                 return
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
-            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable)
-        )
+            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
+            self._is_data(iterable),
+        )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
         self._loop(loop, stmt, values)
@@ -211,6 +214,8 @@ class Interpreter(Calls):
                 return self.elements(iterable, text)
             case v.Counted() if iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items:
                 return self.elements(iterable, text)[:4]
+            case v.Counted() if self._counts_training_objects(iterable):
+                return [self._counted(iterable, 0)]
             case v.Counted():
                 usual = WINDOW if self._micro_window(stmt, iterable) else self._usual_turns(stmt)
                 count = iterable.turns if iterable.turns is not None else usual
@@ -263,6 +268,12 @@ class Interpreter(Calls):
             "models", "networks", "nets", "modules", "params", "parameters", "param_groups", "callbacks", "hooks"
         )  # fmt: skip
 
+    def _counts_training_objects(self, iterable: v.Counted) -> bool:
+        """`enumerate(optimizers)`, `zip(optimizers, schedulers)`."""
+        inner = iterable.inner
+        columns = inner.items if isinstance(inner, v.Collection) else [inner]
+        return any(isinstance(c, v.Unknown) and self._over_training_objects(c) for c in columns)
+
     def _micro_window(self, stmt: s.For, iterable: v.Value) -> str:
         text = s.render(stmt.iterable)
         if isinstance(iterable, v.Counted) and iterable.window and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}"):
@@ -271,6 +282,10 @@ class Interpreter(Calls):
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
         return text if naming.MICRO.search(f"{text} {s.render(stmt.target)}") else ""
+
+    @staticmethod
+    def _is_data(iterable: v.Value) -> bool:
+        return iterable.enumerate if isinstance(iterable, v.Counted) else isinstance(iterable, v.Unknown | v.Tensor)
 
     def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
         """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
