@@ -70,9 +70,7 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
     return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed)
 
 
-def _findings(
-    text: Source, rules: Sequence[Rule], settings: Settings, crashes: dict[str, RuleCrash]
-) -> list[Finding]:
+def _findings(text: Source, rules: Sequence[Rule], settings: Settings, crashes: dict[str, RuleCrash]) -> list[Finding]:
     """The scout reads Python's own tree, which is quick; only a file with something to say is read by libcst."""
     inquiry = _Inquiry(rules, settings.target_torch, crashes)
     if text.tree is not None:

@@ -65,13 +65,15 @@ class AccumulationOffByOne(Rule):
         later = next((w for w in state.life.windows if w.number > 0 and w.step and w.step.site == step.site), None)
         if later is None or not same_turn(first, step) or any(f.turn for f in step.frames):
             return
-        if sum(b.site == first.site for b in later.of(Backward)) >= 2 and not any(later.of(Zero)):
-            yield self._off(step, first)
-        elif sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
+        if (sum(b.site == first.site for b in later.of(Backward)) >= 2 and not any(later.of(Zero))) or (
+            sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later)
+        ):
             yield self._off(step, first)
 
     def _off(self, step: Step, first: Backward) -> Draft:
-        return self.finding(step, boundary=step.boundary, related=[(first, "one micro-batch only before the first step")])
+        return self.finding(
+            step, boundary=step.boundary, related=[(first, "one micro-batch only before the first step")]
+        )
 
 
 def _cleared_behind(window: Window) -> bool:

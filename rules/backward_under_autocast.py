@@ -69,4 +69,6 @@ class BackwardUnderAutocast(Rule):
         if not any(isinstance(e, Step) for e in state.path.events):
             return  # a look at gradients, no training
         if backward.autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
-            yield self.finding(backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")])
+            yield self.finding(
+                backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")]
+            )

@@ -68,5 +68,8 @@ class ClipAfterStep(Rule):
             return  # a new turn has begun: the clip comes too early (GL102), not too late
         if state.phase is Phase.CONSUMED or state.phase is Phase.EMPTY:
             yield self.finding(
-                clip, clip=short(clip), step=short(step), related=[(step, f"gradients consumed here by `{short(step)}`")]
+                clip,
+                clip=short(clip),
+                step=short(step),
+                related=[(step, f"gradients consumed here by `{short(step)}`")],
             )

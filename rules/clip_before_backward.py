@@ -80,5 +80,8 @@ class ClipBeforeBackward(Rule):
         if state.phase in (Phase.EMPTY, Phase.CONSUMED) or (at_setup and not state.pending):
             if at_setup or same_turn(clip, backward):
                 yield self.finding(
-                    clip, clip=short(clip), backward=short(backward), related=[(backward, "the gradients are made here")]
+                    clip,
+                    clip=short(clip),
+                    backward=short(backward),
+                    related=[(backward, "the gradients are made here")],
                 )

@@ -76,6 +76,10 @@ class ClipMissesParameters(Rule):
                 others = [r for r in state.path.optimizers.values() if r.id != step.optimizer]
                 if not any(event.params.may_meet(r.params) for r in others):
                     yield self.finding(
-                        event, clip=short(event), target=event.target, step=short(step), related=[(step, "updated here")]
+                        event,
+                        clip=short(event),
+                        target=event.target,
+                        step=short(step),
+                        related=[(step, "updated here")],
                     )
                 return

@@ -62,7 +62,9 @@ class ClipPartialAccumulation(Rule):
     """
 
     meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
-    message = "`{clip}` runs on every micro-batch, but `{step}` only once per {n}: partial sums are clipped again and again"
+    message = (
+        "`{clip}` runs on every micro-batch, but `{step}` only once per {n}: partial sums are clipped again and again"
+    )
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         step = state.window.step

@@ -92,7 +92,10 @@ def _guarded(program: Program) -> set[int]:
 
 def _falls_back(stmt: s.Try) -> bool:
     """`try: torch.amp … except (AttributeError, ImportError): torch.cuda.amp …`."""
-    return any("Import" in s.render(kind) or "Attribute" in s.render(kind) or "Type" in s.render(kind) for kind, _ in stmt.handlers)
+    return any(
+        "Import" in s.render(kind) or "Attribute" in s.render(kind) or "Type" in s.render(kind)
+        for kind, _ in stmt.handlers
+    )
 
 
 _VERSION = re.compile(r"(?i)version|hasattr|TORCH_|torch_\d|is_torch|parse")

@@ -121,4 +121,6 @@ def _is_float16(program: Program, call: s.Call) -> bool:
     return isinstance(device, s.Const) and device.value == "cuda"
 
 
-_HANDLED = re.compile(r"(?i)scaler|accelerat|fabric|lightning|deepspeed|apex|bfloat16|no_scaling|set_autocast|loss_scale")
+_HANDLED = re.compile(
+    r"(?i)scaler|accelerat|fabric|lightning|deepspeed|apex|bfloat16|no_scaling|set_autocast|loss_scale"
+)

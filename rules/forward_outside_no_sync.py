@@ -71,4 +71,8 @@ class ForwardOutsideNoSync(Rule):
         if backward.wrap in (Wrap.FSDP, Wrap.FSDP2) or backward.forward is None:
             return  # FSDP reads its flag in the backward
         if backward.no_sync is not None and backward.sync is Sync.OFF and backward.forward_sync is Sync.ON:
-            yield self.finding(backward.forward, forward=backward.forward.text, related=[(backward.no_sync, "no_sync begins only here")])
+            yield self.finding(
+                backward.forward,
+                forward=backward.forward.text,
+                related=[(backward.no_sync, "no_sync begins only here")],
+            )

@@ -76,7 +76,9 @@ class GradientEditAfterClip(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Differentially private training clips first and adds noise then, on purpose."""
-        self._private = any(w in name.lower() for name in program.all_words.seen for w in ("privacy", "noise_mult", "dp_"))
+        self._private = any(
+            w in name.lower() for name in program.all_words.seen for w in ("privacy", "noise_mult", "dp_")
+        )
         yield from ()
 
     _private = False

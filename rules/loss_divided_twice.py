@@ -69,6 +69,4 @@ class LossDividedTwice(Rule):
             return
         name = backward.divisor.rpartition(".")[2]
         if "accum" in name.lower():
-            yield self.finding(
-                backward, loss=backward.loss, divisor=backward.divisor, manager=backward.manager.value
-            )
+            yield self.finding(backward, loss=backward.loss, divisor=backward.divisor, manager=backward.manager.value)

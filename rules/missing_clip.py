@@ -85,4 +85,6 @@ class MissingClip(Rule):
     _evidence = ""
 
 
-_RISKY = re.compile(r"^(nn\.)?(Transformer\w*|MultiheadAttention|LSTM|GRU|RNN|LSTMCell|GRUCell|log_prob|AutoModelFor\w+)$")
+_RISKY = re.compile(
+    r"^(nn\.)?(Transformer\w*|MultiheadAttention|LSTM|GRU|RNN|LSTMCell|GRUCell|log_prob|AutoModelFor\w+)$"
+)

@@ -67,7 +67,9 @@ class MissingNoSync(Rule):
     """
 
     meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
-    message = "`{backward}` synchronises gradients on every micro-batch: {n} all-reduces per `{step}` where one would do"
+    message = (
+        "`{backward}` synchronises gradients on every micro-batch: {n} all-reduces per `{step}` where one would do"
+    )
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.window.closes or step.manager is not Manager.NOBODY:

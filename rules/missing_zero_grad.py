@@ -63,7 +63,11 @@ class MissingZeroGrad(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         stale = state.stale
-        if stale is None or not state.pending or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER):
+        if (
+            stale is None
+            or not state.pending
+            or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
+        ):
             return
         if self._hooks or not share_loop(stale, step) or not step.frames:
             return
@@ -76,7 +80,12 @@ class MissingZeroGrad(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Optimizers that step inside backward hooks clear there as well."""
-        hooks = {"register_post_accumulate_grad_hook", "dist_autograd", "_apply_optimizer_in_backward", "fused_backward_pass"}
+        hooks = {
+            "register_post_accumulate_grad_hook",
+            "dist_autograd",
+            "_apply_optimizer_in_backward",
+            "fused_backward_pass",
+        }
         self._hooks = bool(program.all_words.seen & hooks)
         yield from ()
 

@@ -77,7 +77,9 @@ class NeedlessClip(Rule):
         """Remembers whether the file trains a plain CNN and nothing else."""
         seen = program.all_words.seen
         convolutional = any(w.startswith(("Conv2d", "resnet", "vgg", "BatchNorm2d")) for w in seen)
-        delicate = any(w.startswith(("Transformer", "LSTM", "GRU", "RNN", "Multihead", "log_prob", "GradScaler")) for w in seen)
+        delicate = any(
+            w.startswith(("Transformer", "LSTM", "GRU", "RNN", "Multihead", "log_prob", "GradScaler")) for w in seen
+        )
         self._plain = convolutional and not delicate
         yield from ()
 

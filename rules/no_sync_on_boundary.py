@@ -77,4 +77,6 @@ class NoSyncOnBoundary(Rule):
         if any(e.kind is EditKind.REDUCE for e in state.window.of(Edit)) or any(state.window.of(Opaque)):
             return  # reduced by hand instead
         related = [(last.no_sync, "no_sync is active here")] if last.no_sync else []
-        yield self.finding(last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")])
+        yield self.finding(
+            last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")]
+        )

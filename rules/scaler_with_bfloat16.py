@@ -59,7 +59,9 @@ class ScalerWithBfloat16(Rule):
     """
 
     meta = RuleMeta("GL209", Category.MIXED_PRECISION, Severity.ADVICE)
-    message = "`{scaler}` scales losses that autocast computes in bfloat16: its range is that of float32, no scaler is needed"
+    message = (
+        "`{scaler}` scales losses that autocast computes in bfloat16: its range is that of float32, no scaler is needed"
+    )
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         dtypes = [_dtype(program, call) for call in program.calls() if program.dotted(call.func).endswith("autocast")]

@@ -64,11 +64,23 @@ class SchedulerBeforeOptimizer(Rule):
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
     def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:
-        if not schedule.torch or schedule.manager not in (Manager.NOBODY, Manager.HELPER) or state.steps or not schedule.frames:
+        if (
+            not schedule.torch
+            or schedule.manager not in (Manager.NOBODY, Manager.HELPER)
+            or state.steps
+            or not schedule.frames
+        ):
             return
         step = next(state.window.after(schedule, Step), None)
-        if step is None or step.manager is Manager.DEEPSPEED or not share_loop(schedule, step) or not same_turn(schedule, step):
+        if (
+            step is None
+            or step.manager is Manager.DEEPSPEED
+            or not share_loop(schedule, step)
+            or not same_turn(schedule, step)
+        ):
             return
         if any(state.window.between(schedule, step, Opaque)) or any(state.window.before(schedule, Opaque)):
             return
-        yield self.finding(schedule, schedule=short(schedule), step=short(step), related=[(step, "the optimizer steps here")])
+        yield self.finding(
+            schedule, schedule=short(schedule), step=short(step), related=[(step, "the optimizer steps here")]
+        )

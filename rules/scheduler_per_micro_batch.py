@@ -83,4 +83,6 @@ class SchedulerPerMicroBatch(Rule):
             )  # fmt: skip
 
 
-_COUNTED = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: most of its learning rates are never used"
+_COUNTED = (
+    "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: most of its learning rates are never used"
+)

@@ -63,7 +63,9 @@ class TokenMeanAccumulation(Rule):
     """
 
     meta = RuleMeta("GL307", Category.ACCUMULATION, Severity.ADVICE, default=False)
-    message = "`{loss}` is a mean over the tokens of one micro-batch: those with few tokens weigh too much in the window"
+    message = (
+        "`{loss}` is a mean over the tokens of one micro-batch: those with few tokens weigh too much in the window"
+    )
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.window.closes or not self._padded:

@@ -238,8 +238,10 @@ class Lowering:
         return s.Call(self._number(node), func, args, kwargs, starred)
 
     def _literal(self, node: Any) -> s.Expr:
-        return s.Const(self._number(node), literal) if (literal := _value(node.value)) is not ... else s.Other(
-            self._number(node)
+        return (
+            s.Const(self._number(node), literal)
+            if (literal := _value(node.value)) is not ...
+            else s.Other(self._number(node))
         )
 
     def _concatenated(self, node: cst.ConcatenatedString) -> s.Expr:

@@ -204,4 +204,6 @@ def _has_step_loop(program: Program, function: s.Def, depth: int = 0) -> bool:
     if depth > 3:
         return False
     called = program.own_words(function.body).called & program.functions.keys()
-    return any(_has_step_loop(program, d, depth + 1) for name in called for d in program.functions[name] if d is not function)
+    return any(
+        _has_step_loop(program, d, depth + 1) for name in called for d in program.functions[name] if d is not function
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from gradlint.records import dataclass
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
-from gradlint.frontend.slicing import Slice, bound
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.frontend.slicing import Slice, bound
+from gradlint.records import dataclass
 
 _JUMPS = {"continue", "break", "raise"}
 _EXITS = frozenset({"exit", "_exit", "quit", "abort"})
@@ -82,9 +82,7 @@ class Program:
         self._close()
         #: what is left when everything that cannot matter to gradients is cut away
         self.core = Slice(self).cut(body)
-        self.core_functions = {
-            id(d): d for d in s.walk_stmts(self.core) if isinstance(d, s.Def)
-        }
+        self.core_functions = {id(d): d for d in s.walk_stmts(self.core) if isinstance(d, s.Def)}
 
     # -- names
 

@@ -12,7 +12,18 @@ from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
 
-_MUTATES = {"append", "extend", "update", "add", "insert", "setdefault", "pop", "clear", "add_param_group", "enter_context"}
+_MUTATES = {
+    "append",
+    "extend",
+    "update",
+    "add",
+    "insert",
+    "setdefault",
+    "pop",
+    "clear",
+    "add_param_group",
+    "enter_context",
+}
 _EVENT_WORDS = EVENT_METHODS | {
     "grad", "no_sync", "nullcontext", "autocast", "GradScaler", "require_backward_grad_sync", "master_params", "optimizers",
     "set_gradient_accumulation_boundary", "automatic_optimization",

@@ -7,13 +7,14 @@ import codecs
 import io
 import tokenize
 import warnings
-from gradlint.records import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.model import Unreadable
+from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     import libcst
+
 
 @dataclass(frozen=True, slots=True)
 class Broken:

@@ -140,7 +140,6 @@ def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
     method = "fork" if sys.platform == "linux" and not fresh else "spawn"
     context = multiprocessing.get_context(method)
     if method == "fork":
-        import gradlint.engine  # once, before the processes part; noqa: F401
         from gradlint.frontend import paths, quick, scout, source
         from gradlint.machine import judge
         from gradlint.registry import all_rules

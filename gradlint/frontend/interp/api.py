@@ -12,7 +12,6 @@ from gradlint.frontend.interp.run import TURNS, WINDOW, owner
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge import torch_api as api
 
-
 _SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
 
 
@@ -60,7 +59,9 @@ class Api(Frameworks):
             value = self.program.resolve(node.kwargs.get(name))
             if value is None:
                 continue
-            names = {p.id if isinstance(p, s.Name) else p.name for p in s.walk_expr(value) if isinstance(p, s.Name | s.Attr)}
+            names = {
+                p.id if isinstance(p, s.Name) else p.name for p in s.walk_expr(value) if isinstance(p, s.Name | s.Attr)
+            }
             if "len(" in s.render(value) and not any(naming.MICRO.search(n) for n in names):
                 return "//" not in s.render(value)
         return False
@@ -97,7 +98,13 @@ class Api(Frameworks):
         if dotted.startswith("apex."):
             return a.get(0, "module", "model")  # apex's DDP has no no_sync
         wrap = (
-            Wrap.DDP if tail in api.DDP else Wrap.FSDP if tail in api.FSDP1 else Wrap.FSDP2 if tail in api.FSDP2 else None
+            Wrap.DDP
+            if tail in api.DDP
+            else Wrap.FSDP
+            if tail in api.FSDP1
+            else Wrap.FSDP2
+            if tail in api.FSDP2
+            else None
         )
         first = a.get(0, "module", "model")
         if wrap is not None and first is not None:
@@ -120,7 +127,7 @@ class Api(Frameworks):
             first = a.get(0, "tensors") or v.Unknown("loss")
             self.backward(first, node)
             return v.Known("", None)
-        if tail == "backward" and "dist_autograd" in dotted or dotted == "torch.distributed.autograd.backward":
+        if (tail == "backward" and "dist_autograd" in dotted) or dotted == "torch.distributed.autograd.backward":
             self.backward(a.get(1) or v.Unknown("loss"), node, manager=Manager.DIST_AUTOGRAD)
             return v.Known("", None)
         if tail in ("all_reduce", "allreduce_", "allreduce", "reduce_scatter_tensor") and a.args:
@@ -160,7 +167,9 @@ class Api(Frameworks):
         return None
 
     def _autocast(self, dotted: str, a: Arguments, node: s.Call) -> v.Context:
-        enabled = a.kwargs.get("enabled") or (a.get(0) if "amp.autocast" in dotted and dotted.startswith("torch.c") else None)
+        enabled = a.kwargs.get("enabled") or (
+            a.get(0) if "amp.autocast" in dotted and dotted.startswith("torch.c") else None
+        )
         state: bool | None = True
         if isinstance(enabled, v.Known) and isinstance(enabled.value, bool):
             state = enabled.value
@@ -238,7 +247,12 @@ class Api(Frameworks):
             return merged or v.Unknown(s.render(node), called="sum")
         if name == "next" and first is not None:
             return v.Unknown(f"next({first.key})", called="next")
-        if name == "getattr" and len(a.args) > 1 and isinstance(a.args[1], v.Known) and isinstance(a.args[1].value, str):
+        if (
+            name == "getattr"
+            and len(a.args) > 1
+            and isinstance(a.args[1], v.Known)
+            and isinstance(a.args[1].value, str)
+        ):
             return self.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
         if name == "zip":
             rows = self._zipped(a)
@@ -273,7 +287,9 @@ class Api(Frameworks):
 
     def _range(self, a: Arguments, node: s.Call) -> v.Value:
         numbers = [self.number(x) for x in a.args]
-        start, stop, step = (numbers[0], numbers[1], None) if len(numbers) > 1 else (None, numbers[0] if numbers else None, None)
+        start, stop, step = (
+            (numbers[0], numbers[1], None) if len(numbers) > 1 else (None, numbers[0] if numbers else None, None)
+        )
         by = numbers[2] if len(numbers) > 2 else None
         exact = len(a.args) < 2 or start is not None
         first = int(start.value) if start is not None and isinstance(start.value, int) else 0
@@ -313,7 +329,9 @@ class Api(Frameworks):
         if isinstance(source, v.Unknown) and name == "filter":
             return v.ParamsValue("", self.params_of(source), True)
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
-            return v.Collection(s.render(node), [self.invoke(a.args[0], [x], {}, node) for x in source.items], {}, "list")
+            return v.Collection(
+                s.render(node), [self.invoke(a.args[0], [x], {}, node) for x in source.items], {}, "list"
+            )
         return v.Unknown(s.render(node), called=name)
 
     # -- torch
@@ -328,8 +346,10 @@ class Api(Frameworks):
             return tensors.method(first, tail, a.args[1:], text)
         if tail[:1].isupper():
             # a module: calling it computes
-            return v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs) if "Loss" in tail else (
-                v.Unknown(text, called=tail)
+            return (
+                v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
+                if "Loss" in tail
+                else (v.Unknown(text, called=tail))
             )
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")

@@ -164,7 +164,13 @@ class Calls(Api):
 
     def _touch(self, name: str, a: Arguments, node: s.Call) -> None:
         """What an unknown function may do to the gradients of the optimizers and models that it is given."""
-        optimizers = [o for o in (self.run.optimizer_for(x) for x in a.every if isinstance(x, v.Optimizer | v.Collection | v.Unknown)) if o]
+        optimizers = [
+            o
+            for o in (
+                self.run.optimizer_for(x) for x in a.every if isinstance(x, v.Optimizer | v.Collection | v.Unknown)
+            )
+            if o
+        ]
         if optimizers and naming.OPTIMIZES.search(name):
             for optimizer in optimizers:
                 self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER)
@@ -265,7 +271,9 @@ class Calls(Api):
                 env.names[param.name] = v.Collection(f"*{param.name}", positional)
                 positional = []
             elif param.star == "**":
-                env.names[param.name] = v.Collection(f"**{param.name}", [], {f'"{k}"': x for k, x in kwargs.items()}, "dict")
+                env.names[param.name] = v.Collection(
+                    f"**{param.name}", [], {f'"{k}"': x for k, x in kwargs.items()}, "dict"
+                )
             elif positional:
                 env.names[param.name] = self.settle(param.name, positional.pop(0))
             elif param.name in kwargs:
@@ -289,7 +297,9 @@ class Calls(Api):
                 cls = self._base_class(base, me.cls)
                 found = self.find_in_class(cls, name)
                 if isinstance(found, v.Function):
-                    return self.invoke(v.Function(found.key, found.node, found.env, me, found.cls), a.args, a.kwargs, node)
+                    return self.invoke(
+                        v.Function(found.key, found.node, found.env, me, found.cls), a.args, a.kwargs, node
+                    )
         if name != "__init__" and naming.TOUCHES_GRADIENTS.search(name):
             self.opaque(None, node)
         return v.Unknown(s.render(node), called=name)
@@ -450,7 +460,9 @@ class Calls(Api):
         key = owner(base)
         if name in api.PARAMETER_METHODS:
             named = name == "named_parameters"
-            return v.ParamsValue(s.render(node), Params(frozenset({key}), True), True, None, named, self.run.wrap_of(base))
+            return v.ParamsValue(
+                s.render(node), Params(frozenset({key}), True), True, None, named, self.run.wrap_of(base)
+            )
         if name in ("zero_grad", "zero_grad_"):
             self.run.emit(Zero, node, params=Params(frozenset({key}), True))
             return v.Known("", None)
@@ -467,7 +479,14 @@ class Calls(Api):
             return v.Known("", None)
         if name in ("backward", "step") and isinstance(base, v.Model | v.Unknown):
             return self.engine_method(base, name, a, node)
-        if name in ("state_dict", "load_state_dict", "register_forward_hook", "register_comm_hook", "children", "modules"):
+        if name in (
+            "state_dict",
+            "load_state_dict",
+            "register_forward_hook",
+            "register_comm_hook",
+            "children",
+            "modules",
+        ):
             return v.Unknown(s.render(node), called=name)
         if isinstance(base, v.Model) or (isinstance(base, v.Instance) and base.module):
             return self.forward(base, a, node)
@@ -559,7 +578,6 @@ class Calls(Api):
             self.run.inferred[(base.key, "scheduler")] = found
         return found
 
-
     def _made_by_project(self, key: str) -> bool:
         """The file makes a thing of this name from a class that is not PyTorch's."""
         for value in self.program.assignments.get(naming.last(key), []):
@@ -571,7 +589,9 @@ class Calls(Api):
 
 
 def is_module(bases: set[str]) -> bool:
-    return any(b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net")) for b in bases)
+    return any(
+        b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net")) for b in bases
+    )
 
 
 def _yields(stmt: s.Stmt) -> bool:

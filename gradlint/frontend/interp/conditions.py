@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from gradlint.records import dataclass
 from typing import Any
 
 from gradlint.frontend import syntax as s
@@ -12,6 +11,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp.run import FAR, WINDOW, Run
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP
+from gradlint.records import dataclass
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -300,8 +300,10 @@ class Conditions:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
         if not isinstance(node, s.If) or s.render(node.test) != key:
             return False
-        return self.program.words(node.body).scaler and not self.program.words(node.orelse).scaler and (
-            bool(node.orelse) and self.program.words(node.orelse).events
+        return (
+            self.program.words(node.body).scaler
+            and not self.program.words(node.orelse).scaler
+            and (bool(node.orelse) and self.program.words(node.orelse).events)
         )
 
     def _is_boundary(self, node: Branch) -> bool:

@@ -136,7 +136,9 @@ class Expressions(Conditions):
     def framework_attribute(self, base: v.Framework, name: str) -> v.Value:
         if name == "sync_gradients":
             sync = self.run.accelerate_sync
-            return v.Known(f"{base.key}.{name}", True if sync is None else sync, window=base.window or "the accumulation")
+            return v.Known(
+                f"{base.key}.{name}", True if sync is None else sync, window=base.window or "the accumulation"
+            )
         if name == "module" and base.model is not None:
             return base.model
         return v.Bound(f"{base.key}.{name}", base, name)
@@ -359,7 +361,9 @@ class Expressions(Conditions):
                 if iterable.named:
                     return [v.Collection(text, [v.Unknown(f"{text} name"), one])]
                 return [one]
-            case v.Counted() if iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items:
+            case v.Counted() if (
+                iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
+            ):
                 inner = iterable.inner.items
                 return [v.Collection(text, [v.Known(str(n), n + iterable.start), x]) for n, x in enumerate(inner)]
             case v.Tensor():
@@ -377,7 +381,11 @@ class Expressions(Conditions):
             case v.ParamsValue() | v.Parameter() | v.Grad():
                 return value.params
             case v.Collection():
-                parts = [value.entries['"params"']] if '"params"' in value.entries else [*value.items, *value.entries.values()]
+                parts = (
+                    [value.entries['"params"']]
+                    if '"params"' in value.entries
+                    else [*value.items, *value.entries.values()]
+                )
                 parts = [p for p in parts if not isinstance(p, v.Known)]
                 if not parts:
                     return Params()
@@ -536,7 +544,9 @@ _EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
 
 def _is_options(name: str, called: str) -> bool:
     """`opt = parser.parse_args()` is no optimizer."""
-    return name.lower() in ("opt", "opts") and any(w in called for w in ("parse", "option", "config", "args", "Namespace"))
+    return name.lower() in ("opt", "opts") and any(
+        w in called for w in ("parse", "option", "config", "args", "Namespace")
+    )
 
 
 def _entry(base: v.Collection, index: v.Known) -> v.Value | None:

@@ -85,7 +85,9 @@ class Gradients(Expressions):
             self.opaque(frozenset({ref.id}), node)
         return v.Unknown(s.render(node))
 
-    def step(self, optimizer: v.Optimizer, node: s.Node, closure: v.Value | None, scaler: v.Scaler | None = None) -> None:
+    def step(
+        self, optimizer: v.Optimizer, node: s.Node, closure: v.Value | None, scaler: v.Scaler | None = None
+    ) -> None:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
             self.invoke(closure, [], {}, node)
@@ -137,7 +139,9 @@ class Gradients(Expressions):
         params = value.params if isinstance(value, v.Unknown) and value.params.owners else Params()
         return v.Tensor(value.key, params, Norm.UNKNOWN)
 
-    def backward(self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False) -> None:
+    def backward(
+        self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False
+    ) -> None:
         if isinstance(loss, v.Collection):
             merged = tensors.merge(list(loss.items), loss.key, tensors.kept_norm(list(loss.items)))
             loss = merged or v.Unknown(loss.key)
@@ -166,7 +170,13 @@ class Gradients(Expressions):
             limit = a.get(1, "max")
             value = float(limit.value) if isinstance(limit, v.Known) and isinstance(limit.value, int | float) else None
             self.run.emit(
-                Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value, target=grad.key
+                Clip,
+                node,
+                params=grad.params,
+                kind=ClipKind.VALUE,
+                api=ClipApi.CUSTOM,
+                threshold=value,
+                target=grad.key,
             )
         elif name in _EDITS:
             self.edit(grad, _EDITS[name], a.get(0), node)
@@ -216,7 +226,9 @@ class Gradients(Expressions):
 
     # -- clipping
 
-    def clip(self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, manager: Manager = Manager.NOBODY) -> v.Value:
+    def clip(
+        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, manager: Manager = Manager.NOBODY
+    ) -> v.Value:
         target = a.get(0, "parameters", "params", "model", "optimizer")
         limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
         value = limit.value if isinstance(limit, v.Known) else None

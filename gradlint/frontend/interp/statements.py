@@ -212,7 +212,9 @@ class Interpreter(Calls):
                 return self.elements(iterable, text)[:4]
             case v.ParamsValue() | v.Grad():
                 return self.elements(iterable, text)
-            case v.Counted() if iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items:
+            case v.Counted() if (
+                iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
+            ):
                 return self.elements(iterable, text)[:4]
             case v.Counted() if self._counts_training_objects(iterable):
                 return [self._counted(iterable, 0)]
@@ -231,7 +233,9 @@ class Interpreter(Calls):
         if not iterable.enumerate:
             if isinstance(iterable.inner, v.Collection):
                 columns = iterable.inner.items
-                row = [self._counted(c, turn) if isinstance(c, v.Counted) else self.elements(c, c.key)[0] for c in columns]
+                row = [
+                    self._counted(c, turn) if isinstance(c, v.Counted) else self.elements(c, c.key)[0] for c in columns
+                ]
                 return v.Collection("", row)
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
         inner = iterable.inner
@@ -276,7 +280,11 @@ class Interpreter(Calls):
 
     def _micro_window(self, stmt: s.For, iterable: v.Value) -> str:
         text = s.render(stmt.iterable)
-        if isinstance(iterable, v.Counted) and iterable.window and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}"):
+        if (
+            isinstance(iterable, v.Counted)
+            and iterable.window
+            and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}")
+        ):
             return iterable.window
         words = self.program.words(stmt.body)
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:

@@ -17,7 +17,9 @@ ENGINE = Pattern(r"(?i)engine|deepspeed")
 LOADER = Pattern(r"(?i)load|data|batch|iter|train|dl$|set$|stream|pbar|bar$|progress")
 LOSS = Pattern(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
 #: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
-CRITERION = Pattern(r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$")
+CRITERION = Pattern(
+    r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$"
+)
 #: an unknown flag with such a name says that a window of micro-batches is full
 BOUNDARY = Pattern(
     r"(?i)accum|bound|sync_grad|should_(step|update|sync)|do_(step|update)|need_?(update|step)|is_(last|step|update|sync)|"
@@ -26,7 +28,9 @@ BOUNDARY = Pattern(
 #: a loop that goes over parts of one batch
 MICRO = Pattern(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
 #: the number of batches or steps in all, not the N of a window
-TOTAL = Pattern(r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin")
+TOTAL = Pattern(
+    r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin"
+)
 #: mixed precision is on
 AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec|scaler|autocast")
 #: a helper that may clear, make or use gradients
@@ -41,7 +45,9 @@ HARMLESS = Pattern(
 )
 #: a helper that steps the optimizer it is given, and does nothing else that matters
 OPTIMIZES = Pattern(r"(?i)^(optimi[sz]e|optimizer_step|step_optimizer)$")
-COUNTER = Pattern(r"(?i)^(batch_?(idx|index|id|i)|b?idx|i|it|iter(ation)?s?|n_?iter|step|global_?step|itr|cur_?iter|nb_?batch|batch_nb|update)$")
+COUNTER = Pattern(
+    r"(?i)^(batch_?(idx|index|id|i)|b?idx|i|it|iter(ation)?s?|n_?iter|step|global_?step|itr|cur_?iter|nb_?batch|batch_nb|update)$"
+)
 #: counters that are zero-based wherever they come from
 ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
 

@@ -54,7 +54,11 @@ AUTOCAST = {
     "torch.amp.autocast_mode.autocast", "torch.cuda.amp.autocast_mode.autocast", "torch.npu.amp.autocast",
 }  # fmt: skip
 NO_GRAD = {
-    "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.set_grad_enabled", "torch.enable_grad"
+    "torch.no_grad",
+    "torch.inference_mode",
+    "torch.autograd.no_grad",
+    "torch.set_grad_enabled",
+    "torch.enable_grad",
 }
 
 #: tensor methods that cut the graph
