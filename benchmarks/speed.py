@@ -69,9 +69,15 @@ class Row:
 
 
 def run(command: Command) -> subprocess.Popen[bytes]:
-    """Start a command, its output thrown away."""
+    """Start a command, its output thrown away; bytecode is kept, as it is in any installation."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.Popen(
-        command.args, cwd=command.cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command.args,
+        cwd=command.cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
 
 

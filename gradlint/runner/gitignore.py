@@ -1,7 +1,7 @@
 """`.gitignore` files, compiled so that a walk over thousands of files pays almost nothing for them.
 
-Measured on a checkout of 4,800 files with 150 patterns, one compiled expression per run of patterns
-is what keeps the walk under a tenth of a second; matching pattern by pattern takes longer than linting.
+Neighbouring patterns become one expression. A matcher that tries pattern by pattern (pathspec's) gives the same
+answers, but takes a noticeable part of a whole cold run over a large checkout, which is as long as ruff's.
 """
 
 from __future__ import annotations
