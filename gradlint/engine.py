@@ -13,14 +13,12 @@ if TYPE_CHECKING:
 
     from gradlint.config import Settings
     from gradlint.frontend.program import Program
-    from gradlint.frontend.source import Source
+    from gradlint.frontend.source import Broken, Source
     from gradlint.frontend.syntax import Stmt
     from gradlint.rule import Draft, Rule
 
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
-
-__all__ = ["lint", "may_hold_events"]
 
 
 def lint(source: bytes, path: str, settings: Settings) -> FileResult:
@@ -43,10 +41,7 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
         return FileResult(path, crashes=(_crash("engine", error),))
 
 
-def _broken(text: object, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
-    from gradlint.frontend.source import Broken
-
-    assert isinstance(text, Broken)
+def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
     if "GL900" not in enabled:
         return FileResult(path)
     place = Position(max(1, text.row), max(1, text.column))

@@ -175,7 +175,6 @@ class Backward(Event):
     manager: Manager = Manager.NOBODY
     #: the manager divides the loss by its own number of micro-batches
     managed_division: bool = False
-    retain_graph: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +277,6 @@ class Update(Event):
 class Schedule(Event):
     """A learning-rate scheduler moves on."""
 
-    scheduler: str = ""
     optimizer: str | None = None
     #: a torch.optim.lr_scheduler (or one made for it); custom ones have other rules
     torch: bool = True

@@ -21,10 +21,10 @@ else:
 
         __slots__ = ("default", "factory", "init", "repr")
 
-        def __init__(self, default, factory=_MISSING, init=True, repr=True):  # noqa: A002
+        def __init__(self, default, factory=_MISSING, init=True, repr=True):  # noqa: A002  # as in dataclasses
             self.default, self.factory, self.init, self.repr = default, factory, init, repr
 
-    def field(*, default=_MISSING, default_factory=_MISSING, init=True, repr=True):  # noqa: A002
+    def field(*, default=_MISSING, default_factory=_MISSING, init=True, repr=True):  # noqa: A002  # as in dataclasses
         return _Field(default, default_factory, init, repr)
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, order=False, slots=False):

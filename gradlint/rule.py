@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from gradlint.events import Site
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.records import dataclass
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         Mark,
         Read,
         Schedule,
-        Site,
         Step,
         Unscale,
         Update,
@@ -92,8 +92,8 @@ class Rule:
         **names: object,
     ) -> Draft:
         """Draft a finding at an event, filling the message's blanks; `related` tells the story."""
-        text = (message or self.message).format(**names)
-        story = tuple((_site(e), said) for e, said in related)
+        text = _in_user_words((message or self.message).format(**names))
+        story = tuple((_site(e), _in_user_words(said)) for e, said in related)
         return Draft(type(self), _site(at), text, story, severity)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
@@ -135,7 +135,16 @@ class Rule:
 
 
 def _site(at: Event | Site) -> Site:
-    return getattr(at, "site", at)
+    return at if isinstance(at, Site) else at.site
+
+
+def _in_user_words(text: str) -> str:
+    """Objects of the file's classes are numbered inside: `Trainer#2.scaler` is `self.scaler` where it was written."""
+    return _NUMBERED.sub("", _NUMBERED_OBJECT.sub("self.", text)) if "#" in text else text
+
+
+_NUMBERED_OBJECT = re.compile(r"\w+#\d+\.")
+_NUMBERED = re.compile(r"(?<=\w)#\d+")
 
 
 def short(event: Event) -> str:

@@ -56,7 +56,7 @@ class AccumulationOffByOne(Rule):
     """
 
     meta = RuleMeta("GL308", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
-    message = "`{boundary}` is true for the first micro-batch already: the first window has one, all are shifted by one"
+    message = "`{boundary}` ends the first window after one micro-batch already: all windows are shifted by one"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not step.modulo or not step.exact or state.steps or len(state.pending) != 1:
@@ -65,15 +65,9 @@ class AccumulationOffByOne(Rule):
         later = next((w for w in state.life.windows if w.number > 0 and w.step and w.step.site == step.site), None)
         if later is None or not same_turn(first, step) or any(f.turn for f in step.frames):
             return
-        if (sum(b.site == first.site for b in later.of(Backward)) >= 2 and not any(later.of(Zero))) or (
-            sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later)
-        ):
-            yield self._off(step, first)
-
-    def _off(self, step: Step, first: Backward) -> Draft:
-        return self.finding(
-            step, boundary=step.boundary, related=[(first, "one micro-batch only before the first step")]
-        )
+        if sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
+            related = [(first, "one micro-batch only before the first step")]
+            yield self.finding(step, boundary=step.boundary, related=related)
 
 
 def _cleared_behind(window: Window) -> bool:

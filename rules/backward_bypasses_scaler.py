@@ -62,7 +62,10 @@ class BackwardBypassesScaler(Rule):
     """
 
     meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
-    message = "`{backward}` is not scaled, but `{step}` divides by the scale: the update is far too small, or it raises"
+    message = (
+        "`{backward}` is not scaled, but `{step}` unscales: "
+        "its gradients are divided by a scale they never had, or it raises"
+    )
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if step.scaler is None or step.scaler.enabled is False or not state.pending:

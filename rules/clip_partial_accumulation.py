@@ -76,6 +76,6 @@ class ClipPartialAccumulation(Rule):
             return
         if step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE:
             yield self.finding(
-                clip, clip=short(clip), step=short(step), n=f"`{state.window.size_text}`",
+                clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
             )  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from gradlint.events import Clip, ClipKind
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Draft, OptionValue, Rule, RuleMeta, short
 
 
 class ClipThresholdTooSmall(Rule):
@@ -58,8 +59,8 @@ class ClipThresholdTooSmall(Rule):
     """
 
     meta = RuleMeta("GL105", Category.CLIPPING, Severity.WARNING)
-    message = "`{clip}` limits the norm to {threshold:g}: nearly every step is clipped, training becomes very slow"
-    options = {"threshold": 0.05}
+    message = "`{clip}` limits the norm to {threshold:g}: nearly every step is clipped to it"
+    options: ClassVar[Mapping[str, OptionValue]] = {"threshold": 0.05}
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         limit = float(self.settings["threshold"])

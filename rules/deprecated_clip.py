@@ -55,11 +55,11 @@ class DeprecatedClip(Rule):
     """
 
     meta = RuleMeta("GL110", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
-    message = "`{name}` is deprecated and will go: use `{name}_`"
+    message = "`clip_grad_norm` is deprecated and warns on use: write `clip_grad_norm_`"
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         for call in program.calls():
             dotted = program.dotted(call.func)
             home, _, name = dotted.rpartition(".")
-            if name in ("clip_grad_norm", "clip_grad_value") and home.startswith("torch.nn.utils"):
-                yield self.finding(program.site(call.func), name=name)
+            if name == "clip_grad_norm" and home.startswith("torch.nn.utils"):
+                yield self.finding(program.site(call.func))

@@ -82,14 +82,14 @@ class DoubleScalerUpdate(Rule):
             others = [e for e in state.path.events[scaled.index : update.index] if isinstance(e, Step)]
             if others and same_turn(update, step) and same_turn(scaled, update):
                 yield self.finding(
-                    update, update=short(update), what=f"runs between the backward and `{short(step)}`: it mis-scales it",
+                    update, update=short(update), what=f"may change the scale before `{short(step)}` divides by it",
                     related=[(scaled, "scaled with the old factor here"), (step, "unscaled with the new one here")],
                 )  # fmt: skip
                 return
         first = self._previous(update, state)
         if first is not None:
             yield self.finding(
-                update, update=short(update), what="runs twice in one iteration: the scale changes twice as fast",
+                update, update=short(update), what=_AGAIN,
                 related=[(first, "already updated here")],
             )  # fmt: skip
 
@@ -102,3 +102,6 @@ class DoubleScalerUpdate(Rule):
             if isinstance(event, Step | Backward | Opaque):
                 return None
         return None
+
+
+_AGAIN = 'runs again with no step in between: it raises "No inf checks were recorded prior to update"'

@@ -101,7 +101,6 @@ def _ended(event: Event, mark: Mark) -> bool:
 
 def _goes_on(window: Window, steps: list[Step]) -> bool:
     """The window that spans the end of the epoch has as many backwards as the others."""
-    if window.step is None or not steps:
+    if window.step is None or not steps or not window.number:
         return False
-    first = window.number - 1
-    return first >= 0 and sum(1 for _ in window.of(Backward)) == WINDOW
+    return sum(1 for _ in window.of(Backward)) == WINDOW

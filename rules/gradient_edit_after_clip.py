@@ -56,9 +56,10 @@ class GradientEditAfterClip(Rule):
     uses.
 
     ## Known limits
-    Edits that cannot lengthen a gradient (division, clamping, clearing some of them) are left alone. gradlint does
-    not work out whether a factor is below 1. Differentially private training clips first and adds noise afterwards on
-    purpose; it is recognised by its names (`privacy`, `noise_multiplier`, `dp_...`).
+    Edits that cannot lengthen a gradient (division, clamping, a constant factor of at most 1, clearing some of them)
+    are left alone; of a factor with a name, gradlint does not work out how large it is. Differentially
+    private training clips first and adds noise afterwards on purpose; it is recognised by its names (`privacy`,
+    `noise_multiplier`, `dp_...`).
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -69,7 +70,7 @@ class GradientEditAfterClip(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         clip = state.clip
-        if clip is None or edit.kind in (EditKind.CLAMP, EditKind.DIVIDE) or self._private:
+        if clip is None or edit.kind in (EditKind.CLAMP, EditKind.DIVIDE) or _shrinks(edit) or self._private:
             return
         if state.window.step is not None and same_turn(edit, clip):
             yield self.finding(edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")])
@@ -82,3 +83,11 @@ class GradientEditAfterClip(Rule):
         yield from ()
 
     _private = False
+
+
+def _shrinks(edit: Edit) -> bool:
+    """A constant factor of at most 1 cannot lengthen a gradient."""
+    try:
+        return edit.kind is EditKind.SCALE and abs(float(edit.by)) <= 1
+    except ValueError:
+        return False  # a name, an expression

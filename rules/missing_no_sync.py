@@ -81,7 +81,7 @@ class MissingNoSync(Rule):
                 continue
             if sum(b.site == backward.site for b in state.pending) > 1:
                 yield self.finding(
-                    backward, backward=short(backward), n=f"`{state.window.size_text}`", step=short(step),
-                    related=[(step, f"the window of `{state.window.size_text}` ends here")],
+                    backward, backward=short(backward), n=state.window.size_shown, step=short(step),
+                    related=[(step, f"the window of {state.window.size_shown} ends here")],
                 )  # fmt: skip
                 return

@@ -77,9 +77,9 @@ class SchedulerPerMicroBatch(Rule):
             counts[schedule.site] = 0
             counted = schedule.manager is Manager.HELPER  # its length is a number of micro-batches: on time, yet uneven
             yield self.finding(
-                schedule, schedule=short(schedule), step=short(step), n=f"`{window.size_text}`",
+                schedule, schedule=short(schedule), step=short(step), n=window.size_shown,
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
-                related=[(step, f"the window of `{window.size_text}` ends here")],
+                related=[(step, f"the window of {window.size_shown} ends here")],
             )  # fmt: skip
 
 

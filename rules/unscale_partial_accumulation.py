@@ -81,6 +81,6 @@ class UnscalePartialAccumulation(Rule):
             return
         if step.window or state.window.inner_loop:
             yield self.finding(
-                unscale, unscale=short(unscale), step=short(step), n=f"`{state.window.size_text}`",
+                unscale, unscale=short(unscale), step=short(step), n=state.window.size_shown,
                 related=[(again, "scaled gradients are added to unscaled ones here"), (step, "used only here")],
             )  # fmt: skip

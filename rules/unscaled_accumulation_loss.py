@@ -79,7 +79,7 @@ class UnscaledAccumulationLoss(Rule):
             return
         if any(e.kind in (EditKind.DIVIDE, EditKind.SCALE, EditKind.OTHER) for e in window.of(Edit)):
             return  # the gradients are normalised instead
-        n = window.size_text
+        n = window.size_shown
         seen: set[Site] = set()
         counts = Counter(b.site for b in state.pending)
         for backward in state.pending:
@@ -88,8 +88,8 @@ class UnscaledAccumulationLoss(Rule):
             seen.add(backward.site)
             what = "never divided" if backward.norm is Norm.RAW else f"divided by the running `{backward.divisor}`"
             yield self.finding(
-                backward, backward=short(backward), n=f"`{n}`", loss=backward.loss, what=what,
-                impact=_impact(state.optimizer.kind, n), related=[(step, f"the window of `{n}` ends here")],
+                backward, backward=short(backward), n=n, loss=backward.loss, what=what,
+                impact=_impact(state.optimizer.kind, n), related=[(step, f"the window of {n} ends here")],
             )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:

@@ -73,7 +73,7 @@ class ZeroGradInAccumulation(Rule):
             if again is not None:
                 if _between_micro_batches(lost, zero, again):
                     yield self.finding(
-                        zero, zero=short(zero), n=f"`{state.window.size_text}`",
+                        zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                     )  # fmt: skip
                     return

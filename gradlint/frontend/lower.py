@@ -212,7 +212,7 @@ class Lowering:
     def _name(self, node: cst.Name) -> s.Expr:
         value = {"True": True, "False": False, "None": None}.get(node.value, ...)
         if value is not ...:
-            return s.Const(self._number(node), cast("bool | None", value))
+            return s.Const(self._number(node), value)
         return s.Name(self._number(node), node.value)
 
     def _attribute(self, node: cst.Attribute) -> s.Expr:
@@ -297,8 +297,10 @@ class Lowering:
         for element in node.slice:
             inner = element.slice
             values: list[cst.BaseExpression | None]
-            if not isinstance(inner, cst.Index):
+            if isinstance(inner, cst.Slice):
                 values = [inner.lower, inner.upper, inner.step]
+            elif not isinstance(inner, cst.Index):
+                values = []
             elif isinstance(inner.value, cst.Tuple) and len(node.slice) == 1:
                 values = [e.value for e in inner.value.elements]
             else:

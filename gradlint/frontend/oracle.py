@@ -1,4 +1,4 @@
-"""Answers the conditions that cannot be computed, the same way each time on one path, and remembers what it was asked."""
+"""Answers the conditions that cannot be computed, the same way each time on one path, and remembers them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from gradlint.events import Frame, Mark, Path
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
-from gradlint.frontend.interp.calls import Unwound, is_module
+from gradlint.frontend.interp.invoke import Unwound, is_module
 from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
@@ -27,6 +27,7 @@ class Explorer:
         self.left = FILE_BUDGET
         self.reached: set[int] = set()
         self._module_run: Run | None = None
+        self._depths: dict[str, int] = {}
 
     def paths(self) -> Iterator[Path]:
         """The module first, then every function that it did not come by."""
@@ -61,12 +62,14 @@ class Explorer:
 
     def _calls_others(self, function: s.Def) -> int:
         """How deep the chain of event-holding functions below this one is."""
-        return self._depth(function.name, frozenset())
+        return self._depth(function.name)
 
-    def _depth(self, name: str, seen: frozenset[str]) -> int:
-        if name in seen or len(seen) > 5:
-            return 0
-        deepest = 0
+    def _depth(self, name: str) -> int:
+        """Each function is asked once; one that is being asked about (a recursion) counts as the end of the chain."""
+        known = self._depths.get(name)
+        if known is not None:
+            return known
+        self._depths[name] = deepest = 0
         for definition in self.program.functions.get(name, []):
             words = self.program.own_words(definition.body)
             for maker in words.called & self.program.classes.keys():
@@ -76,7 +79,8 @@ class Explorer:
             for callee in (words.called | words.seen) & self.program.functions.keys():
                 inner = self.program.function_words(callee)
                 if inner is not None and inner.events and callee != name:
-                    deepest = max(deepest, 1 + self._depth(callee, seen | {name}))
+                    deepest = max(deepest, 1 + self._depth(callee))
+        self._depths[name] = deepest
         return deepest
 
     # -- one starting point
@@ -166,12 +170,11 @@ class Explorer:
                 run.module.names.setdefault(stmt.name, v.Function(stmt.name, stmt, run.module))
             elif isinstance(stmt, s.Class):
                 run.module.names.setdefault(stmt.name, v.ClassValue(stmt.name, stmt, run.module))
-        for name, value in run.module.names.items():
+        for value in run.module.names.values():
             if isinstance(value, v.Function | v.ClassValue) and value.env is not None and value.env.outer is None:
                 value.env = run.module
             if isinstance(value, v.Optimizer):
                 run.register(value.ref)
-            del name
         interpreter.env = run.module
 
     def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class, entry: str) -> v.Instance:
@@ -194,16 +197,23 @@ class Explorer:
         return me
 
 
-def _has_step_loop(program: Program, function: s.Def, depth: int = 0) -> bool:
+def _has_step_loop(program: Program, function: s.Def) -> bool:
     """Whether the function, or one that it calls, loops over batches."""
+    waiting, seen = [function], {function.name}
+    while waiting:
+        current = waiting.pop()
+        if _loops_over_batches(program, current):
+            return True
+        called = (program.own_words(current.body).called & program.functions.keys()) - seen
+        seen |= called
+        waiting.extend(definition for name in called for definition in program.functions[name])
+    return False
+
+
+def _loops_over_batches(program: Program, function: s.Def) -> bool:
     for stmt in s.walk_stmts(function.body):
         if isinstance(stmt, s.For | s.While):
             words = program.words(stmt.body)
             if words.steps or words.backward:
                 return True
-    if depth > 3:
-        return False
-    called = program.own_words(function.body).called & program.functions.keys()
-    return any(
-        _has_step_loop(program, d, depth + 1) for name in called for d in program.functions[name] if d is not function
-    )
+    return False

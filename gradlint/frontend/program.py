@@ -8,11 +8,9 @@ from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
-from gradlint.frontend.slicing import Slice, bound
+from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
 
-_JUMPS = {"continue", "break", "raise"}
-_EXITS = frozenset({"exit", "_exit", "quit", "abort"})
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
 _CONTEXTS = {
     "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
@@ -146,7 +144,7 @@ class Program:
         """The words of a block, those of the file's functions it calls included."""
         cached = self._words.get(id(body))
         if cached is None:
-            cached = self._own_words(body)
+            cached = self.collect_words(body)
             for name in cached.called & self._closed.keys():
                 cached.add(self._closed[name])
             self._words[id(body)] = cached
@@ -156,14 +154,14 @@ class Program:
         """The words of a block alone, without those of the functions it calls."""
         cached = self._own.get(id(body))
         if cached is None:
-            cached = self._own_words(body)
+            cached = self.collect_words(body)
             self._own[id(body)] = cached
         return cached
 
     def expression_words(self, *exprs: s.Expr) -> Words:
         cached = self._own.get(id(exprs[0]))
         if cached is None:
-            cached = self._own_words([s.ExprStmt(-1, expr) for expr in exprs])
+            cached = self.collect_words([s.ExprStmt(-1, expr) for expr in exprs])
             self._own[id(exprs[0])] = cached
         return cached
 
@@ -254,11 +252,11 @@ class Program:
         for name, defs in self.functions.items():
             words = Words(set(), set(), set())
             for definition in defs:
-                words.add(self._own_words(definition.body))
+                words.add(self.collect_words(definition.body))
             own[name] = words
         for name, cls in self.classes.items():
             init = [d for d in cls.body if isinstance(d, s.Def) and d.name in ("__init__", "__call__")]
-            own.setdefault(name, Words(set(), set(), set())).add(self._own_words([*init]))
+            own.setdefault(name, Words(set(), set(), set())).add(self.collect_words([*init]))
         for name, values in self.assignments.items():
             # `advance = partial(update, optimizer)`, `update = Update(optimizer)`: a call of one is a call of the other
             meant = {n for value in values for n in _names_in(value)} & own.keys()
@@ -273,9 +271,10 @@ class Program:
                     words.add(own[callee])
                 changed |= len(words.called) + len(words.seen) != before
         self._closed = own
-        self.all_words = self._own_words(self.body)
+        self.all_words = self.collect_words(self.body)
 
-    def _own_words(self, body: list[s.Stmt]) -> Words:
+    def collect_words(self, body: list[s.Stmt]) -> Words:
+        """The words of a block alone, collected anew: the caller may add to them."""
         words = Words(set(), set(), set())
         for stmt in body:
             self._collect(stmt, words)
@@ -290,7 +289,7 @@ class Program:
             called, seen = self._expression(expr)
             words.called |= called
             words.seen |= seen
-            if not in_def and called & _EXITS:
+            if not in_def and called & LEAVES:
                 words.jumps.add("raise")
         inner = in_def or isinstance(stmt, s.Def | s.Class)
         for block in s.blocks(stmt):
@@ -308,7 +307,7 @@ class Program:
                 if kind is s.Name:
                     seen.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
                 elif kind is s.Attr:
-                    seen.add(part.name)  # type: ignore[union-attr]
+                    seen.add(part.name)  # type: ignore[union-attr]  # the same
                 elif isinstance(part, s.Call):
                     name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
                     called.add(self.imports[name].rpartition(".")[2] if name in self.imports else name)

@@ -25,10 +25,11 @@ _MUTATES = {
     "enter_context",
 }
 _EVENT_WORDS = EVENT_METHODS | {
-    "grad", "no_sync", "nullcontext", "autocast", "GradScaler", "require_backward_grad_sync", "master_params", "optimizers",
-    "set_gradient_accumulation_boundary", "automatic_optimization",
+    "grad", "no_sync", "nullcontext", "autocast", "GradScaler", "require_backward_grad_sync", "master_params",
+    "optimizers", "set_gradient_accumulation_boundary", "automatic_optimization",
 }  # fmt: skip
-_LEAVES = {"exit", "_exit", "quit", "abort"}
+#: functions that do not come back
+LEAVES = frozenset({"exit", "_exit", "quit", "abort"})
 
 
 class Slice:
@@ -89,9 +90,9 @@ class Slice:
             case s.For():
                 yield bound(stmt.target), self._of(stmt.iterable)
             case s.With():
-                for item, target in stmt.items:
-                    if target is not None:
-                        yield bound(target), self._of(item)
+                for item, alias in stmt.items:
+                    if alias is not None:
+                        yield bound(alias), self._of(item)
             case s.ExprStmt() if isinstance(stmt.value, s.Call) and isinstance(stmt.value.func, s.Attr):
                 if stmt.value.func.name in _MUTATES:
                     yield bound(stmt.value.func.base), self._of(stmt.value)
@@ -245,4 +246,4 @@ def _does(body: list[s.Stmt]) -> bool:
 
 
 def _leaves(value: s.Expr) -> bool:
-    return isinstance(value, s.Call) and s.render(value.func).rpartition(".")[2] in _LEAVES
+    return isinstance(value, s.Call) and s.render(value.func).rpartition(".")[2] in LEAVES

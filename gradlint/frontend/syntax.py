@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Union
+from typing import Any
 
 from gradlint.records import dataclass, field
 
-ConstValue = Union[int, float, str, bytes, bool, complex, None]
+ConstValue = int | float | str | bytes | bool | complex | None
 
 
 @dataclass(slots=True, eq=False)
@@ -135,10 +135,10 @@ class Other(Node):
     label: str = "…"
 
 
-Expr = Union[
-    Name, Attr, Call, Const, Bin, Unary, Compare, Bool, IfExp, Item, Sequence, Dict, Lambda, Comprehension, Star,
-    Yield, Walrus, Other,
-]  # fmt: skip
+Expr = (
+    Name | Attr | Call | Const | Bin | Unary | Compare | Bool | IfExp | Item | Sequence | Dict | Lambda | Comprehension
+    | Star | Yield | Walrus | Other
+)  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -256,9 +256,10 @@ class Scope(Node):
     names: list[str]
 
 
-Stmt = Union[
-    Assign, AugAssign, ExprStmt, If, For, While, With, Try, Return, Jump, Def, Class, Import, Delete, Scope
-]  # fmt: skip
+Stmt = (
+    Assign | AugAssign | ExprStmt | If | For | While | With | Try | Return | Jump | Def | Class | Import | Delete
+    | Scope
+)  # fmt: skip
 
 
 def render(expr: Expr | None) -> str:
@@ -303,7 +304,7 @@ def _render_rare(expr: Expr) -> str:
     match expr:
         case Sequence():
             inner = ", ".join(render(i) for i in expr.items)
-            left, right = {"list": "[]", "set": "{}"}.get(expr.kind, "()")
+            left, right = {"list": ("[", "]"), "set": ("{", "}")}.get(expr.kind, ("(", ")"))
             return f"{left}{inner}{right}"
         case Dict():
             return "{" + ", ".join(f"{render(k)}: {render(v)}" for k, v in expr.pairs) + "}"

@@ -114,7 +114,6 @@ class Instance(Value):
     #: it is an nn.Module, so calling it is a forward
     module: bool = False
     wrap: Wrap = Wrap.NONE
-    serial: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,8 +123,6 @@ class Model(Value):
     owner: str = ""
     wrap: Wrap = Wrap.NONE
     inner: Value | None = None
-    #: how its gradients are synchronised outside of no_sync
-    kind: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -206,9 +203,6 @@ class Context(Value):
     site: Site | None = None
     model: str | None = None
     sync: Sync = Sync.ON
-    #: the dtype of autocast if it is known: "float16", "bfloat16", "default"
-    dtype: str = ""
-    device: str = ""
     enabled: bool | None = True
     value: Value | None = None
 

@@ -12,7 +12,6 @@ from gradlint.events import (
     OptimizerRef,
     Path,
     ScalerRef,
-    Schedule,
     Step,
     Unscale,
     Update,
@@ -52,7 +51,6 @@ class GradientState:
     clip: Clip | None = None
     last_step: Step | None = None
     last_zero: Zero | None = None
-    last_schedule: Schedule | None = None
     #: a step through the scaler after which update() has not been called yet
     waiting_update: Step | None = None
     steps: int = 0
@@ -84,8 +82,6 @@ class GradientState:
                 self._step(event)
             case Update():
                 self._updated(event)
-            case Schedule():
-                self.last_schedule = event
             case Opaque():
                 self._forget()
             case _:

@@ -79,9 +79,14 @@ class Window:
 
     @property
     def size_text(self) -> str:
-        """The user's own words for N."""
+        """The user's own words for N; just N if there are none, or too many."""
         text = (self.step.window if self.step else "") or self.micro_loop
         return text if text and len(text) <= 40 and "(" not in text else "N"
+
+    @property
+    def size_shown(self) -> str:
+        """N for a message: in backticks if these are the user's words."""
+        return "N" if self.size_text == "N" else f"`{self.size_text}`"
 
     @property
     def inner_loop(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Sync, Wrap
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Wrap
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -13,12 +13,13 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge import torch_api as api
 
 _SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
+_WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
 class Api(Frameworks):
     """Functions known by their dotted names."""
 
-    def _unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
         raise NotImplementedError("abstract: see Calls")
 
     def call_value(self, value: v.Value, a: Arguments, node: s.Call) -> v.Value:
@@ -34,7 +35,7 @@ class Api(Frameworks):
                 return result
         if dotted.startswith("torch."):
             return self._torch_function(tail, a, node)
-        return self._unknown_call(dotted, a, node)
+        return self.unknown_call(dotted, a, node)
 
     # -- optimizers, schedulers, scalers, models
 
@@ -97,15 +98,7 @@ class Api(Frameworks):
     def _wrapper(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
         if dotted.startswith("apex."):
             return a.get(0, "module", "model")  # apex's DDP has no no_sync
-        wrap = (
-            Wrap.DDP
-            if tail in api.DDP
-            else Wrap.FSDP
-            if tail in api.FSDP1
-            else Wrap.FSDP2
-            if tail in api.FSDP2
-            else None
-        )
+        wrap = next((w for names, w in _WRAPPERS if tail in names), None)
         first = a.get(0, "module", "model")
         if wrap is not None and first is not None:
             if wrap is Wrap.FSDP2 and isinstance(first, v.Model | v.Instance):
@@ -123,7 +116,7 @@ class Api(Frameworks):
             kind = ClipKind.VALUE if tail in api.CLIP_VALUE else ClipKind.NORM
             own = dotted.startswith("torch.") or dotted == tail
             return self.clip(node, a, kind=kind, api=ClipApi.TORCH if own else ClipApi.CUSTOM)
-        if dotted in ("torch.autograd.backward",):
+        if dotted == "torch.autograd.backward":
             first = a.get(0, "tensors") or v.Unknown("loss")
             self.backward(first, node)
             return v.Known("", None)
@@ -137,7 +130,7 @@ class Api(Frameworks):
                 self.edit(first, EditKind.REDUCE, None, node)  # over another group it is none of DDP's business
             return v.Unknown(s.render(node), called=tail)
         if tail in ("norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max") and a.args:
-            grads = [x for x in tensors._flatten(a.args) if isinstance(x, v.Grad)]
+            grads = [x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)]
             if grads and dotted.startswith("torch."):
                 self.read(grads[0], node)
                 return v.Unknown(s.render(node), called=tail)
@@ -175,14 +168,7 @@ class Api(Frameworks):
             state = enabled.value
         elif enabled is not None and not isinstance(enabled, v.Known):
             state = None if self.decide(enabled) else False
-        device = a.get(0, "device_type")
-        kind = device.value if isinstance(device, v.Known) and isinstance(device.value, str) else ""
-        if dotted.startswith("torch.cuda"):
-            kind = "cuda"
-        dtype = a.kwargs.get("dtype") or (a.args[1] if len(a.args) > 1 and dotted.startswith("torch.a") else None)
-        return v.Context(
-            s.render(node), "autocast", self.run.site(node), dtype=_dtype(dtype), device=kind, enabled=state
-        )
+        return v.Context(s.render(node), "autocast", self.run.site(node), enabled=state)
 
     def context_method(self, base: v.Context, name: str, a: Arguments, node: s.Call) -> v.Value:
         if base.kind == "stack" and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
@@ -197,7 +183,7 @@ class Api(Frameworks):
     def _plumbing(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
         first = a.get(0)
         if tail in ("chain", "from_iterable") and "chain" in dotted:
-            parts = [p for p in tensors._flatten(a.args) if not isinstance(p, v.Known)]
+            parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Known)]
             params = self.params_of(v.Collection("", list(parts))) if parts else Params()
             return v.ParamsValue("", params, True)
         if tail == "partial" and first is not None:
@@ -263,8 +249,9 @@ class Api(Frameworks):
             known = self._about_wrapper(name, a.args[0], a.args[1])
             if known is not None:
                 return v.Known(s.render(node), known)
-        for value in a.every:
-            self.use_up(value, node) if name in ("sum", "any", "all", "dict") else None
+        if name in ("sum", "any", "all", "dict"):
+            for value in a.every:
+                self.use_up(value, node)
         return v.Unknown(s.render(node), called=name)
 
     @staticmethod
@@ -287,17 +274,14 @@ class Api(Frameworks):
 
     def _range(self, a: Arguments, node: s.Call) -> v.Value:
         numbers = [self.number(x) for x in a.args]
-        start, stop, step = (
-            (numbers[0], numbers[1], None) if len(numbers) > 1 else (None, numbers[0] if numbers else None, None)
-        )
-        by = numbers[2] if len(numbers) > 2 else None
+        start, stop = (numbers[0], numbers[1]) if len(numbers) > 1 else (None, numbers[0] if numbers else None)
         exact = len(a.args) < 2 or start is not None
         first = int(start.value) if start is not None and isinstance(start.value, int) else 0
         bound = a.args[1] if len(a.args) > 1 else (a.args[0] if a.args else v.Unknown("?"))
         turns: int | None = None
-        if stop is not None and isinstance(stop.value, int) and not stop.counter and step is None and by is None:
-            turns = max(0, stop.value - first) if exact else None
-            if turns is not None and turns > 6:
+        if stop is not None and isinstance(stop.value, int) and not stop.counter and exact:
+            turns = max(0, stop.value - first)
+            if turns > 6:
                 turns = None
         window = bound.key if len(a.args) == 1 or first in (0, 1) else ""
         if len(a.args) > 2:
@@ -346,11 +330,9 @@ class Api(Frameworks):
             return tensors.method(first, tail, a.args[1:], text)
         if tail[:1].isupper():
             # a module: calling it computes
-            return (
-                v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
-                if "Loss" in tail
-                else (v.Unknown(text, called=tail))
-            )
+            if "Loss" in tail:
+                return v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
+            return v.Unknown(text, called=tail)
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")
             summed = isinstance(reduction, v.Known) and reduction.value == "sum"
@@ -367,14 +349,3 @@ def _length(value: v.Value | None) -> int:
     if isinstance(value, v.Collection) and value.kind != "generator" and value.items:
         return len(value.items)
     return TURNS
-
-
-def _dtype(value: v.Value | None) -> str:
-    if value is None:
-        return "default"
-    text = value.key if not isinstance(value, v.Known) else str(value.value)
-    last = text.rpartition(".")[2].strip('"')
-    return {"half": "float16"}.get(last, last) if last in ("float16", "half", "bfloat16", "float32") else ""
-
-
-__all__ = ["Api", "Sync"]

@@ -226,7 +226,8 @@ class Conditions:
             if boundary and not naming.TOTAL.search(_last_name(unknown.key)):
                 a = left if counter is left else v.Known(left.key, WINDOW)
                 b = right if counter is right else v.Known(right.key, WINDOW)
-                assert isinstance(a, v.Known) and isinstance(b, v.Known)
+                assert isinstance(a, v.Known)
+                assert isinstance(b, v.Known)
                 self._full_window = unknown.key
                 return bool(_COMPARE[value.op](a.value, b.value))
             if boundary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, OptimizerRef, Params, Step, Sync, Wrap, Zero
+from gradlint.events import ClipApi, ClipKind, Manager, Norm, OptimizerRef, Step, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
@@ -166,6 +166,3 @@ class Frameworks(Gradients):
         if name in ("toggle_optimizer", "untoggle_optimizer", "log", "log_dict", "print", "all_gather"):
             return v.Known("", None)
         return None
-
-
-__all__ = ["Frameworks", "Norm", "Params", "Sync", "Wrap"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from gradlint.events import (
@@ -12,9 +11,9 @@ from gradlint.events import (
     ClipKind,
     Edit,
     EditKind,
-    Event,
     Manager,
     Norm,
+    Opaque,
     Params,
     Read,
     Schedule,
@@ -40,7 +39,6 @@ _EDITS = {
     "nan_to_num_": EditKind.OTHER,
 }  # fmt: skip
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
-_IGNORED_READS = re.compile(r"isnan|isinf|isfinite")
 
 
 @dataclass(slots=True)
@@ -108,7 +106,7 @@ class Gradients(Expressions):
         if self.idle(scheduler.manager):
             return
         self.run.emit(
-            Schedule, node, scheduler=scheduler.key, optimizer=scheduler.optimizer, torch=scheduler.torch,
+            Schedule, node, optimizer=scheduler.optimizer, torch=scheduler.torch,
             manager=scheduler.manager,
         )  # fmt: skip
 
@@ -151,33 +149,27 @@ class Gradients(Expressions):
         no_sync = self.run.no_sync()
         key = tensor.model or ""
         manager = manager if manager is not Manager.NOBODY else tensor.manager
-        retain = node.kwargs.get("retain_graph") or node.kwargs.get("create_graph")
         self.run.emit(
             Backward, node, params=params, scaler=tensor.scaler, norm=tensor.norm, loss=tensor.key or "loss",
             divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
             model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
-            no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager, managed_division=divides,
-            retain_graph=retain is not None,
+            no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager,
+            managed_division=divides,
         )  # fmt: skip
 
     # -- gradients by hand
 
     def grad_method(self, grad: v.Grad, name: str, a: Arguments, node: s.Call) -> v.Value:
-        if name in ("zero_",) or (name == "fill_" and _is_number(a.get(0), 0)):
+        if name == "zero_" or (name == "fill_" and _is_number(a.get(0), 0)):
             if not self.is_partial(grad):
                 self.run.emit(Zero, node, params=grad.params)
         elif name in ("clamp_", "clip_"):
             limit = a.get(1, "max")
             value = float(limit.value) if isinstance(limit, v.Known) and isinstance(limit.value, int | float) else None
             self.run.emit(
-                Clip,
-                node,
-                params=grad.params,
-                kind=ClipKind.VALUE,
-                api=ClipApi.CUSTOM,
-                threshold=value,
+                Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
                 target=grad.key,
-            )
+            )  # fmt: skip
         elif name in _EDITS:
             self.edit(grad, _EDITS[name], a.get(0), node)
         elif name in _READS:
@@ -191,17 +183,17 @@ class Gradients(Expressions):
         """Only some of the parameters are meant: a frozen layer, a filtered list."""
         return grad.partial or self.run.partial > 0
 
-    def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Node) -> None:
+    def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None) -> None:
+        """`text` is the whole statement where `node` is only what it assigns to."""
         if self.is_partial(grad):
             return
-        self.run.emit(
-            Edit, node, _edit_text(node, grad), params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap
-        )
+        shown = text or s.render(node)
+        self.run.emit(Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap)
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Node) -> None:
         self.run.emit(Read, node, params=grad.params)
 
-    def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value) -> None:
+    def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
         grad = self.attribute(base, "grad", target)
         if not isinstance(grad, v.Grad):
@@ -219,10 +211,11 @@ class Gradients(Expressions):
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
             return
-        self.edit(grad, kind, value, target)
+        self.edit(grad, kind, value, target, f"{s.render(target)} = {s.render(source)}" if source is not None else None)
 
-    def aug_assign_grad(self, grad: v.Grad, op: str, value: v.Value, node: s.Node) -> None:
-        self.edit(grad, _BY_OPERATOR.get(op, EditKind.OTHER), value, node)
+    def aug_assign_grad(self, grad: v.Grad, stmt: s.AugAssign, value: v.Value) -> None:
+        text = f"{s.render(stmt.target)} {stmt.op}= {s.render(stmt.value)}"
+        self.edit(grad, _BY_OPERATOR.get(stmt.op, EditKind.OTHER), value, stmt.target, text)
 
     # -- clipping
 
@@ -258,8 +251,6 @@ class Gradients(Expressions):
     # -- the rest
 
     def opaque(self, optimizers: frozenset[str] | None, node: s.Node) -> None:
-        from gradlint.events import Opaque
-
         self.run.emit(Opaque, node, optimizers=optimizers)
 
     def use_up(self, value: v.Value, node: s.Node) -> None:
@@ -276,25 +267,16 @@ class Gradients(Expressions):
         return result.but(forward=self.run.site(node))
 
     def no_sync_context(self, model: v.Value, node: s.Node, enabled: v.Value | None = None) -> v.Context:
-        sync = Sync.OFF
         if self.run.unsure_sync:
             sync = Sync.MANAGED
-        elif enabled is not None:
-            if isinstance(enabled, v.Known):
-                sync = Sync.OFF if enabled.value else Sync.ON
-            else:
-                sync = Sync.MANAGED
+        elif enabled is None:
+            sync = Sync.OFF
+        elif isinstance(enabled, v.Known):
+            sync = Sync.OFF if enabled.value else Sync.ON
+        else:
+            sync = Sync.MANAGED
         return v.Context(f"{model.key}.no_sync()", "no_sync", self.run.site(node), owner(model), sync)
 
 
 def _is_number(value: v.Value | None, number: int) -> bool:
     return isinstance(value, v.Known) and value.value == number
-
-
-def _edit_text(node: s.Node, grad: v.Grad) -> str:
-    if isinstance(node, s.Call | s.Attr):
-        return s.render(node)
-    return grad.key
-
-
-__all__ = ["Arguments", "Event", "Gradients"]

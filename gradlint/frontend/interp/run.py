@@ -25,7 +25,7 @@ FAR = 20
 MAX_DEPTH = 9
 
 
-class OutOfBudget(Exception):
+class OutOfBudget(Exception):  # noqa: N818 - an end, not an error
     """The run did enough; what was seen until here is judged."""
 
 
@@ -85,7 +85,7 @@ class Run:
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
     no_grad: int = 0
-    manual_lightning: bool = True
+    #: inside the training_step of Lightning's automatic optimisation
     in_automatic_step: bool = False
     #: set by a yield in a function that is used as a context manager
     yielded: list[v.Context] | None = None
@@ -105,7 +105,7 @@ class Run:
 
     def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
         frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
-        event = event_type(site=self.site(node, text), frames=frames, index=len(self.events), **facts)  # type: ignore[arg-type]
+        event = event_type(site=self.site(node, text), frames=frames, index=len(self.events), **facts)
         self.events.append(event)
         return event
 
@@ -234,5 +234,14 @@ def owner(value: v.Value) -> str:
             return value.key
 
 
-def no_params() -> Params:
-    return Params(known=True)
+def params_in(value: v.Value) -> Params:
+    """The parameters that a value is made of, as far as it says so itself."""
+    match value:
+        case v.Unknown() | v.Tensor():
+            return value.params
+        case v.Model() | v.Instance():
+            return Params(frozenset({owner(value)}), True)
+        case v.ParamsValue() | v.Parameter():
+            return value.params
+        case _:
+            return Params(known=True)

@@ -1,24 +1,17 @@
-"""Runs statements: loops a few turns, branches, contexts, returns."""
+"""Runs statements: assignments, branches, contexts, exceptions, returns."""
 
 from __future__ import annotations
 
-from gradlint.events import Clip, ClipApi, Mark, Sync
+from gradlint.events import Sync
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.interp.calls import Calls, Raised, Returned, Unwound
-from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, WINDOW, Guard, LoopState
+from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
+from gradlint.frontend.interp.loops import Break, Continue, Loops
+from gradlint.frontend.interp.run import WINDOW, Guard
 from gradlint.frontend.knowledge import naming
 
 
-class _Break(Unwound):
-    pass
-
-
-class _Continue(Unwound):
-    pass
-
-
-class Interpreter(Calls):
+class Interpreter(Loops):
     """The top layer."""
 
     def run_body(self, body: list[s.Stmt]) -> None:
@@ -45,9 +38,9 @@ class Interpreter(Calls):
             case s.If():
                 self._if(stmt)
             case s.For():
-                self._for(stmt)
+                self.run_for(stmt)
             case s.While():
-                self._while(stmt)
+                self.run_while(stmt)
             case s.With():
                 self._with(stmt)
             case s.Try():
@@ -65,24 +58,19 @@ class Interpreter(Calls):
                     self.env.bind(local, v.Dotted(dotted))
             case s.Scope():
                 self.env.shared.update(stmt.names)
-            case s.Delete():
-                pass
 
     def _jump(self, stmt: s.Jump) -> None:
-        raise {"break": _Break, "continue": _Continue, "raise": Raised}[stmt.kind]
+        raise {"break": Break, "continue": Continue, "raise": Raised}[stmt.kind]
 
     def _assignment(self, stmt: s.Assign) -> None:
         value = self.ev(stmt.value)
         for target in stmt.targets:
-            if isinstance(value, v.Unknown) and value.key and not value.called and isinstance(target, s.Name | s.Attr):
-                # `opt = self.optimizer`: an alias keeps the first name, by which it will be recognised
-                pass
-            self.assign(target, value)
+            self.assign(target, value, stmt.value)
 
     def _aug_assign(self, stmt: s.AugAssign) -> None:
         current, value = self.ev(stmt.target), self.ev(stmt.value)
         if isinstance(current, v.Grad):
-            self.aug_assign_grad(current, stmt.op, value, stmt.target)
+            self.aug_assign_grad(current, stmt, value)
             return
         text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
         result: v.Value
@@ -94,7 +82,7 @@ class Interpreter(Calls):
                 window=current.key if down else "",
             )  # fmt: skip
         else:
-            result = self._binary(stmt.op, current, value, text)
+            result = self.binary(stmt.op, current, value, text)
             if isinstance(result, v.Known) and stmt.op in "+-":
                 result = v.Known(s.render(stmt.target), result.value, result.exact, True, result.window)
         self.assign(stmt.target, result)
@@ -153,181 +141,6 @@ class Interpreter(Calls):
     def _unsure_sync(self, stmt: s.If, test: v.Value) -> bool:
         mentioned = "no_sync" in self.program.words(stmt.body).seen or "no_sync" in self.program.words(stmt.orelse).seen
         return mentioned and not self.certain(test)
-
-    # -- loops
-
-    def _for(self, stmt: s.For) -> None:
-        iterable = self.ev(stmt.iterable)
-        values = self._turns(stmt, iterable)
-        if isinstance(iterable, v.ParamsValue):
-            if iterable.generator and iterable.used_by is not None:
-                self._exhausted(stmt, iterable)
-                return
-            self.use_up(iterable, stmt.iterable)
-        loop = LoopState(
-            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
-            self._is_data(iterable),
-        )  # fmt: skip
-        over = isinstance(iterable, v.ParamsValue)
-        self.run.over_parameters += over
-        self._loop(loop, stmt, values)
-        self.run.over_parameters -= over
-
-    def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
-        """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""
-        if any(isinstance(x, s.AugAssign) and ".grad" in s.render(x.target) for x in s.walk_stmts(stmt.body)):
-            self.run.emit(
-                Clip, stmt.iterable, s.render(stmt.iterable), params=iterable.params, api=ClipApi.CUSTOM,
-                exhausted_by=iterable.used_by, target=iterable.key,
-            )  # fmt: skip
-
-    def _loop(self, loop: LoopState, stmt: s.For | s.While, values: list[v.Value]) -> None:
-        self.run.loops.append(loop)
-        guards, self.run.guards = self.run.guards, []
-        try:
-            for turn, value in enumerate(values):
-                loop.turn = turn
-                self.run.guards = []
-                self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
-                if isinstance(stmt, s.For):
-                    self.assign(stmt.target, value)
-                try:
-                    self.run_body(stmt.body)
-                except _Continue:
-                    continue
-                except _Break:
-                    break
-        finally:
-            self.run.guards = guards
-            self.run.loops.pop()
-        self.run.emit(Mark, stmt, "", loop=loop.id, over=True, loader=loop.loader)
-        self.run_body(stmt.orelse)
-
-    def _turns(self, stmt: s.For, iterable: v.Value) -> list[v.Value]:
-        text = s.render(stmt.iterable)
-        match iterable:
-            case v.Collection() if iterable.open and iterable.items:
-                return [iterable.items[0]] * self._usual_turns(stmt)
-            case v.Collection() if iterable.items or iterable.entries:
-                return self.elements(iterable, text)[:4]
-            case v.ParamsValue() | v.Grad():
-                return self.elements(iterable, text)
-            case v.Counted() if (
-                iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
-            ):
-                return self.elements(iterable, text)[:4]
-            case v.Counted() if self._counts_training_objects(iterable):
-                return [self._counted(iterable, 0)]
-            case v.Counted():
-                usual = WINDOW if self._micro_window(stmt, iterable) else self._usual_turns(stmt)
-                count = iterable.turns if iterable.turns is not None else usual
-                return [self._counted(iterable, n) for n in range(count)]
-            case _:
-                one = self.elements(iterable, text)[0]
-                if self._over_training_objects(iterable):
-                    return [one]
-                return [one] * self._usual_turns(stmt)
-
-    def _counted(self, iterable: v.Counted, turn: int) -> v.Value:
-        number = v.Known(iterable.key, iterable.start + turn * iterable.step, exact=iterable.exact, counter=True)
-        if not iterable.enumerate:
-            if isinstance(iterable.inner, v.Collection):
-                columns = iterable.inner.items
-                row = [
-                    self._counted(c, turn) if isinstance(c, v.Counted) else self.elements(c, c.key)[0] for c in columns
-                ]
-                return v.Collection("", row)
-            return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
-        inner = iterable.inner
-        if isinstance(inner, v.Counted):
-            return v.Collection("", [number, self._counted(inner, turn)])
-        return v.Collection("", [number, v.Unknown(f"{inner.key if inner else ''}[*]")])
-
-    def _usual_turns(self, stmt: s.For | s.While) -> int:
-        """Enough for two windows and a rest where gradients are made or used; two epochs; once for the rest."""
-        words = self.program.words(stmt.body)
-        if not words.events:
-            return 1
-        inner = self.program.innermost.get(stmt.node)
-        if inner is None:
-            inner = self.program.innermost[stmt.node] = self._makes_gradients_itself(stmt)
-        return TURNS if inner and len(self.run.loops) < 3 else OUTER_TURNS
-
-    def _makes_gradients_itself(self, stmt: s.For | s.While) -> bool:
-        """Events stand right in this loop, not only in a loop inside it."""
-        own = self.program._own_words([x for x in stmt.body if not _holds_loop(x)])
-        for name in list(own.called):
-            inner = self.program.function_words(name)
-            if inner is not None and not self._function_loops(name):
-                own.add(inner)
-        return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
-
-    def _function_loops(self, name: str) -> bool:
-        return any(_holds_any_loop(d.body) for d in self.program.functions.get(name, []))
-
-    def _over_training_objects(self, iterable: v.Value) -> bool:
-        """`for opt in self.optimizers`: one stands for all."""
-        last = naming.last(iterable.key.replace(".values()", "").replace(".items()", ""))
-        return bool(naming.OPTIMIZER.search(last) or naming.SCHEDULER.search(last)) or last in (
-            "models", "networks", "nets", "modules", "params", "parameters", "param_groups", "callbacks", "hooks"
-        )  # fmt: skip
-
-    def _counts_training_objects(self, iterable: v.Counted) -> bool:
-        """`enumerate(optimizers)`, `zip(optimizers, schedulers)`."""
-        inner = iterable.inner
-        columns = inner.items if isinstance(inner, v.Collection) else [inner]
-        return any(isinstance(c, v.Unknown) and self._over_training_objects(c) for c in columns)
-
-    def _micro_window(self, stmt: s.For, iterable: v.Value) -> str:
-        text = s.render(stmt.iterable)
-        if (
-            isinstance(iterable, v.Counted)
-            and iterable.window
-            and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}")
-        ):
-            return iterable.window
-        words = self.program.words(stmt.body)
-        if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
-            return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
-        return text if naming.MICRO.search(f"{text} {s.render(stmt.target)}") else ""
-
-    @staticmethod
-    def _is_data(iterable: v.Value) -> bool:
-        return iterable.enumerate if isinstance(iterable, v.Counted) else isinstance(iterable, v.Unknown | v.Tensor)
-
-    def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
-        """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
-        expr = stmt.iterable
-        if "break" in self.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
-            return False
-        if isinstance(iterable, v.Counted):
-            return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
-        return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(s.render(expr))
-
-    def _while(self, stmt: s.While) -> None:
-        loop = LoopState(stmt.node, 0, self._usual_turns(stmt))
-        test = self.ev(stmt.test)
-        if isinstance(test, v.Known) and not test.value:
-            return
-        self.run.loops.append(loop)
-        guards, self.run.guards = self.run.guards, []
-        try:
-            for turn in range(loop.turns):
-                loop.turn = turn
-                test = self.ev(stmt.test)
-                if isinstance(test, v.Known) and not test.value:
-                    break
-                self.run.emit(Mark, stmt, "", loop=loop.id)
-                try:
-                    self.run_body(stmt.body)
-                except _Continue:
-                    continue
-                except _Break:
-                    break
-        finally:
-            self.run.guards = guards
-            self.run.loops.pop()
-        self.run.emit(Mark, stmt, "", loop=loop.id, over=True)
 
     # -- contexts and exceptions
 
@@ -389,36 +202,3 @@ def _is_main_check(test: s.Expr) -> bool:
 
 def _is_type_checking(test: s.Expr) -> bool:
     return s.render(test).rpartition(".")[2] == "TYPE_CHECKING"
-
-
-def _holds_loop(stmt: s.Stmt) -> bool:
-    return isinstance(stmt, s.For | s.While) or _holds_any_loop([x for b in s.blocks(stmt) for x in b])
-
-
-def _holds_any_loop(body: list[s.Stmt]) -> bool:
-    return any(isinstance(x, s.For | s.While) for x in s.walk_stmts(body))
-
-
-def _only_schedules(stmt: s.For | s.While) -> bool:
-    """The only `.step()` right in the loop is a scheduler's: this is the loop over epochs."""
-    for inner in stmt.body:
-        if _holds_loop(inner):
-            continue
-        for x in s.walk_stmts([inner]):
-            for expr in s.expressions(x):
-                for part in s.walk_expr(expr):
-                    if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name == "step":
-                        if not naming.SCHEDULER.search(naming.last(s.render(part.func.base))):
-                            return False
-    return _holds_any_loop(stmt.body)
-
-
-def _skips_rest(stmt: s.Stmt) -> bool:
-    """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out."""
-    if not isinstance(stmt, s.If) or not isinstance(stmt.test, s.Compare) or stmt.test.op not in (">", ">="):
-        return False
-    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind == "continue"
-
-
-def _endless(text: str) -> bool:
-    return any(word in text for word in ("cycle", "count(", "infinite", "iter("))

@@ -12,10 +12,10 @@ _RANK = [Norm.UNKNOWN, Norm.RAW, Norm.SUMMED, Norm.WEIGHTED, Norm.DIVIDED, Norm.
 
 def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | None:
     """The tensor that a computation from these gives, None if none of them depends on a model."""
-    tensors = [p for p in _flatten(parts) if isinstance(p, v.Tensor)]
+    tensors = [p for p in flatten(parts) if isinstance(p, v.Tensor)]
     owners: set[str] = set()
     known = True
-    for part in _flatten(parts):
+    for part in flatten(parts):
         if isinstance(part, v.Tensor | v.Unknown):
             owners |= part.params.owners
             known &= part.params.known
@@ -28,11 +28,11 @@ def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | N
     )  # fmt: skip
 
 
-def _flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
+def flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
     out: list[v.Value] = []
     for part in parts:
         if isinstance(part, v.Collection) and depth < 3:
-            out.extend(_flatten([*part.items, *part.entries.values()], depth + 1))
+            out.extend(flatten([*part.items, *part.entries.values()], depth + 1))
         else:
             out.append(part)
     return out
@@ -40,7 +40,7 @@ def _flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
 
 def kept_norm(parts: list[v.Value]) -> Norm:
     """A function of a loss keeps what was done to it."""
-    norms = [p.norm for p in _flatten(parts) if isinstance(p, v.Tensor)]
+    norms = [p.norm for p in flatten(parts) if isinstance(p, v.Tensor)]
     return max(norms, key=_RANK.index, default=Norm.RAW)
 
 
@@ -83,9 +83,7 @@ def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
         return result.but(norm=max(tensor.norm, other.norm, key=_RANK.index), divisor=tensor.divisor)
     if isinstance(other, v.Known) and isinstance(other.value, int | float) and abs(other.value) >= 1:
         return result.but(norm=tensor.norm, divisor=tensor.divisor, divisor_value=tensor.divisor_value)
-    if tensor.norm in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER):
-        # `loss / n * n`: the product cancels or changes the division; whoever writes that has thought about it
-        return result.but(norm=Norm.WEIGHTED)
+    # `loss * w`, and `loss / n * n` too: whoever writes that has thought about it
     return result.but(norm=Norm.WEIGHTED)
 
 
@@ -120,7 +118,7 @@ def forward(
     """What calling a model gives."""
     owners = {owner}
     known = True
-    for part in _flatten(inputs or []):
+    for part in flatten(inputs or []):
         if isinstance(part, v.Tensor):
             owners |= part.params.owners
             known &= part.params.known

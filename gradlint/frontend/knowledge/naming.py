@@ -14,7 +14,6 @@ MODEL = Pattern(
 ACCELERATOR = Pattern(r"(?i)accelerator$|^accel$")
 FABRIC = Pattern(r"(?i)^_?fabric$")
 ENGINE = Pattern(r"(?i)engine|deepspeed")
-LOADER = Pattern(r"(?i)load|data|batch|iter|train|dl$|set$|stream|pbar|bar$|progress")
 LOSS = Pattern(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
 #: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
 CRITERION = Pattern(

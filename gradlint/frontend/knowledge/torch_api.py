@@ -36,8 +36,6 @@ SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
 
 CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
 CLIP_VALUE = {"clip_grad_value_", "clip_grad_value"}
-CLIP_OTHER = {"clip_grads_with_norm_"}
-CLIP_HOMES = ("torch.nn.utils", "torch.nn.utils.clip_grad")
 
 DDP = {"DistributedDataParallel", "DDP", "smart_DDP"}
 FSDP1 = {"FullyShardedDataParallel", "FSDP"}
@@ -64,8 +62,8 @@ NO_GRAD = {
 #: tensor methods that cut the graph
 CUTS = {"detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int"}
 MODULE_PASSTHROUGH = {
-    "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "xpu", "npu",
-    "share_memory", "type", "compile", "module",
+    "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "xpu",
+    "npu", "share_memory", "type", "compile", "module",
 }  # fmt: skip
 PARAMETER_METHODS = {"parameters", "named_parameters", "trainable_parameters", "get_parameters", "parameters_to_train"}
 

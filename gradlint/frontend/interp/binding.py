@@ -1,0 +1,141 @@
+"""Binds names, attributes and entries to values, which take their names from that."""
+
+from __future__ import annotations
+
+from gradlint.events import OptimizerRef, Params
+from gradlint.frontend import syntax as s
+from gradlint.frontend import values as v
+from gradlint.frontend.interp.conditions import Conditions
+from gradlint.frontend.interp.run import Run, owner, params_in
+from gradlint.frontend.knowledge import naming
+from gradlint.records import replace
+
+
+class Binding(Conditions):
+    """Assignment, in all its forms."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.env = run.module
+
+    def ev(self, expr: s.Expr) -> v.Value:
+        raise NotImplementedError("abstract: see Expressions")
+
+    def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
+        raise NotImplementedError("abstract: see Gradients")
+
+    def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
+        """`source` is the right-hand side if there is one, for the text of the statement."""
+        match target:
+            case s.Name():
+                if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
+                    value = self.flag(target.id, value.value)
+                elif isinstance(value, v.Known) and value.counter and value.key != target.id:
+                    value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
+                self.env.bind(target.id, self.named(value, target.id, target.id))
+            case s.Attr():
+                base = self.ev(target.base)
+                self._assign_attribute(base, target, value, source)
+            case s.Item():
+                base, index = self.ev(target.base), self.ev(target.index)
+                key = f"{base.key}[{index.key}]"
+                named = self.named(value, key, key)
+                if isinstance(base, v.Collection):
+                    base.entries[index.key] = named
+                self.run.attributes[(base.key, index.key)] = named
+            case s.Sequence():
+                self._unpack(target, value)
+            case s.Star():
+                self.assign(target.value, value)
+            case _:
+                pass
+
+    def _is_setting(self, name: str, value: v.Known) -> bool:
+        """`use_amp = False`, once, at the top of a script: somebody will set it to True."""
+        if self.env is not self.run.module or value.window or value.counter or self.run.loops:
+            return False
+        return len(self.program.assignments.get(name, [])) == 1 and name not in self.program.varying
+
+    def flag(self, name: str, usual: bool) -> v.Value:
+        self.run.flags[name] = usual
+        return v.Unknown(name)
+
+    def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
+        if target.name == "grad" and isinstance(base, v.Parameter | v.Unknown | v.Grad):
+            self.assign_grad(base, target, value, source)
+            return
+        if isinstance(base, v.Parameter | v.Grad) and target.name == "data":
+            return
+        key = f"{base.key}.{target.name}"
+        if target.name == "require_backward_grad_sync":
+            self.run.attributes[(owner(base), target.name)] = value
+        self.run.attributes[(base.key, target.name)] = self.named(value, target.name, key)
+
+    def _unpack(self, target: s.Sequence, value: v.Value) -> None:
+        items = list(value.items) if isinstance(value, v.Collection) and value.items else None
+        for number, element in enumerate(target.items):
+            if items is not None and number < len(items) and not isinstance(element, s.Star):
+                self.assign(element, items[number])
+            elif isinstance(value, v.Tensor):
+                self.assign(element, value)
+            else:
+                called = value.called if isinstance(value, v.Unknown) else ""
+                self.assign(element, v.Unknown("", called=called or "unpacked", params=params_in(value)))
+
+    # -- names of values
+
+    def named(self, value: v.Value, name: str, key: str) -> v.Value:
+        """A value that was just made takes the name it is bound to."""
+        value = self.settle(name, value)
+        match value:
+            case v.Unknown() if not value.key or value.called:
+                return self._named_result(value, name, key)
+            case v.Model() | v.Instance() if not value.key:
+                value.key = key
+                if isinstance(value, v.Model) and not value.owner:
+                    value.owner = key
+                return value
+            case v.Optimizer() if not value.key:
+                value.key = key
+                ref = value.ref
+                value.ref = self.run.birth(replace(ref, id=self.run.fresh(key), text=key))
+                return value
+            case v.Scaler() if not value.key:
+                value.key = key
+                value.ref = replace(value.ref, id=self.run.fresh(key), text=key)
+                return value
+            case v.Scheduler() | v.Framework() | v.ParamsValue() if not value.key:
+                value.key = key
+                return value
+            case v.Tensor():
+                if naming.OPTIMIZER.search(name) and not naming.LOSS.search(name):
+                    # `optimizer = model.configure_optimizers(…)`
+                    return self._named_result(v.Unknown("", called="made", params=value.params), name, key)
+                return value.but(key=key)
+            case _:
+                return value
+
+    def _named_result(self, value: v.Unknown, name: str, key: str) -> v.Value:
+        if naming.SCHEDULER.search(name) and value.called and naming.last(value.called)[:1].isupper():
+            # a class of the project: how it wants to be stepped is its own affair
+            return v.Scheduler(key, None, False, self.run.default_manager())
+        if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
+            ref_params = value.params if value.params.owners else Params()
+            ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.default_manager())
+            made = v.Optimizer("", ref)
+            return self.named(made, name, key)
+        fresh = v.Unknown(key, params=value.params)
+        self.forget(key)
+        return fresh
+
+    def forget(self, key: str) -> None:
+        """A name was bound anew: what was inferred of the old value is void."""
+        for role in ("optimizer", "scaler"):
+            self.run.inferred.pop((key, role), None)
+
+
+def _is_options(name: str, called: str) -> bool:
+    """`opt = parser.parse_args()` is no optimizer."""
+    return name.lower() in ("opt", "opts") and any(
+        w in called for w in ("parse", "option", "config", "args", "Namespace")
+    )

@@ -1,0 +1,102 @@
+"""Calls of things of which only a name is known: a criterion, a helper from another file, a wrapped scaler."""
+
+from __future__ import annotations
+
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Step, Zero
+from gradlint.frontend import syntax as s
+from gradlint.frontend import values as v
+from gradlint.frontend.interp import tensors
+from gradlint.frontend.interp.gradients import Arguments
+from gradlint.frontend.interp.invoke import Invoke
+from gradlint.frontend.interp.run import owner
+from gradlint.frontend.knowledge import naming
+
+
+class Guesses(Invoke):
+    """What a name and the arguments say about a call."""
+
+    def call_by_name(self, value: v.Unknown, a: Arguments, node: s.Call) -> v.Value:
+        """A value with a name: a scaler, a criterion, a model, or a function of which nothing else is known."""
+        name = naming.last(value.key)
+        if self.run.scaler_for(value) is not None:
+            return self.wrapped_scaler(a, node)
+        if naming.LOSS.search(name) and value.key not in self.program.owners:
+            return self.criterion(name, a, node)
+        makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
+        if (value.key in self.program.owners or naming.MODEL.search(name)) and not makes:
+            if not any(self.run.optimizer_for(x) for x in a.every):
+                return self.forward(value, a, node)
+        return self.unknown_call(value.key, a, node)
+
+    def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        """A function of which nothing is known but its name and what it is given."""
+        last = naming.last(name)
+        self._touch(last, a, node)
+        for value in a.every:
+            self.use_up(value, node)
+        if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
+            return self.criterion(last, a, node)
+        if self.run.no_grad:
+            return v.Unknown(s.render(node), called=name)
+        merged = tensors.merge(self.with_models(a.every), s.render(node), tensors.kept_norm(a.every))
+        if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(a.every)):
+            return merged
+        params = merged.params if merged is not None else Params(known=True)
+        return v.Unknown(s.render(node), called=name, params=params)
+
+    def _touch(self, name: str, a: Arguments, node: s.Call) -> None:
+        """What an unknown function may do to the gradients of the optimizers and models that it is given."""
+        given = [x for x in a.every if isinstance(x, v.Optimizer | v.Collection | v.Unknown)]
+        optimizers = [o for o in map(self.run.optimizer_for, given) if o is not None]
+        if optimizers and naming.OPTIMIZES.search(name):
+            for optimizer in optimizers:
+                self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER)
+            return
+        if optimizers and not naming.HARMLESS.search(name):
+            self.opaque(frozenset(o.ref.id for o in optimizers), node)
+            return
+        grads = [x for x in a.every if isinstance(x, v.Grad | v.ParamsValue)]
+        if "clip" in name.lower() and "grad" in name.lower():
+            kind = ClipKind.VALUE if "value" in name.lower() else ClipKind.NORM
+            self.clip(node, a, kind=kind, api=ClipApi.CUSTOM)
+        elif grads and "norm" in name.lower():
+            self.read(grads[0], node)
+        elif grads and isinstance(grads[0], v.Grad) and ("reduce" in name.lower()):
+            self.edit(grads[0], EditKind.REDUCE, None, node)
+        elif any(w in name.lower() for w in ("zero_grad", "clear_grad", "reset_grad", "zero_gradients", "zero_grads")):
+            params = self.params_of(a.args[0]) if a.args else Params()
+            self.run.emit(Zero, node, params=params)
+
+    def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
+        """timm- and Swin-style: `loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
+        found = [o for o in (self.run.optimizer_for(x) for x in a.every) if o is not None]
+        self.opaque(frozenset(o.ref.id for o in found) if found else None, node)
+        return v.Unknown(s.render(node), called="scaler")
+
+    def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
+        name = value.cls.key if value.cls else value.key
+        if naming.LOSS.search(name):
+            return self.criterion(name, a, node)
+        return self.forward(value, a, node)
+
+    def criterion(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        reduction = a.kwargs.get("reduction")
+        norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
+        inherited = tensors.kept_norm(a.every)
+        if inherited in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER, Norm.WEIGHTED):
+            norm = inherited
+        merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
+        return merged or v.Tensor(s.render(node), Params(), norm)
+
+    def with_models(self, parts: list[v.Value]) -> list[v.Value]:
+        """Models among the arguments count as what the result depends on."""
+        out: list[v.Value] = []
+        for part in parts:
+            is_model = isinstance(part, v.Model | v.Framework) or (isinstance(part, v.Instance) and part.module)
+            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.program.owners:
+                is_model = True
+            if is_model and not self.run.no_grad:
+                out.append(v.Unknown(part.key, params=Params(frozenset({owner(part)}), True)))
+            else:
+                out.append(part)
+        return out
