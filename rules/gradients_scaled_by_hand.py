@@ -74,11 +74,16 @@ class GradientsScaledByHand(Rule):
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
         if again is not None and (step.window or state.window.micro_loop):
             yield self.finding(edit, edit=short(edit), related=[(again, "the next micro-batch is added here")])
-        elif again is None and state.window.accumulates and step.modulo and edit.by == step.window:
+        elif again is None and state.window.accumulates and step.modulo and _last(edit.by) == _last(step.window):
             yield self.finding(
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",
                 severity=Severity.ADVICE, edit=short(edit), n=step.window,
             )  # fmt: skip
+
+
+def _last(text: str) -> str:
+    """`self.accum` and a parameter `accum` are the same number."""
+    return text.rpartition(".")[2]
 
 
 _RANKS = re.compile(r"(?i)world|rank|gpus|procs|processes|nodes|replica")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm
+from gradlint.frontend import syntax as s
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.rule import Draft, Rule, RuleMeta
@@ -70,3 +73,27 @@ class LossDividedTwice(Rule):
         name = backward.divisor.rpartition(".")[2]
         if "accum" in name.lower():
             yield self.finding(backward, loss=backward.loss, divisor=backward.divisor, manager=backward.manager.value)
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """The Hugging Face Trainer divides what `compute_loss` returns; there is no backward to look at."""
+        for cls in program.classes.values():
+            if any(_TRAINER.search(program.dotted(base)) for base in cls.bases):
+                for method in cls.body:
+                    if isinstance(method, s.Def) and method.name == "compute_loss":
+                        yield from self._divisions(method, program)
+
+    def _divisions(self, method: s.Def, program: Program) -> Iterator[Draft]:
+        for stmt in s.walk_stmts(method.body):
+            loss: s.Expr | None = None
+            divisor: s.Expr | None = None
+            if isinstance(stmt, s.AugAssign) and stmt.op == "/":
+                loss, divisor = stmt.target, stmt.value
+            elif isinstance(stmt, s.Assign | s.Return) and isinstance(stmt.value, s.Bin) and stmt.value.op == "/":
+                loss, divisor = stmt.value.left, stmt.value.right
+            if loss is not None and divisor is not None and "gradient_accumulation" in s.render(divisor):
+                yield self.finding(
+                    program.site(loss), loss=s.render(loss), divisor=s.render(divisor), manager="the Trainer"
+                )
+
+
+_TRAINER = re.compile(r"^(transformers|trl)\..*Trainer$")

@@ -93,8 +93,9 @@ class UnscaledAccumulationLoss(Rule):
             )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """A weight made of the number of micro-batches and handed on with the batch does what a division does."""
-        self._weighted = any(
+        """A weight made of N, handed on with the batch, does what a division does; so may an optimizer in backward."""
+        fused = any("in_bwd" in word or "in_backward" in word for word in program.all_words.seen)
+        self._weighted = fused or any(
             isinstance(stmt, s.Assign) and isinstance(stmt.value, s.Bin) and stmt.value.op in "/*" and _is_weight(stmt)
             for stmt in program.statements()
         )

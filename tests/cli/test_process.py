@@ -101,21 +101,3 @@ def test_no_colour_and_ascii_terminals_are_respected(tmp_path: Path) -> None:
     outcome = _run("check", cwd=tmp_path, FORCE_COLOR="1", NO_COLOR="1", PYTHONIOENCODING="ascii")
     assert outcome.returncode == 1
     assert "\x1b" not in outcome.stdout
-
-
-@pytest.mark.slow
-def test_start_up_is_mostly_the_import_of_the_parser(tmp_path: Path) -> None:
-    """benchmarks/speed.py measures it; a generous bound guards it here, where other tests may run beside."""
-    (tmp_path / "train.py").write_text(CLIP_AFTER_STEP)
-
-    def best(*command: str) -> float:
-        times = []
-        for _ in range(7):
-            begun = time.perf_counter()
-            subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, check=False, timeout=60)
-            times.append(time.perf_counter() - begun)
-        return min(times)
-
-    parser = best("-c", "import libcst")
-    ours = best("-m", "gradlint", "check", "--no-cache", "train.py")
-    assert ours < 2 * parser, f"gradlint {ours:.3f} s, import libcst {parser:.3f} s"

@@ -38,7 +38,10 @@ class Expressions(Attributes):
         return v.Known(s.render(expr), expr.value)
 
     def _ev_bin(self, expr: s.Bin) -> v.Value:
-        return self.binary(expr.op, self.ev(expr.left), self.ev(expr.right), s.render(expr))
+        result = self.binary(expr.op, self.ev(expr.left), self.ev(expr.right), s.render(expr))
+        if expr.op == "%" and isinstance(result, v.Known) and result.window:
+            result.window = s.render(expr.right)  # N in the words that stand here, not those of a caller
+        return result
 
     def _ev_lambda(self, expr: s.Lambda) -> v.Value:
         return v.Function(s.render(expr), expr, self.env)

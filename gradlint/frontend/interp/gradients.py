@@ -229,6 +229,8 @@ class Gradients(Expressions):
         algorithm = a.kwargs.get("gradient_clip_algorithm")
         if algorithm is not None and not (isinstance(algorithm, v.Known) and algorithm.value == "norm"):
             threshold = None  # it may limit values
+        if api is ClipApi.CUSTOM and isinstance(limit, v.Known) and limit.value is None:
+            return v.Unknown(s.render(node), called="norm")  # no limit: it only measures
         exhausted: Site | None = None
         if isinstance(target, v.ParamsValue) and target.generator:
             exhausted = target.used_by

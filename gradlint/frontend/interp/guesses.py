@@ -63,6 +63,8 @@ class Guesses(Invoke):
             self.read(grads[0], node)
         elif grads and isinstance(grads[0], v.Grad) and ("reduce" in name.lower()):
             self.edit(grads[0], EditKind.REDUCE, None, node)
+        elif grads and any(w in name.lower() for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
+            self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node)
         elif any(w in name.lower() for w in ("zero_grad", "clear_grad", "reset_grad", "zero_gradients", "zero_grads")):
             params = self.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params)
