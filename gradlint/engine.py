@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gradlint.config import Settings
+    from gradlint.events import Recipe
     from gradlint.frontend.program import Program
     from gradlint.frontend.source import Broken, Source
     from gradlint.frontend.syntax import Stmt
@@ -77,7 +78,7 @@ def _findings(text: Source, rules: Sequence[Rule], settings: Settings, crashes: 
     from gradlint.frontend.lower import Lowering
 
     lowered = Lowering(text.parse())
-    drafts = inquiry.drafts(lowered.body)
+    drafts = inquiry.drafts(lowered.body, again=text.tree is not None)
     if not drafts:
         return []
     spans = lowered.spans({s.node for d in drafts for s in (d.site, *(r[0] for r in d.related))})
@@ -93,9 +94,10 @@ class _Inquiry:
         self._rules = rules
         self._target = target_torch
         self._crashes = crashes
+        self._recipes: set[Recipe] = set()
 
-    def drafts(self, body: list[Stmt]) -> list[Draft]:
-        """What the rules have to say, once for each place."""
+    def drafts(self, body: list[Stmt], *, again: bool = False) -> list[Draft]:
+        """What the rules have to say, once for each place; `again`: only on the paths where they spoke before."""
         from gradlint.frontend.paths import Explorer
         from gradlint.frontend.program import Program
         from gradlint.machine.judge import Judge
@@ -105,9 +107,11 @@ class _Inquiry:
         for draft in self._about_program(program):
             found.setdefault((draft.rule.meta.code, draft.site.node), draft)
         judge = Judge(self._rules, self._on_crash)
-        for path in Explorer(program).paths():
+        explorer = Explorer(program)
+        for path in explorer.again(frozenset(self._recipes)) if again else explorer.paths():
             for draft in judge.judge(path):
-                found.setdefault((draft.rule.meta.code, draft.site.node), draft)
+                if found.setdefault((draft.rule.meta.code, draft.site.node), draft) is draft:
+                    self._recipes.add(path.recipe)
         return list(found.values())
 
     def _about_program(self, program: Program) -> Iterator[Draft]:

@@ -300,6 +300,10 @@ class Mark(Event):
     loader: bool = False
 
 
+#: the number of a starting point (-1: the module), and the decisions that differ from the usual ones
+Recipe = tuple[int, frozenset[tuple[str, bool]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """One way through the code: what happened in order, and what had to be assumed for it."""
@@ -316,6 +320,8 @@ class Path:
     #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
     file_zeroes: frozenset[str] = frozenset()
     file_unscales: bool = False
+    #: how to come by this path again: the number of its starting point, and what was forced
+    recipe: Recipe = (-1, frozenset())
 
     @property
     def whole(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from gradlint.events import Frame, Mark, Path
+from gradlint.events import Frame, Mark, Path, Recipe
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
@@ -31,10 +31,23 @@ class Explorer:
 
     def paths(self) -> Iterator[Path]:
         """The module first, then every function that it did not come by."""
-        yield from self._explore(None, None)
-        for function, cls in self._entry_points():
+        yield from self._explore(-1, None, None)
+        for number, (function, cls) in enumerate(self._entry_points()):
             if id(function) not in self.reached and self.left > 0:
-                yield from self._explore(function, cls)
+                yield from self._explore(number, function, cls)
+
+    def again(self, recipes: Collection[Recipe]) -> Iterator[Path]:
+        """Only these paths, known from an earlier look at the same program."""
+        starts: list[tuple[s.Def | None, s.Class | None]] = [(None, None), *self._entry_points()]
+        for number, (function, cls) in enumerate(starts, start=-1):
+            wanted = {forced for start, forced in recipes if start == number}
+            if number == -1:
+                wanted.add(frozenset())  # the usual run of the module gives the others their names
+            for forced in sorted(wanted, key=sorted):
+                oracle = Oracle(dict(forced))
+                run = self._run(oracle, function, cls)
+                if (number, forced) in recipes:
+                    yield self._path(run, oracle, function, number)
 
     def _entry_points(self) -> Iterator[tuple[s.Def, s.Class | None]]:
         """Functions that hold events; callers before callees, so that helpers are seen in their callers."""
@@ -85,7 +98,7 @@ class Explorer:
 
     # -- one starting point
 
-    def _explore(self, function: s.Def | None, cls: s.Class | None) -> Iterator[Path]:
+    def _explore(self, number: int, function: s.Def | None, cls: s.Class | None) -> Iterator[Path]:
         queue: list[dict[str, bool]] = [{}]
         tried: set[frozenset[tuple[str, bool]]] = set()
         count = 0
@@ -100,16 +113,16 @@ class Explorer:
             run = self._run(oracle, function, cls)
             if not any(not isinstance(e, Mark) for e in run.events) and not forced and not oracle.asked:
                 return
-            yield self._path(run, oracle, function)
+            yield self._path(run, oracle, function, number)
             if len([k for k in forced if k != AMP]) < 1:
                 queue.extend(alternatives(oracle))
 
-    def _path(self, run: Run, oracle: Oracle, function: s.Def | None) -> Path:
+    def _path(self, run: Run, oracle: Oracle, function: s.Def | None, number: int) -> Path:
         seen = self.program.all_words
         return Path(
             tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(self.program.zeroed), "unscale_" in seen.called,
+            frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
         )  # fmt: skip
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
