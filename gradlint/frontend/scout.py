@@ -19,7 +19,8 @@ _CALLED = re.compile(r"\w+(?=[(,)])|(?<=self\.)\w+")
 _SMALL = 6_000
 #: names that say nothing about who calls whom
 _COMMON = frozenset({"__init__", "forward", "__call__"})
-_KEPT = frozenset({"__init__", "training_step", "__call__"})
+#: functions that a rule may read though no event stands in them
+_KEPT = frozenset({"__init__", "training_step", "__call__", "compute_loss"})
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
