@@ -136,6 +136,8 @@ class Event:
     site: Site
     frames: tuple[Frame, ...] = ()
     index: int = -1
+    #: the calls of the file's own functions, from the outside in, that led here (their nodes)
+    via: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -258,8 +260,9 @@ class Step(Event):
     manager: Manager = Manager.NOBODY
     #: the counter behind the condition round this step is known exactly (its start too)
     exact: bool = True
-    #: text of the accumulation boundary round this step, if one was understood
+    #: text of the accumulation boundary round this step, if one was understood, and the `if` that asks for it
     boundary: str = ""
+    guard: Site | None = None
     #: text and value of N
     window: str = ""
     #: the window is a modulo of a counter over a loader (not an inner loop)
@@ -299,6 +302,9 @@ class Mark(Event):
     #: the loop runs over a finite loader
     loader: bool = False
 
+
+#: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
+BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read)
 
 #: the number of a starting point (-1: the module), and the decisions that differ from the usual ones
 Recipe = tuple[int, frozenset[tuple[str, bool]]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from gradlint.frontend import syntax as s
 from gradlint.model import Position, Span
@@ -27,18 +27,30 @@ class Lowering:
     """One file's translation; keeps the parser's nodes so that positions can be asked for later."""
 
     def __init__(self, module: cst.Module) -> None:
-        self._module = module
+        self.module = module
         self._nodes: list[cst.CSTNode] = []
+        self._positions: Mapping[cst.CSTNode, CodeRange] | None = None
         self._generator = False
         self.body = self._block(module.body)
 
+    @property
+    def nodes(self) -> Sequence[cst.CSTNode]:
+        """The parser's nodes by the numbers that the small tree knows them by."""
+        return self._nodes
+
+    @property
+    def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
+        """Where all nodes are; costs a pass over the file, so it is asked for where there are findings only."""
+        if self._positions is None:
+            wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+            self._positions = wrapper.resolve(PositionProvider)
+        return self._positions
+
     def spans(self, wanted: set[int]) -> dict[int, Span]:
-        """The positions of these nodes; costs a pass over the file, so it is called for findings only."""
-        wrapper = MetadataWrapper(self._module, unsafe_skip_copy=True)
-        positions = wrapper.resolve(PositionProvider)
+        """The positions of these nodes."""
         found = {}
         for number in wanted:
-            code_range = positions[self._nodes[number]]
+            code_range = self.positions[self._nodes[number]]
             start, end = code_range.start, code_range.end
             found[number] = Span(Position(start.line, start.column + 1), Position(end.line, end.column + 1))
         return found
@@ -142,7 +154,7 @@ class Lowering:
         subject = self.expr(node.subject)
         chain: list[s.Stmt] = []
         for case in reversed(node.cases):
-            label = self._module.code_for_node(case.pattern)
+            label = self.module.code_for_node(case.pattern)
             test = s.Other(self._number(case), [subject], f"{s.render(subject)} matches {label}")
             body = self._suite(case.body)
             chain = body if label.strip() == "_" else [s.If(self._number(case), test, body, chain)]

@@ -49,6 +49,7 @@ class Invoke(Api):
         outer, self.env = self.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
+        via, self.run.via = self.run.via, (*self.run.via, node.node)
         contexts = len(self.run.contexts)
         quiet = self._enter_decorators(definition)
         try:
@@ -64,6 +65,7 @@ class Invoke(Api):
             self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
             self.run.stack.pop()
+            self.run.via = via
             self.run.guards = guards
             self.env = outer
 

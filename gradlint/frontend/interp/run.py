@@ -52,6 +52,7 @@ class Guard:
     exact: bool
     modulo: bool
     text: str
+    site: Site
 
 
 @dataclass(slots=True)
@@ -70,6 +71,8 @@ class Run:
     loops: list[LoopState] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
+    #: the nodes of the calls that led here
+    via: tuple[int, ...] = ()
     reached: set[int] = field(default_factory=set)
     #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
     accelerate_sync: bool | None = None
@@ -105,7 +108,9 @@ class Run:
 
     def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
         frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
-        event = event_type(site=self.site(node, text), frames=frames, index=len(self.events), **facts)
+        event = event_type(
+            site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, **facts
+        )  # fmt: skip
         self.events.append(event)
         return event
 

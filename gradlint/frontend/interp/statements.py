@@ -103,7 +103,7 @@ class Interpreter(Loops):
         if window is not None or by_order:
             guard = Guard(
                 window.window if window else by_order, window.exact if window else False,
-                window.modulo if window else False, s.render(stmt.test),
+                window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),
             )  # fmt: skip
         if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
