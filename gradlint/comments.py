@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gradlint.model import Finding, Position, Severity, Span
-from gradlint.records import dataclass, field
+from gradlint.model import Edit, Finding, Fix, FixSafety, Position, Severity, Span
+from gradlint.records import dataclass, field, replace
 
 SYNTAX_ERROR, UNUSED, UNKNOWN = "GL900", "GL901", "GL902"
 
@@ -64,7 +64,8 @@ def judge(
     silenced = len(findings) - len(kept)
     if any(finding.code == SYNTAX_ERROR for finding in findings):
         return kept, silenced  # no rule has read this file, so nothing can be called unused
-    for complaint in _complaints(suppressions, enabled):
+    lines = _lines(text)
+    for complaint in _complaints(suppressions, enabled, lines):
         if not _silenced_by_name(complaint, suppressions):
             kept.append(complaint)
     return kept, silenced
@@ -157,18 +158,18 @@ def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
     return frozenset() if rule is None else frozenset({rule.meta.code})
 
 
-def _complaints(suppressions: list[Suppression], enabled: frozenset[str]) -> Iterator[Finding]:
+def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines: list[str]) -> Iterator[Finding]:
     for suppression in suppressions:
         if suppression.selectors is None:
             if UNUSED in enabled and suppression.own and not suppression.used:
-                yield _unused(suppression, None)
+                yield _unused(suppression, None, lines)
             continue
         for selector in suppression.selectors:
             if not selector.codes:
                 if UNKNOWN in enabled and (suppression.own or _looks_like_ours(selector.text)):
                     yield _unknown(suppression, selector)
             elif UNUSED in enabled and not selector.used and _could_fire(selector, enabled):
-                yield _unused(suppression, selector)
+                yield _unused(suppression, selector, lines)
 
 
 def _looks_like_ours(code: str) -> bool:
@@ -181,10 +182,45 @@ def _could_fire(selector: Selector, enabled: frozenset[str]) -> bool:
     return bool(selector.codes & enabled - {UNUSED, UNKNOWN, SYNTAX_ERROR})
 
 
-def _unused(suppression: Suppression, selector: Selector | None) -> Finding:
+def _unused(suppression: Suppression, selector: Selector | None, lines: list[str]) -> Finding:
     what = f"`{selector.text}`" if selector else "anything"
     where = "in this file" if suppression.whole_file else "on this line"
-    return _finding(UNUSED, suppression, selector, what=what, where=where)
+    finding = _finding(UNUSED, suppression, selector, what=what, where=where)
+    edit = _without(suppression, selector, lines[suppression.row - 1])
+    return replace(finding, fix=Fix(FixSafety.SAFE, "Drop the unused suppression", (edit,)))
+
+
+def _without(suppression: Suppression, selector: Selector | None, line: str) -> Edit:
+    """The edit that takes a selector, the whole comment, or the whole line away; what else it says stays."""
+    row = suppression.row
+    alone = selector is None or _only_one(suppression, line)
+    if not alone and selector is not None:
+        start, end = selector.column, selector.column + len(selector.text)
+        after = re.match(r"\s*,\s*|\s+(?=[\w])", line[end - 1 :])
+        before = re.search(r"\s*,\s*$|\s+$", line[: start - 1])
+        if after:
+            end += after.end()
+        elif before:
+            start -= len(before[0])
+        return Edit(Span(Position(row, start), Position(row, end)), "")
+    body = line.rstrip("\r\n")
+    start, end = suppression.column, suppression.end_column
+    rest = body[end - 1 :].strip(" \t,;-:#")
+    if rest:
+        # what follows is a remark of its own, or another tool's comment
+        follows = body[end - 1 :].lstrip()
+        return Edit(Span(Position(row, start), Position(row, len(body) + 1)), follows if follows[0] == "#" else f"# {rest}")
+    head = body[: start - 1].rstrip()
+    if not head:
+        return Edit(Span(Position(row, 1), Position(row + 1, 1)), "")
+    return Edit(Span(Position(row, len(head) + 1), Position(row, len(body) + 1)), "")
+
+
+def _only_one(suppression: Suppression, line: str) -> bool:
+    """No other code stands in the comment, not even another tool's."""
+    text = line[suppression.column - 1 : suppression.end_column - 1]
+    codes = text.partition("[")[2] if suppression.own else text.partition(":")[2]
+    return len(_WORD.findall(codes.strip("] "))) <= 1
 
 
 def _unknown(suppression: Suppression, selector: Selector) -> Finding:

@@ -6,16 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from gradlint.frontend.bytescan import may_hold_events
-from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span, Unreadable
+from gradlint.inquiry import Inquiry, crash
+from gradlint.model import FileResult, Finding, Fixed, Position, Related, RuleCrash, Severity, Span, Unreadable
+from gradlint.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable
 
     from gradlint.config import Settings
-    from gradlint.events import Recipe
-    from gradlint.frontend.program import Program
     from gradlint.frontend.source import Broken, Source
-    from gradlint.frontend.syntax import Stmt
+    from gradlint.inquiry import Reading
     from gradlint.rule import Draft, Rule
 
 #: long chains of calls and sums nest deeply in a syntax tree
@@ -39,7 +39,14 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
-        return FileResult(path, crashes=(_crash("engine", error),))
+        return FileResult(path, crashes=(crash("engine", error),))
+
+
+def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Fixed:
+    """Applies what is offered, round after round, until nothing is left to do."""
+    from gradlint.fix.rounds import rounds
+
+    return rounds(source, lambda text: lint(text, path, settings), settings.fixable, unsafe=unsafe)
 
 
 def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -55,74 +62,66 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
     from gradlint.registry import all_rules
 
     crashes: dict[str, RuleCrash] = {}
-    findings: list[Finding] = []
+    reading: Reading | None = None
     if may_hold_events(text.data):
-        rules = [r(settings.options_for(r.meta.code)) for r in all_rules() if r.meta.code in enabled]
-        findings = _findings(text, rules, settings, crashes)
+        reading = Inquiry(_rules(enabled, settings), settings.target_torch, crashes).read(text)
+    drafted = _findings(reading) if reading is not None else []
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, suppressed = suppress.apply(text.text, findings, enabled, known)
+    kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
+    notes: list[str] = []
+    if reading is not None and kept:
+        watched = Inquiry(_rules(_watched(enabled, settings), settings), settings.target_torch, crashes)
+        drafts = {id(finding): draft for finding, draft in drafted}
+        kept = list(_with_fixes(kept, drafts, text, reading, watched, notes))
     kept = [_severe(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
-    return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed)
+    return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes))
 
 
-def _findings(text: Source, rules: Sequence[Rule], settings: Settings, crashes: dict[str, RuleCrash]) -> list[Finding]:
-    """The scout reads Python's own tree, which is quick; only a file with something to say is read by libcst."""
-    inquiry = _Inquiry(rules, settings.target_torch, crashes)
-    if text.tree is not None:
-        from gradlint.frontend import scout
-        from gradlint.frontend.quick import QuickLowering
+def _rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
+    from gradlint.registry import all_rules
 
-        if not inquiry.drafts(QuickLowering(scout.empty(text.tree, text.text)).body):
-            return []
-    from gradlint.frontend.lower import Lowering
-
-    lowered = Lowering(text.parse())
-    drafts = inquiry.drafts(lowered.body, again=text.tree is not None)
-    if not drafts:
-        return []
-    spans = lowered.spans({s.node for d in drafts for s in (d.site, *(r[0] for r in d.related))})
-    return [_finding(draft, spans) for draft in drafts]
+    return [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
 
 
-class _Inquiry:
-    """Asks all rules about a program."""
+def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
+    """The rules that a fix must not offend: those that are on, and those that are on by default and not ignored."""
+    from gradlint.config.selectors import expand
+    from gradlint.registry import all_rules
 
-    def __init__(
-        self, rules: Sequence[Rule], target_torch: tuple[int, int] | None, crashes: dict[str, RuleCrash]
-    ) -> None:
-        self._rules = rules
-        self._target = target_torch
-        self._crashes = crashes
-        self._recipes: set[Recipe] = set()
+    ignored = {code for layer in settings.layers for selector in layer.ignore for code in expand(selector)}
+    return enabled | {rule.meta.code for rule in all_rules() if rule.meta.default and rule.meta.code not in ignored}
 
-    def drafts(self, body: list[Stmt], *, again: bool = False) -> list[Draft]:
-        """What the rules have to say, once for each place; `again`: only on the paths where they spoke before."""
-        from gradlint.frontend.paths import Explorer
-        from gradlint.frontend.program import Program
-        from gradlint.machine.judge import Judge
 
-        program = Program(body, self._target)
-        found: dict[tuple[str, int], Draft] = {}
-        for draft in self._about_program(program):
-            found.setdefault((draft.rule.meta.code, draft.site.node), draft)
-        judge = Judge(self._rules, self._on_crash)
-        explorer = Explorer(program)
-        for path in explorer.again(frozenset(self._recipes)) if again else explorer.paths():
-            for draft in judge.judge(path):
-                if found.setdefault((draft.rule.meta.code, draft.site.node), draft) is draft:
-                    self._recipes.add(path.recipe)
-        return list(found.values())
+def _findings(reading: Reading) -> list[tuple[Finding, Draft]]:
+    drafts = reading.drafts
+    spans = reading.lowered.spans({s.node for d in drafts for s in (d.site, *(r[0] for r in d.related))})
+    return [(_finding(draft, spans), draft) for draft in drafts]
 
-    def _about_program(self, program: Program) -> Iterator[Draft]:
-        for rule in self._rules:
-            try:
-                yield from list(rule.on_program(program))
-            except Exception as error:  # a rule's crash is one reported error; the rest goes on
-                self._on_crash(rule, error)
 
-    def _on_crash(self, rule: Rule, error: Exception) -> None:
-        self._crashes.setdefault(rule.meta.code, _crash(rule.meta.code, error))
+def _with_fixes(
+    findings: Iterable[Finding], drafts: dict[int, Draft], text: Source, reading: Reading, watched: Inquiry,
+    notes: list[str],
+) -> Iterable[Finding]:  # fmt: skip
+    """The findings with what can be offered for each; `notes` gets the reasons where nothing can."""
+    from gradlint.fix.offer import Offers
+
+    offers: Offers | None = None
+    for finding in findings:
+        draft = drafts.get(id(finding))
+        if draft is None or not draft.remedies or text.tree is None:
+            yield finding
+            continue
+        offers = offers or Offers(text, reading, watched)
+        try:
+            offered = offers.offer(draft)
+        except Exception as error:  # a fixer that crashes takes its fix with it, not the finding
+            watched.crashes.setdefault(finding.code, crash(finding.code, error))
+            offered = None
+        if isinstance(offered, str):
+            start = finding.span.start
+            notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: {offered}")
+        yield finding if offered is None or isinstance(offered, str) else replace(finding, fix=offered)
 
 
 def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:
@@ -135,10 +134,3 @@ def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:
 def _severe(finding: Finding, settings: Settings) -> Finding:
     severity = settings.severity_of(finding.code)
     return finding if severity is None else finding.with_severity(severity)
-
-
-def _crash(rule: str, error: BaseException) -> RuleCrash:
-    import traceback
-
-    shown = "".join(traceback.format_exception(error, limit=-8))
-    return RuleCrash(rule, f"{type(error).__name__}: {error}", shown)

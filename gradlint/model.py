@@ -96,6 +96,10 @@ class Finding:
     def with_severity(self, severity: Severity) -> Finding:
         return replace(self, severity=severity)
 
+    def fixable(self, *, unsafe: bool) -> bool:
+        """Whether there is a fix that may be applied: a safe one, or any if unsafe ones are wanted."""
+        return self.fix is not None and (unsafe or self.fix.safety is FixSafety.SAFE)
+
 
 @dataclass(frozen=True, slots=True)
 class RuleCrash:
@@ -123,3 +127,12 @@ class FileResult:
     unreadable: Unreadable | None = None
     suppressed: int = 0
     notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What fixing one file gave: the new text (the same bytes if nothing was to do), what was mended, what is left."""
+
+    source: bytes
+    applied: tuple[Finding, ...]
+    result: FileResult

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gradlint.frontend.program import Program
     from gradlint.machine.state import GradientState
     from gradlint.machine.trace import Trace
+    from gradlint.remedy import Remedy
 
 OptionValue = bool | int | float | str
 
@@ -52,6 +53,8 @@ class Draft:
     message: str
     related: tuple[tuple[Site, str], ...] = ()
     severity: Severity | None = None
+    #: ways to put it right, the best first; each is tried, and offered only if it works
+    remedies: tuple[Remedy, ...] = ()
 
 
 class Rule:
@@ -89,12 +92,13 @@ class Rule:
         related: Iterable[tuple[Event | Site, str]] = (),
         message: str | None = None,
         severity: Severity | None = None,
+        fix: Iterable[Remedy] = (),
         **names: object,
     ) -> Draft:
-        """Draft a finding at an event, filling the message's blanks; `related` tells the story."""
-        text = _in_user_words((message or self.message).format(**names))
-        story = tuple((_site(e), _in_user_words(said)) for e, said in related)
-        return Draft(type(self), _site(at), text, story, severity)
+        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `fix` mends it."""
+        text = in_user_words((message or self.message).format(**names))
+        story = tuple((_site(e), in_user_words(said)) for e, said in related)
+        return Draft(type(self), _site(at), text, story, severity, tuple(fix))
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()
@@ -138,7 +142,7 @@ def _site(at: Event | Site) -> Site:
     return at if isinstance(at, Site) else at.site
 
 
-def _in_user_words(text: str) -> str:
+def in_user_words(text: str) -> str:
     """Objects of the file's classes are numbered inside: `Trainer#2.scaler` is `self.scaler` where it was written."""
     return _NUMBERED.sub("", _NUMBERED_OBJECT.sub("self.", text)) if "#" in text else text
 

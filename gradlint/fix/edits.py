@@ -1,0 +1,69 @@
+"""The difference of two texts as edits, and edits put into a text; lines that no edit names stay byte for byte."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from gradlint.model import Edit, Position, Span
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, as Python counts them: a form feed does not end one."""
+    return [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
+
+
+def difference(old: str, new: str) -> tuple[Edit, ...]:
+    """The edits that make the new text of the old one; whole lines, or the middle of a single line."""
+    before, after = lines_of(old), lines_of(new)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    edits = []
+    for tag, low, high, start, end in matcher.get_opcodes():
+        if tag != "equal":
+            edits.append(_edit(before, low, high, after[start:end]))
+    return tuple(edits)
+
+
+def _edit(before: list[str], low: int, high: int, new: list[str]) -> Edit:
+    if high - low == 1 and len(new) == 1:
+        return _within(before[low], new[0], low + 1)
+    return Edit(Span(_line_start(before, low), _line_start(before, high)), "".join(new))
+
+
+def _within(old: str, new: str, row: int) -> Edit:
+    """Only the part of a line that changes."""
+    head = len(os.path.commonprefix([old, new]))
+    most = min(len(old), len(new)) - head
+    tail = len(os.path.commonprefix([old[::-1], new[::-1]])[:most])
+    span = Span(Position(row, head + 1), Position(row, len(old) - tail + 1))
+    return Edit(span, new[head : len(new) - tail])
+
+
+def _line_start(lines: list[str], index: int) -> Position:
+    """The start of a line; behind the last one if its end is missing."""
+    if index == len(lines) and lines and not lines[-1].endswith(("\n", "\r")):
+        return Position(index, len(lines[-1]) + 1)
+    return Position(index + 1, 1)
+
+
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """The text with the edits made; they must not overlap."""
+    lines = lines_of(text)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end), reverse=True):
+        low, high = _offset(starts, edit.span.start), _offset(starts, edit.span.end)
+        text = text[:low] + edit.content + text[high:]
+    return text
+
+
+def _offset(starts: list[int], position: Position) -> int:
+    return starts[min(position.row, len(starts)) - 1] + position.column - 1
+
+
+def overlap(some: Sequence[Edit], others: Sequence[Edit]) -> bool:
+    """Whether two sets of edits touch: the same rows, or rows that meet."""
+    return any(a.span.start.row <= b.span.end.row and b.span.start.row <= a.span.end.row for a in some for b in others)

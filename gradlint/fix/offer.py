@@ -1,0 +1,148 @@
+"""Tries a rule's remedies on the text: what parses, cures the finding and brings no other is offered."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gradlint.fix.edits import difference
+from gradlint.fix.names import newly_unbound
+from gradlint.model import Fix, FixSafety
+from gradlint.records import dataclass
+
+if TYPE_CHECKING:
+    from gradlint.frontend.source import Source
+    from gradlint.inquiry import Inquiry, Reading
+    from gradlint.remedy import Remedy
+    from gradlint.rule import Draft
+
+#: a fix may uncover this many further mistakes, each of which is mended with it
+_COMPANIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Cure:
+    """A text without the finding, and how it came about."""
+
+    text: str
+    messages: tuple[str, ...]
+    safety: FixSafety
+
+
+class Offers:
+    """The fixes for one file's findings."""
+
+    def __init__(self, source: Source, reading: Reading, inquiry: Inquiry) -> None:
+        assert source.tree is not None
+        self._source = source
+        self._tree = source.tree
+        self._reading = reading
+        self._inquiry = inquiry
+        self._before = inquiry.codes(source.text, source.tree)
+        #: texts that were looked at already: several findings often share a fix
+        self._seen: dict[str, Counter[str] | str] = {}
+
+    def offer(self, draft: Draft) -> Fix | str | None:
+        """A fix; or why there is none; or None if the rule proposes none."""
+        reasons: list[str] = []
+        code = draft.rule.meta.code
+        for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, code):
+            message = "; ".join(dict.fromkeys(cure.messages))
+            return Fix(cure.safety, message, difference(self._source.text, cure.text))
+        return "; ".join(dict.fromkeys(reasons)) or None
+
+    def _cures(
+        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str
+    ) -> Iterator[_Cure]:  # fmt: skip
+        """Texts in which the finding is gone and no other has come; the best first."""
+        for remedy in draft.remedies:
+            tried = _attempt(reading, draft, remedy)
+            if isinstance(tried, Refusal):
+                reasons.append(tried.reason)
+                continue
+            now = self._judged(tried)
+            if isinstance(now, str):
+                reasons.append(now)
+                continue
+            safety = remedy.safety or draft.rule.meta.fix
+            extra = self._extra(now, code)
+            if not extra:
+                yield _Cure(tried, (remedy.message,), safety)
+            elif code in extra:
+                reasons.append("the finding would stay")
+            elif not depth:
+                reasons.append(f"it would leave {', '.join(sorted(extra))}")
+            else:
+                yield from self._with_companions(tried, remedy.message, safety, extra, depth, reasons, code)
+
+    def _with_companions(
+        self, text: str, message: str, safety: FixSafety, extra: Counter[str], depth: int, reasons: list[str], code: str
+    ) -> Iterator[_Cure]:  # fmt: skip
+        """What a fix uncovers was wrong before, and is mended with it."""
+        from gradlint.frontend.source import Source
+
+        reading = self._inquiry.read(Source(text.encode("utf-8", "replace"), text, ast.parse(text)))
+        assert reading is not None, "the quick reading has just found something"
+        found = False
+        for draft in reading.drafts:
+            if draft.rule.meta.code not in extra:
+                continue
+            for cure in self._cures(reading, draft, depth - 1, [], code):
+                found = True
+                yield _Cure(cure.text, (message, *cure.messages), _weaker(safety, cure.safety))
+        if not found:
+            reasons.append(f"it would leave {', '.join(sorted(extra))}")
+
+    def _extra(self, now: Counter[str], code: str) -> Counter[str]:
+        """What is there beyond what may be: all that was, without one of the finding's own code."""
+        allowed = self._before.copy()
+        allowed[code] -= 1
+        return Counter({key: count for key, count in now.items() if count > allowed[key]})
+
+    def _judged(self, text: str) -> Counter[str] | str:
+        """What the rules say of a text, or why it cannot be."""
+        found = self._seen.get(text)
+        if found is None:
+            found = self._seen[text] = self._judge(text)
+        return found
+
+    def _judge(self, text: str) -> Counter[str] | str:
+        if text == self._source.text:
+            return "it would change nothing"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            return f"the result would not parse: {error}"
+        unbound = newly_unbound(self._tree, tree)
+        if unbound:
+            return f"`{unbound[0]}` would be used where it may not be bound"
+        return self._inquiry.codes(text, tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A remedy that cannot be carried out."""
+
+    reason: str
+
+
+def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
+    from gradlint.rewrite.bench import Bench, NotFixable
+    from gradlint.rewrite.document import Document
+
+    lowered = reading.lowered
+    document = Document(lowered.module, lowered.positions)
+    try:
+        remedy.act(Bench(document, lowered.nodes, reading.path_of(draft)))
+    except NotFixable as refusal:
+        return Refusal(str(refusal))
+    return document.text()
+
+
+def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:
+    return FixSafety.UNSAFE if FixSafety.UNSAFE in (one, other) else FixSafety.SAFE

@@ -1,0 +1,72 @@
+"""Applies fixes in rounds: as many at once as do not touch, to a fixpoint, and never more rounds than a cap."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from gradlint.fix.edits import applied, overlap
+from gradlint.model import Edit, FileResult, Finding, Fixed, FixSafety
+
+_ROUNDS = 40
+
+
+def rounds(
+    source: bytes, lint: Callable[[bytes], FileResult], fixable: Callable[[str], bool], *, unsafe: bool
+) -> Fixed:  # fmt: skip
+    """The text after all fixes that may be applied."""
+    done: list[Finding] = []
+    result = lint(source)
+    for _ in range(_ROUNDS):
+        wanted = [f for f in result.findings if _allowed(f, unsafe) and fixable(f.code)]
+        if not wanted:
+            break
+        chosen = _apart(wanted)
+        new, after = _tried(source, chosen, lint)
+        if len(chosen) > 1 and not _better(result, after, chosen):
+            chosen = chosen[:1]  # each is right alone; together they are not
+            new, after = _tried(source, chosen, lint)
+        if not _better(result, after, chosen):
+            break
+        source, result = new, after
+        done.extend(chosen)
+    return Fixed(source, tuple(done), result)
+
+
+def _allowed(finding: Finding, unsafe: bool) -> bool:
+    return finding.fix is not None and (unsafe or finding.fix.safety is FixSafety.SAFE)
+
+
+def _apart(findings: Sequence[Finding]) -> list[Finding]:
+    """The first fix, and all others whose edits are away from those before."""
+    chosen: list[Finding] = []
+    taken: list[Edit] = []
+    for finding in findings:
+        edits = finding.fix.edits if finding.fix is not None else ()
+        if not overlap(edits, taken):
+            chosen.append(finding)
+            taken.extend(edits)
+    return chosen
+
+
+def _tried(
+    source: bytes, chosen: Sequence[Finding], lint: Callable[[bytes], FileResult]
+) -> tuple[bytes, FileResult]:  # fmt: skip
+    new = edited(source, [edit for finding in chosen if finding.fix is not None for edit in finding.fix.edits])
+    return new, lint(new)
+
+
+def _better(before: FileResult, after: FileResult, chosen: Sequence[Finding]) -> bool:
+    """What was to be mended is gone, and nothing has come that was not there."""
+    if after.unreadable is not None or after.crashes:
+        return False
+    allowed = Counter(f.code for f in before.findings) - Counter(f.code for f in chosen)
+    return not Counter(f.code for f in after.findings) - allowed
+
+
+def edited(source: bytes, edits: Sequence[Edit]) -> bytes:
+    """The bytes with the edits made, in the encoding and with the byte order mark that they had."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    return applied(source.decode(encoding), edits).encode(encoding)

@@ -1,0 +1,124 @@
+"""Asks the rules about a text: quickly, for what they would say; or thoroughly, for where and how to mend it."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gradlint.model import RuleCrash
+from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gradlint.events import Event, Recipe
+    from gradlint.frontend.lower import Lowering
+    from gradlint.frontend.program import Program
+    from gradlint.frontend.source import Source
+    from gradlint.frontend.syntax import Stmt
+    from gradlint.rule import Draft, Rule
+
+
+@dataclass(slots=True)
+class Reading:
+    """A text as libcst reads it, with what the rules say of it, and the events of the path that each spoke about."""
+
+    lowered: Lowering
+    drafts: list[Draft]
+    events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
+
+    def path_of(self, draft: Draft) -> tuple[Event, ...]:
+        return self.events.get(id(draft), ())
+
+
+class Inquiry:
+    """A set of rules, ready to be asked about one text after the other."""
+
+    def __init__(
+        self, rules: Sequence[Rule], target_torch: tuple[int, int] | None, crashes: dict[str, RuleCrash]
+    ) -> None:  # fmt: skip
+        self._rules = rules
+        self._target = target_torch
+        self.crashes = crashes
+
+    def read(self, text: Source) -> Reading | None:
+        """All drafts; None if there are none.
+
+        The scout reads Python's own tree, which is quick; only a text with something to say is read by libcst.
+        """
+        recipes: set[Recipe] | None = None
+        if text.tree is not None:
+            recipes = set()
+            if not self._drafts(self._scouted(text.text, text.tree), recipes).drafts:
+                return None
+        from gradlint.frontend.lower import Lowering
+
+        lowered = Lowering(text.parse())
+        found = self._drafts(lowered.body, set(), again=recipes)
+        return Reading(lowered, found.drafts, found.events) if found.drafts else None
+
+    def codes(self, text: str, tree: ast.Module) -> Counter[str]:
+        """How often each rule speaks, by the quick reading."""
+        return Counter(d.rule.meta.code for d in self._drafts(self._scouted(text, tree), set()).drafts)
+
+    @staticmethod
+    def _scouted(text: str, tree: ast.Module) -> list[Stmt]:
+        from gradlint.frontend import scout
+        from gradlint.frontend.quick import QuickLowering
+
+        return QuickLowering(scout.empty(tree, text)).body
+
+    def _drafts(self, body: list[Stmt], spoke: set[Recipe], *, again: set[Recipe] | None = None) -> _Found:
+        """What the rules say, once for each place. `spoke`: the paths on which they did; `again`: only on these."""
+        from gradlint.frontend.paths import Explorer
+        from gradlint.frontend.program import Program
+        from gradlint.machine.judge import Judge
+
+        program = Program(body, self._target)
+        found = _Found()
+        for draft in self._about_program(program):
+            found.add(draft)
+        judge = Judge(self._rules, self._on_crash)
+        explorer = Explorer(program)
+        for path in explorer.paths() if again is None else explorer.again(frozenset(again)):
+            for draft in judge.judge(path):
+                if found.add(draft, path.events):
+                    spoke.add(path.recipe)
+        return found
+
+    def _about_program(self, program: Program) -> Iterator[Draft]:
+        for rule in self._rules:
+            try:
+                yield from list(rule.on_program(program))
+            except Exception as error:  # a rule's crash is one reported error; the rest goes on
+                self._on_crash(rule, error)
+
+    def _on_crash(self, rule: Rule, error: Exception) -> None:
+        self.crashes.setdefault(rule.meta.code, crash(rule.meta.code, error))
+
+
+class _Found:
+    """Drafts, one for each rule and place."""
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[str, int], Draft] = {}
+        self.events: dict[int, tuple[Event, ...]] = {}
+
+    @property
+    def drafts(self) -> list[Draft]:
+        return list(self._by_place.values())
+
+    def add(self, draft: Draft, events: tuple[Event, ...] = ()) -> bool:
+        new = self._by_place.setdefault((draft.rule.meta.code, draft.site.node), draft) is draft
+        if new:
+            self.events[id(draft)] = events
+        return new
+
+
+def crash(rule: str, error: BaseException) -> RuleCrash:
+    """An exception as a value."""
+    import traceback
+
+    shown = "".join(traceback.format_exception(error, limit=-8))
+    return RuleCrash(rule, f"{type(error).__name__}: {error}", shown)

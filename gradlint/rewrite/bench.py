@@ -1,0 +1,313 @@
+"""The workbench of the fixers: moves, inserts and rewrites what events stand for, in the user's own words."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+import libcst.matchers as m
+
+from gradlint.events import Backward, Clip, Edit, Event, Mark, Opaque, Read, Schedule, Site, Step, Unscale, Update, Zero
+from gradlint.rewrite.document import Document, Statement
+from gradlint.rewrite.flow import Names, leaves_block, merged, names_of
+
+
+class NotFixable(Exception):  # noqa: N818  # not an error: the answer "no", with its reason
+    """This rewrite is not possible here; the text says why."""
+
+
+#: what may travel inside one `if` with an event
+_COMPANIONS: dict[type[Event], tuple[type[Event], ...]] = {
+    Clip: (Clip, Unscale, Read),
+    Unscale: (Unscale,),
+    Step: (Step, Update, Unscale, Clip),
+    Zero: (Zero,),
+    Schedule: (Schedule,),
+    Update: (Update,),
+    Read: (Read,),
+    Edit: (Edit,),
+    Backward: (Backward,),
+}
+#: an `if` with more statements than this is not taken along as the condition of one of them
+_MOST_COMPANIONS = 6
+
+
+class Bench:
+    """One file, the path that a finding was made on, and the tools to change the file."""
+
+    def __init__(self, document: Document, nodes: Sequence[cst.CSTNode], events: Iterable[Event]) -> None:
+        self.document = document
+        self._nodes = nodes
+        # a loop is followed for several turns, but each place need be known once
+        once = {(e.via, e.site.node, type(e)): e for e in events if not isinstance(e, Mark | Opaque)}
+        self._events = list(once.values())
+        self._names: dict[int, Names] = {}
+
+    # -- reading
+
+    def node(self, at: Event | Site) -> cst.CSTNode:
+        return self._nodes[at.site.node if isinstance(at, Event) else at.node]
+
+    def code(self, at: Event | Site | cst.CSTNode) -> str:
+        """The user's own text."""
+        return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()
+
+    @property
+    def quote(self) -> str:
+        """The quotation mark that the file prefers."""
+        strings = [self.code(x).lstrip("bBrRuU")[:1] for x in m.findall(self.document.module, m.SimpleString())]
+        return "'" if strings.count("'") > strings.count('"') else '"'
+
+    def same(self, some: Sequence[Statement], others: Sequence[Statement]) -> bool:
+        """The same code, whatever the comments and the spaces."""
+        return _dumped(self.code(x.node) for x in some) == _dumped(self.code(x.node) for x in others)
+
+    def statement(self, at: Event | Site | cst.CSTNode) -> Statement:
+        node = at if isinstance(at, cst.CSTNode) else self.node(at)
+        found = self.document.at(node)
+        if found is None:
+            raise NotFixable("its statement was not found")
+        return found
+
+    def events_in(self, statement: Statement) -> list[Event]:
+        """The events of the path whose code stands in this statement, or in a function that it calls."""
+        return [e for e in self._events if any(statement.holds(x) for x in self.standing(e))]
+
+    def standing(self, event: Event) -> list[Statement]:
+        """The statement of an event, and those of the calls that led to it, from the outside in."""
+        nodes = [self._nodes[n] for n in (*event.via, event.site.node)]
+        return [x for x in (self.document.at(n) for n in nodes) if x is not None]
+
+    def outer(self, event: Event, times: int) -> Site:
+        """The place of an event, or of the call that led to it, so many functions out."""
+        places = (*event.via, event.site.node)
+        if times >= len(places):
+            raise NotFixable("no function further out calls it")
+        return Site(places[-1 - times], "")
+
+    def pair(self, one: Event, other: Event) -> tuple[Statement, Statement]:
+        """The statements of two events in the innermost function that runs both: calls stand for what they do."""
+        depth = 0
+        while depth < min(len(one.via), len(other.via)) and one.via[depth] == other.via[depth]:
+            depth += 1
+        return self._in_frame(one, depth), self._in_frame(other, depth)
+
+    def _in_frame(self, event: Event, depth: int) -> Statement:
+        node = self._nodes[(*event.via, event.site.node)[depth]]
+        statement = self.statement(node)
+        return self.document.apart(statement, node)
+
+    # -- moving
+
+    def move(
+        self, event: Event, *, before: Event | None = None, after: Event | None = None,
+        past: tuple[type[Event], ...] = (), level: bool = False,
+    ) -> None:  # fmt: skip
+        """See `remedy.move`."""
+        goal = before or after
+        assert goal is not None
+        moved, target = self.pair(event, goal)
+        if moved is target:
+            raise NotFixable("both are in one statement")
+        unit = self._unit(moved, target, event)
+        anchor = self._beside(target, unit) if level else self._landing(target, unit, goal)
+        if after is not None:
+            anchor = self._past(anchor, past)
+        if anchor.block is unit.block and _beside(unit, anchor, before is not None):
+            raise NotFixable("it stands there already")
+        self._check_carried(unit, anchor, before is not None)
+        self._carry(unit, anchor, before is not None)
+
+    def _carry(self, unit: Statement, anchor: Statement, in_front: bool) -> None:
+        self.document.take_out(unit)
+        if in_front:
+            self.document.put_before(unit, anchor)
+        else:
+            self.document.put_after(unit, anchor)
+
+    def _unit(self, moved: Statement, target: Statement, event: Event) -> Statement:
+        """The condition (or the loop over parameters) round a statement goes with it."""
+        allowed = _COMPANIONS.get(type(event), (type(event),))
+        unit = moved
+        for owner in moved.ancestors():
+            if owner.holds(target) or not isinstance(owner.node, cst.If | cst.For | cst.With):
+                break
+            if any(not isinstance(e, allowed) for e in self.events_in(owner)):
+                break
+            if sum(1 for _ in owner.leaves()) > _MOST_COMPANIONS:
+                break
+            unit = owner
+        if unit is not moved and leaves_block(self.code(unit.node)):
+            return moved
+        return unit
+
+    def _landing(self, target: Statement, unit: Statement, goal: Event) -> Statement:
+        """Outside of `if amp: … else: …` round the target, but inside of the boundary."""
+        guard = self._guard(goal)
+        anchor = target
+        for owner in target.ancestors():
+            if owner.holds(unit) or owner is guard or not isinstance(owner.node, cst.If | cst.For):
+                break
+            if isinstance(owner.node, cst.For) and any(isinstance(e, Backward) for e in self.events_in(owner)):
+                break
+            anchor = owner
+        return anchor
+
+    @staticmethod
+    def _beside(target: Statement, unit: Statement) -> Statement:
+        """The statement of the unit's own block that holds the target."""
+        for owner in (target, *target.ancestors()):
+            if owner.block is unit.block:
+                return owner
+        raise NotFixable("they are in different blocks")
+
+    def _guard(self, goal: Event) -> Statement | None:
+        step = goal if isinstance(goal, Step) else None
+        if step is None or step.guard is None:
+            return None
+        return self.document.at(self.node(step.guard))
+
+    def _past(self, anchor: Statement, kinds: tuple[type[Event], ...]) -> Statement:
+        """The last of the following statements of the block that does one of these things."""
+        siblings = anchor.siblings()
+        found = anchor
+        for item in siblings[siblings.index(anchor) + 1 :]:
+            events = self.events_in(item)
+            if events and all(isinstance(e, kinds) for e in events):
+                found = item
+            elif events or item.blocks:
+                break
+        return found
+
+    def _check_carried(self, unit: Statement, anchor: Statement, in_front: bool) -> None:
+        """No name may get another value on the way."""
+        mine = merged(self._names_in(x) for x in unit.leaves())
+        low, high = (unit.last, anchor.first if in_front else anchor.last + 1)
+        if anchor.first < unit.first:
+            low, high = (anchor.first - 1 if in_front else anchor.last, unit.first)
+        crossed = [x for x in self.document.between(low, high) if not x.holds(unit) and not unit.holds(x)]
+        for other in crossed:
+            clash = mine.clash(self._names_in(other))
+            if clash:
+                raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
+            if other.kind in (cst.FunctionDef, cst.ClassDef):
+                raise NotFixable("a definition stands in between")
+
+    def _names_in(self, statement: Statement) -> Names:
+        """The names of a statement alone, without those of the statements inside it."""
+        found = self._names.get(id(statement))
+        if found is None:
+            found = self._names[id(statement)] = names_of(self._header(statement))
+        return found
+
+    def names_read(self, node: cst.CSTNode) -> set[str]:
+        return names_of(self.code(node)).read
+
+    def names_bound(self, statement: Statement) -> set[str]:
+        return merged(self._names_in(x) for x in statement.leaves()).bound
+
+    def check_same_value(self, node: cst.CSTNode, early: Statement, late: Statement) -> None:
+        """What is asked at `late` would have the same answer at `early`: nothing in between binds its names."""
+        read = self.names_read(node)
+        for other in self.document.between(early.first - 1, late.first):
+            changed = read & self._names_in(other).bound
+            if changed:
+                raise NotFixable(f"`{min(changed)}` changes between the forward and the boundary")
+
+    def check_free(self, statement: Statement, others: list[Statement]) -> None:
+        """It may be carried past these."""
+        mine = merged(self._names_in(x) for x in statement.leaves())
+        for other in others:
+            clash = mine.clash(merged(self._names_in(x) for x in other.leaves()))
+            if clash:
+                raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
+
+    def _header(self, statement: Statement) -> str:
+        node = statement.node
+        if isinstance(node, cst.SimpleStatementLine):
+            return self.document.code(node.with_changes(leading_lines=()))
+        empty = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
+        if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            return f"{node.name.value} = 0"
+        if isinstance(node, cst.If | cst.While):
+            return self.document.code(node.test)
+        if isinstance(node, cst.For | cst.With):
+            changes = {"orelse": None} if isinstance(node, cst.For) else {}
+            return self.document.code(node.with_changes(body=empty, leading_lines=(), **changes))
+        return ""
+
+    # -- inserting, deleting, rewriting
+
+    def insert(
+        self, code: str, *, before: Event | Site | None = None, after: Event | Site | None = None,
+        past: tuple[type[Event], ...] = (),
+    ) -> None:  # fmt: skip
+        """A new statement right beside that of an event; `past`: behind these, too, if they follow there."""
+        goal = before or after
+        assert goal is not None
+        anchor = self.document.apart(self.statement(goal), self.node(goal))
+        if after is not None:
+            anchor = self._past(anchor, past)
+        new = self.document.new(code, anchor.block)
+        if before is not None:
+            self.document.put_before(new, anchor)
+        else:
+            self.document.put_after(new, anchor)
+
+    def insert_first(self, code: str, loop: Statement) -> None:
+        """A new statement at the head of a loop."""
+        body = loop.blocks[0]
+        self.document.put_before(self.document.new(code, body), body.items[0])
+
+    def common_loop(self, one: Event, other: Event) -> Statement | None:
+        """The innermost loop of the function that runs both."""
+        first, second = self.pair(one, other)
+        for owner in first.ancestors():
+            if isinstance(owner.node, cst.FunctionDef):
+                return None
+            if isinstance(owner.node, cst.For | cst.While) and owner.holds(second):
+                return owner
+        return None
+
+    def delete(self, event: Event, allowed: tuple[type[Event], ...] = (), outer: int = 0) -> None:
+        """Takes the statement of an event away; with the loop or condition round it that does only `allowed` things.
+
+        `outer`: that of the call that led there, so many functions out.
+        """
+        place = self.outer(event, outer)
+        statement = self.document.apart(self.statement(place), self.node(place))
+        if outer and any(not isinstance(e, allowed) for e in self.events_in(statement)):
+            raise NotFixable("the function that does it does something else, too")
+        for owner in statement.ancestors() if allowed else ():
+            if not isinstance(owner.node, cst.If | cst.For | cst.With):
+                break
+            if any(not isinstance(e, allowed) for e in self.events_in(owner)):
+                break
+            statement = owner
+        self.take_away(statement)
+
+    def take_away(self, statement: Statement) -> None:
+        """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
+        from gradlint.rewrite.imports import drop_if_unused
+
+        drop_if_unused(self, statement)
+        self.document.take_out(statement)
+
+    def replace(self, old: Event | Site | cst.CSTNode, code: str) -> None:
+        """Another expression in the place of one."""
+        node = old if isinstance(old, cst.CSTNode) else self.node(old)
+        statement = self.statement(node)
+        if not isinstance(node, cst.BaseExpression):
+            raise NotFixable("it is not an expression")
+        new = cst.parse_expression(code, config=self.document.module.config_for_parsing)
+        self.document.exchange(statement, node, new)
+
+
+def _dumped(codes: Iterable[str]) -> list[str]:
+    return [ast.dump(ast.parse(code)) for code in codes]
+
+
+def _beside(unit: Statement, anchor: Statement, in_front: bool) -> bool:
+    siblings = unit.siblings()
+    return siblings.index(anchor) - siblings.index(unit) == (1 if in_front else -1)

@@ -1,0 +1,246 @@
+"""Rewrites the condition that ends an accumulation window, and writes conditions that agree with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import libcst.matchers as m
+
+from gradlint.events import Backward, Step
+from gradlint.rewrite.bench import NotFixable
+from gradlint.rewrite.calls import in_product
+
+if TYPE_CHECKING:
+    from gradlint.rewrite.bench import Bench
+    from gradlint.rewrite.document import Statement
+
+_MODULO = m.BinaryOperation(operator=m.Modulo())
+
+
+def guard_of(bench: Bench, step: Step) -> Statement:
+    """The `if` that asks for the boundary."""
+    statement = bench.statement(step.guard) if step.guard is not None else None
+    if statement is None or not isinstance(statement.node, cst.If):
+        raise NotFixable("the condition of the boundary was not found")
+    return statement
+
+
+def condition(bench: Bench, step: Step) -> cst.BaseExpression:
+    """The boundary itself: the test, or what the flag in it was last made of."""
+    guard = guard_of(bench, step)
+    test: cst.BaseExpression = guard.node.test
+    if isinstance(test, cst.Name):
+        home = flag_home(bench, guard, test.value)
+        if home is not None:
+            return home.value
+    return test
+
+
+def flag_home(bench: Bench, guard: Statement, name: str) -> cst.Assign | None:
+    """`stepping = (i + 1) % n == 0` before the `if stepping:`, if there is just one in its loop."""
+    loop = loop_of(guard)
+    pattern = m.Assign(targets=[m.AssignTarget(target=m.Name(name))])
+    found = m.findall(loop.node, pattern) if loop is not None else []
+    only = found[0] if len(found) == 1 else None
+    return only if isinstance(only, cst.Assign) else None
+
+
+def loop_of(statement: Statement) -> Statement | None:
+    for owner in statement.ancestors():
+        if isinstance(owner.node, cst.For | cst.While):
+            return owner
+        if isinstance(owner.node, cst.FunctionDef):
+            return None
+    return None
+
+
+def modulo_in(node: cst.BaseExpression) -> cst.BinaryOperation:
+    found = [x for x in m.findall(node, _MODULO) if isinstance(x, cst.BinaryOperation)]
+    if len(found) != 1:
+        raise NotFixable("the boundary is not one modulo")
+    return found[0]
+
+
+def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
+    """N as the boundary writes it: the right side of its modulo, or what its counter is compared with."""
+    if step.guard is None:
+        loop = inner_loop(bench, backward, step)
+        if loop is None:
+            raise NotFixable("the size of the window was not found")
+        return size_of_loop(bench, loop)
+    test = condition(bench, step)
+    for found in m.findall(test, _MODULO):
+        assert isinstance(found, cst.BinaryOperation)
+        return bench.code(found.right)
+    for found in m.findall(test, m.Comparison()):
+        assert isinstance(found, cst.Comparison)
+        other = found.comparisons[0].comparator
+        if isinstance(other, cst.Name | cst.Attribute | cst.Integer | cst.Subscript):
+            return bench.code(other)
+    raise NotFixable("the size of the window is not written in its boundary")
+
+
+def inner_loop(bench: Bench, backward: Backward, step: Step) -> Statement | None:
+    """The loop over the micro-batches, if the step stands behind it."""
+    made, used = bench.pair(backward, step)
+    for owner in made.ancestors():
+        if isinstance(owner.node, cst.For | cst.While):
+            return None if owner.holds(used) else owner
+    return None
+
+
+def size_of_loop(bench: Bench, loop: Statement) -> str:
+    """N of an inner loop over micro-batches: `n` of `range(n)`, `len(parts)` of a list of parts."""
+    items = loop.node.iter if isinstance(loop.node, cst.For) else None
+    if isinstance(items, cst.Call) and bench.code(items.func) == "range" and len(items.args) == 1:
+        return bench.code(items.args[0].value)
+    if isinstance(items, cst.Call) and bench.code(items.func) == "enumerate" and items.args:
+        items = items.args[0].value
+    if isinstance(items, cst.Name) and _has_length(bench, items.value):
+        return f"len({items.value})"
+    raise NotFixable("the number of micro-batches is not written here")
+
+
+def _has_length(bench: Bench, name: str) -> bool:
+    """It is made of a list or a tuple: a generator has no length."""
+    made = m.findall(bench.document.module, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))
+    sized = m.List() | m.ListComp() | m.Tuple() | m.Call(func=m.Name("list") | m.Name("tuple") | m.Name("sorted"))
+    method = m.Attribute(attr=m.Name("chunk") | m.Name("split") | m.Name("tensor_split") | m.Name("unbind"))
+    return bool(made) and all(m.matches(x, m.Assign(value=sized | m.Call(func=method))) for x in made)
+
+
+# -- GL308
+
+
+def count_from_one(bench: Bench, step: Step, *, everywhere: bool) -> None:
+    """`i % n == 0` -> `(i + 1) % n == 0`; `everywhere`: in all conditions of the loop that ask the same."""
+    modulo = modulo_in(condition(bench, step))
+    nodes = [modulo]
+    loop = loop_of(guard_of(bench, step))
+    if everywhere and loop is not None:
+        same = bench.code(modulo)
+        nodes = [x for x in m.findall(loop.node, _MODULO) if bench.code(x) == same and isinstance(x, cst.BinaryOperation)]
+    for node in nodes:
+        bench.replace(node.left, f"({bench.code(node.left)} + 1)")
+
+
+# -- GL304
+
+
+def step_at_the_end(bench: Bench, step: Step) -> None:
+    """`(i + 1) % n == 0` -> `(i + 1) % n == 0 or i + 1 == len(loader)`."""
+    test = condition(bench, step)
+    guard = guard_of(bench, step)
+    loop = loop_of(guard)
+    modulo = modulo_in(test)
+    if loop is None or not isinstance(loop.node, cst.For):
+        raise NotFixable("the loop over the loader was not found")
+    counted = bench.code(modulo.left.with_changes(lpar=(), rpar=()))
+    zero_based = _compared_with_last(test, modulo)
+    end = f"len({_loader(bench, loop, modulo.left, zero_based=zero_based)}){' - 1' if zero_based else ''}"
+    last = f"{counted} == {end}"
+    _say_so_to_no_sync(bench, loop, test, modulo, f"{counted} != {end}")
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        place = next(x for x in _operands(test) if modulo is x or m.findall(x, m.MatchIfTrue(lambda n: n is modulo)))
+        bench.replace(place, f"({bench.code(place)} or {last})")
+    elif isinstance(test, cst.UnaryOperation | cst.Comparison | cst.BooleanOperation | cst.BinaryOperation):
+        inner = bench.code(test)
+        bench.replace(test, f"({inner} or {last})" if test.lpar else f"{inner} or {last}")
+    else:
+        raise NotFixable("the boundary is not a plain comparison")
+
+
+def _say_so_to_no_sync(
+    bench: Bench, loop: Statement, boundary: cst.BaseExpression, modulo: cst.BinaryOperation, more: str
+) -> None:  # fmt: skip
+    """A no_sync that asks the same question in other words has to know of the new answer."""
+    same = m.MatchIfTrue(lambda node: bench.code(node) == bench.code(modulo))
+    for found in m.findall(loop.node, m.Comparison(left=same)):
+        statement = bench.statement(found)
+        if statement.node.__class__ is cst.If or m.findall(boundary, m.MatchIfTrue(lambda node, it=found: node is it)):
+            continue
+        assert isinstance(found, cst.Comparison)
+        if "sync" in bench.code(statement.node) and isinstance(found.comparisons[0].operator, cst.NotEqual):
+            bench.replace(found, f"{bench.code(found)} and {more}")
+
+
+def _operands(test: cst.BooleanOperation) -> list[cst.BaseExpression]:
+    found: list[cst.BaseExpression] = []
+    for side in (test.left, test.right):
+        nested = isinstance(side, cst.BooleanOperation) and isinstance(side.operator, cst.And) and not side.lpar
+        found.extend(_operands(side) if nested and isinstance(side, cst.BooleanOperation) else [side])
+    return found
+
+
+def _compared_with_last(test: cst.BaseExpression, modulo: cst.BinaryOperation) -> bool:
+    """`i % n == n - 1` counts from zero."""
+    for found in m.findall(test, m.Comparison(left=m.MatchIfTrue(lambda node: node is modulo))):
+        assert isinstance(found, cst.Comparison)
+        return isinstance(found.comparisons[0].comparator, cst.BinaryOperation)
+    return False
+
+
+def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_based: bool) -> str:
+    """The loader of `for i, batch in enumerate(loader)`, if what is counted is its index."""
+    call = loop.node.iter
+    if not m.matches(call, m.Call(func=m.Name("enumerate"))) or not isinstance(loop.node.target, cst.Tuple):
+        raise NotFixable("the loop does not count with enumerate")
+    assert isinstance(call, cst.Call)
+    index = bench.code(loop.node.target.elements[0].value)
+    start = next((bench.code(a.value) for n, a in enumerate(call.args) if n == 1), "0")
+    shown = bench.code(counted.with_changes(lpar=(), rpar=())).replace(" ", "")
+    expected = {("0", False): f"{index}+1", ("0", True): index, ("1", False): index}.get((start, zero_based))
+    if shown != expected:
+        raise NotFixable("what is counted is not the index of the loader")
+    loader = call.args[0].value
+    if m.matches(loader, m.Call(func=m.Name("tqdm") | m.Attribute(attr=m.Name("tqdm")))) and isinstance(loader, cst.Call):
+        loader = loader.args[0].value
+    if not isinstance(loader, cst.Name | cst.Attribute | cst.Subscript):
+        raise NotFixable("the length of the loader cannot be asked for")
+    return bench.code(loader)
+
+
+# -- for no_sync
+
+
+def before_boundary(bench: Bench, step: Step, place: Statement) -> tuple[str, bool]:
+    """(a condition that may be asked at `place`, whether it is true at the boundary rather than before it)."""
+    guard = guard_of(bench, step)
+    test = guard.node.test
+    made = flag_home(bench, guard, test.value) if isinstance(test, cst.Name) else None
+    if made is not None and bench.statement(made).last >= place.first:
+        raise NotFixable(f"`{bench.code(test)}` is known only behind the forward")
+    bench.check_same_value(test, place, guard)
+    if m.matches(test, m.Comparison(comparisons=[m.ComparisonTarget(operator=m.Equal())])):
+        assert isinstance(test, cst.Comparison)
+        unequal = cst.ComparisonTarget(cst.NotEqual(), test.comparisons[0].comparator)
+        return bench.code(test.with_changes(comparisons=[unequal])), False
+    return bench.code(test), True
+
+
+def before_last_turn(bench: Bench, loop: Statement) -> str:
+    """`k < n - 1`: this is not the last micro-batch of an inner loop."""
+    node = loop.node
+    if isinstance(node, cst.For) and isinstance(node.iter, cst.Call):
+        call, target = node.iter, node.target
+        name = bench.code(call.func)
+        if name == "range" and len(call.args) == 1 and isinstance(target, cst.Name):
+            return f"{target.value} < {in_product(bench.code(call.args[0].value), call.args[0].value)} - 1"
+        if name == "enumerate" and len(call.args) == 1 and isinstance(target, cst.Tuple):
+            items = call.args[0].value
+            if isinstance(items, cst.Name | cst.Attribute):
+                return f"{bench.code(target.elements[0].value)} < len({bench.code(items)}) - 1"
+    raise NotFixable("the loop does not count its micro-batches")
+
+
+def negated(bench: Bench, node: cst.BaseExpression) -> str:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        return bench.code(node.expression)
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        target = node.comparisons[0]
+        other = {cst.Equal: cst.NotEqual, cst.NotEqual: cst.Equal}.get(type(target.operator))
+        if other is not None:
+            return bench.code(node.with_changes(comparisons=[target.with_changes(operator=other())]))
+    simple = isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) or node.lpar
+    return f"not {bench.code(node)}" if simple else f"not ({bench.code(node)})"

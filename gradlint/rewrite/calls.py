@@ -1,0 +1,92 @@
+"""Takes the calls of a training loop apart: whose step it is, what is scaled, which loss goes backward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.events import Backward, Event, Step, Unscale, Update, Zero
+from gradlint.rewrite.bench import NotFixable
+
+if TYPE_CHECKING:
+    from gradlint.rewrite.bench import Bench
+
+
+def call_of(bench: Bench, event: Event) -> cst.Call:
+    node = bench.node(event)
+    if not isinstance(node, cst.Call):
+        raise NotFixable("it is not a call")
+    return node
+
+
+def receiver(call: cst.Call) -> cst.BaseExpression:
+    """`optimizer` of `optimizer.step()`."""
+    if not isinstance(call.func, cst.Attribute):
+        raise NotFixable("it is not a method")
+    return call.func.value
+
+
+def first_argument(call: cst.Call) -> cst.BaseExpression:
+    if not call.args or call.args[0].star:
+        raise NotFixable("it has no plain first argument")
+    return call.args[0].value
+
+
+def optimizer_of(bench: Bench, event: Step | Unscale | Zero) -> str:
+    """The user's own words for the optimizer of a call."""
+    call = call_of(bench, event)
+    scaled = isinstance(event, Unscale) or (isinstance(event, Step) and event.scaler is not None)
+    return bench.code(first_argument(call) if scaled else receiver(call))
+
+
+def scaler_of(bench: Bench, event: Backward | Step | Unscale | Update) -> str:
+    """The user's own words for the scaler of a call; of a backward, that of `scaler.scale(loss).backward()`."""
+    call = call_of(bench, event)
+    if isinstance(event, Backward):
+        scale = scaling(call)
+        if scale is None:
+            raise NotFixable("where the loss is scaled was not found")
+        return bench.code(receiver(scale))
+    return bench.code(receiver(call))
+
+
+def scaling(backward: cst.Call) -> cst.Call | None:
+    """`scaler.scale(loss)` of `scaler.scale(loss).backward()`."""
+    inner = backward.func.value if isinstance(backward.func, cst.Attribute) else None
+    named = isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "scale"
+    return inner if isinstance(inner, cst.Call) and named else None
+
+
+def loss_of(bench: Bench, backward: Backward) -> cst.BaseExpression:
+    """The expression that goes backward, inside of the scaling if there is one."""
+    call = call_of(bench, backward)
+    scale = scaling(call)
+    if scale is not None:
+        return first_argument(scale)
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward" and not _handed_over(call):
+        return call.func.value
+    return first_argument(call)
+
+
+def _handed_over(call: cst.Call) -> bool:
+    """`accelerator.backward(loss)`: the loss is the argument; `loss.backward(gradient)` has a tensor before it."""
+    if not call.args or not isinstance(call.func, cst.Attribute):
+        return False
+    keyword = call.args[0].keyword
+    if keyword is not None:
+        return keyword.value in ("loss", "tensors")
+    base = call.func.value
+    last = base.attr.value if isinstance(base, cst.Attribute) else base.value if isinstance(base, cst.Name) else ""
+    return "loss" not in last.lower()
+
+
+def in_product(code: str, node: cst.BaseExpression) -> str:
+    """An operand of `/`: in parentheses where the division would bind more tightly than what is inside."""
+    tight = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)
+    return code if isinstance(node, tight) or node.lpar else f"({code})"
+
+
+def arguments(bench: Bench, call: cst.Call) -> str:
+    """The text between the parentheses."""
+    return ", ".join(bench.code(a.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for a in call.args)

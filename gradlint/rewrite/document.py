@@ -1,0 +1,374 @@
+"""A file as blocks of statements that can be taken out, put in and changed; only what was touched is built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import libcst as cst
+from libcst.metadata import CodeRange
+
+from gradlint.rewrite.layout import Leading, heads, split_line, with_leading
+
+#: longer `with` lines are put into parentheses
+_WIDTH = 100
+#: where a suite hangs below its compound statement: attribute names, and numbers of handlers and cases
+Route = tuple[str | int, ...]
+
+
+class Statement:
+    """One statement; `node` is libcst's, without the changes that are still to be made below it."""
+
+    __slots__ = ("block", "blocks", "changed", "first", "last", "node", "replaced")
+
+    def __init__(self, node: Any, block: Block, first: int, last: int) -> None:
+        self.node = node
+        self.block = block
+        self.blocks: list[Block] = []
+        #: the rows of the statement itself, without the comments above it
+        self.first, self.last = first, last
+        self.changed = False
+        #: parts of the header (or of a simple statement) to be exchanged
+        self.replaced: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+
+    @property
+    def owner(self) -> Statement | None:
+        """The compound statement that this one stands in."""
+        return self.block.owner
+
+    @property
+    def kind(self) -> type[cst.CSTNode]:
+        return type(self.node)
+
+    def ancestors(self) -> Iterator[Statement]:
+        owner = self.owner
+        while owner is not None:
+            yield owner
+            owner = owner.owner
+
+    def holds(self, other: Statement) -> bool:
+        return other is self or self in other.ancestors()
+
+    def leaves(self) -> Iterator[Statement]:
+        """The statement itself and all inside it."""
+        yield self
+        for block in self.blocks:
+            for item in block.items:
+                yield from item.leaves()
+
+    def siblings(self) -> list[Statement]:
+        return self.block.items
+
+    def touch(self) -> None:
+        self.changed = True
+        for owner in self.ancestors():
+            owner.changed = True
+
+    def built(self) -> Any:
+        """The node with all changes made below it."""
+        if not self.changed:
+            return self.node
+        node = _exchanged(self.node, self.replaced)
+        for block in self.blocks:
+            if block.changed or any(item.changed for item in block.items):
+                node = _put(node, block.route, block.built())
+        return node
+
+
+class Block:
+    """The statements of one suite, or of the module."""
+
+    __slots__ = ("changed", "items", "owner", "route", "suite")
+
+    def __init__(self, suite: Any, owner: Statement | None, route: Route) -> None:
+        self.suite = suite
+        self.owner = owner
+        self.route = route
+        self.items: list[Statement] = []
+        self.changed = False
+
+    def built(self) -> Any:
+        body = [item.built() for item in self.items]
+        if not body:
+            body = [cst.SimpleStatementLine([cst.Pass()])]
+        if isinstance(self.suite, cst.SimpleStatementSuite):
+            return cst.IndentedBlock(body)
+        return self.suite.with_changes(body=body)
+
+    def touch(self) -> None:
+        self.changed = True
+        if self.owner is not None:
+            self.owner.touch()
+
+
+class Document:
+    """The tree of one file, ready to be changed once."""
+
+    def __init__(self, module: cst.Module, positions: Mapping[cst.CSTNode, CodeRange]) -> None:
+        self.module = module
+        self._positions = positions
+        self.root = Block(module, None, ())
+        self._fill(self.root, module.body)
+
+    # -- reading
+
+    def at(self, node: cst.CSTNode) -> Statement | None:
+        """The innermost statement that a node is a part of."""
+        place = self._positions[node].start
+        return self._find(self.root, place.line, place.column)
+
+    def statements(self) -> Iterator[Statement]:
+        for item in self.root.items:
+            yield from item.leaves()
+
+    def code(self, node: cst.CSTNode) -> str:
+        return self.module.code_for_node(node)
+
+    def between(self, low: int, high: int) -> Iterator[Statement]:
+        """The statements that begin in rows low < row < high."""
+        return (x for x in self.statements() if low < x.first < high)
+
+    def _find(self, block: Block, row: int, column: int) -> Statement | None:
+        for item in block.items:
+            if item.first <= row <= item.last:
+                if item.first == item.last and not self._covers(item, row, column):
+                    continue  # another statement of the same row: `a(); b()`
+                for inner in item.blocks:
+                    found = self._find(inner, row, column)
+                    if found is not None:
+                        return found
+                return item
+        return None
+
+    def _covers(self, item: Statement, row: int, column: int) -> bool:
+        node = item.node
+        if isinstance(node, cst.SimpleStatementLine):
+            inside = [self._positions[x] for x in node.body if x in self._positions]
+            if not inside:
+                return True
+            first, last = inside[0].start, inside[-1].end
+            return (first.line, first.column) <= (row, column) <= (last.line, last.column)
+        return True
+
+    # -- building the tree
+
+    def _fill(self, block: Block, body: Sequence[Any]) -> None:
+        for node in body:
+            place = self._positions[node]
+            first = min([place.start.line, *(self._positions[d].start.line for d in getattr(node, "decorators", ()))])
+            item = Statement(node, block, first, max(place.start.line, place.end.line))
+            block.items.append(item)
+            for route, suite in _suites(node):
+                inner = Block(suite, item, route)
+                item.blocks.append(inner)
+                if isinstance(suite, cst.SimpleStatementSuite):
+                    self._fill_inline(inner, suite)
+                else:
+                    self._fill(inner, suite.body)
+
+    def _fill_inline(self, block: Block, suite: cst.SimpleStatementSuite) -> None:
+        """`if full: step(); zero()`: lines that exist only once something is changed."""
+        for line, small in zip(split_line(suite), suite.body, strict=True):
+            place = self._positions[small]
+            block.items.append(Statement(line, block, place.start.line, max(place.start.line, place.end.line)))
+
+    # -- changing
+
+    def apart(self, item: Statement, node: cst.CSTNode) -> Statement:
+        """The statement for one of several on a row; the row is split if need be."""
+        line = item.node
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) == 1:
+            return item
+        place = self._positions[node].start
+        lines = []
+        for small, alone in zip(line.body, split_line(line), strict=True):
+            lines.append(Statement(alone, item.block, item.first, item.last))
+            begin = self._positions[small].start
+            if (begin.line, begin.column) <= (place.line, place.column):
+                chosen = lines[-1]
+        at = item.siblings().index(item)
+        item.siblings()[at : at + 1] = lines
+        item.block.touch()
+        return chosen
+
+    def take_out(self, item: Statement, *, keep_lines: bool = False) -> None:
+        """Removes a statement with the comments right above it; other lines above stay, or go with it."""
+        siblings = item.siblings()
+        at = siblings.index(item)
+        del siblings[at]
+        if keep_lines:
+            item.block.touch()
+            return
+        left = Leading.of(item.node).rest
+        item.node = with_leading(item.node, Leading.of(item.node).own)
+        if at < len(siblings):
+            follower = siblings[at]
+            self._lead(follower, heads(left, follower.node.leading_lines))
+        elif any(line.comment for line in left) and isinstance(item.block.suite, cst.IndentedBlock):
+            suite = item.block.suite
+            item.block.suite = suite.with_changes(footer=[*left, *suite.footer])
+        item.block.touch()
+        self._without_empty(item.block)
+
+    def put_before(
+        self, item: Statement, anchor: Statement, *, keep_lines: bool = False, gap: bool = False
+    ) -> None:  # fmt: skip
+        """The anchor keeps its own comments; the empty lines above it go to the newcomer. `gap`: one in between."""
+        if keep_lines:
+            self._put(item, anchor, 0)
+            return
+        lead = Leading.of(anchor.node)
+        item.node = with_leading(item.node, [*lead.rest, *Leading.of(item.node).own])
+        self._lead(anchor, [*_empty(gap), *lead.own])
+        self._put(item, anchor, 0)
+
+    def put_after(self, item: Statement, anchor: Statement, *, keep_lines: bool = False, gap: bool = False) -> None:
+        if not keep_lines:
+            item.node = with_leading(item.node, [*_empty(gap), *Leading.of(item.node).own])
+        self._put(item, anchor, 1)
+
+    def wrap(self, context: str, first: Statement, last: Statement) -> Statement:
+        """`with context:` round the statements from first to last, which stand in one block."""
+        siblings = first.siblings()
+        low, high = siblings.index(first), siblings.index(last) + 1
+        column = self._positions[first.node].start.column
+        header = f"with {context}:" if column + len(context) + 6 <= _WIDTH else f"with (\n    {context}\n):"
+        outer = self.new(f"{header}\n    pass\n", first.block)
+        inner = outer.blocks[0]
+        inner.items = siblings[low:high]
+        for item in inner.items:
+            item.block = inner
+        siblings[low:high] = [outer]
+        self.tidy_head(outer, inner)
+        inner.touch()
+        return outer
+
+    def unwrap(self, block: Statement) -> None:
+        """The statements of a `with` without it."""
+        siblings = block.siblings()
+        at = siblings.index(block)
+        items = block.blocks[0].items
+        items[0].node = with_leading(items[0].node, [*block.node.leading_lines, *items[0].node.leading_lines])
+        for item in items:
+            item.block = block.block
+        siblings[at : at + 1] = items
+        block.block.touch()
+
+    def tidy_head(self, outer: Statement, inner: Block) -> None:
+        """Empty lines above the first statement of a new block belong above the block."""
+        lead = Leading.of(inner.items[0].node)
+        outer.node = with_leading(outer.node, [*outer.node.leading_lines, *lead.rest])
+        inner.items[0].node = with_leading(inner.items[0].node, lead.own)
+        outer.block.touch()
+        inner.touch()
+
+    def drop_else(self, choice: Statement) -> None:
+        choice.blocks = [block for block in choice.blocks if block.route == ("body",)]
+        choice.node = choice.node.with_changes(orelse=None)
+        choice.touch()
+
+    def exchange(self, item: Statement, old: cst.CSTNode, new: cst.CSTNode) -> None:
+        """Puts another expression in the place of one."""
+        item.replaced.append((old, new))
+        item.touch()
+
+    def new(self, code: str, block: Block) -> Statement:
+        """A statement made from text."""
+        node = cst.parse_statement(code, config=self.module.config_for_parsing)
+        item = Statement(node, block, 0, 0)
+        for route, suite in _suites(node):
+            item.blocks.append(Block(suite, item, route))
+        return item
+
+    def text(self) -> str:
+        """The whole file with all changes."""
+        if not self.root.changed and not any(item.changed for item in self.root.items):
+            return self.module.code
+        return cast(cst.Module, self.root.built()).code
+
+    def _put(self, item: Statement, anchor: Statement, offset: int) -> None:
+        siblings = anchor.siblings()
+        item.block = anchor.block
+        siblings.insert(siblings.index(anchor) + offset, item)
+        anchor.block.touch()
+
+    def _lead(self, item: Statement, lines: Sequence[cst.EmptyLine]) -> None:
+        item.node = with_leading(item.node, lines)
+        item.block.touch()
+
+    def _without_empty(self, block: Block) -> None:
+        """An `if` whose only arm has become empty goes; an empty `else` goes."""
+        owner = block.owner
+        if block.items or owner is None:
+            return
+        if isinstance(owner.node, cst.If) and block.route == ("body",) and owner.node.orelse is None:
+            self.take_out(owner)
+        elif block.route == ("orelse", "body") and isinstance(getattr(owner.node, "orelse", None), cst.Else):
+            owner.blocks.remove(block)
+            owner.node = owner.node.with_changes(orelse=None)
+            owner.touch()
+
+
+def _empty(gap: bool) -> list[cst.EmptyLine]:
+    return [cst.EmptyLine(indent=False)] if gap else []
+
+
+def _suites(node: Any) -> Iterator[tuple[Route, Any]]:
+    """The suites of a compound statement, with the way to each."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return
+    if isinstance(node, cst.Match):
+        yield from ((("cases", n, "body"), case.body) for n, case in enumerate(node.cases))
+        return
+    yield ("body",), node.body
+    if isinstance(node, cst.Try | cst.TryStar):
+        yield from ((("handlers", n, "body"), handler.body) for n, handler in enumerate(node.handlers))
+        if node.finalbody is not None:
+            yield ("finalbody", "body"), node.finalbody.body
+    orelse = getattr(node, "orelse", None)
+    route: Route = ("orelse",)
+    while orelse is not None:
+        yield (*route, "body"), orelse.body
+        route = (*route, "orelse")
+        orelse = getattr(orelse, "orelse", None)
+
+
+def _put(node: Any, route: Route, suite: Any) -> Any:
+    """The node with another suite at the end of the route."""
+    if not route:
+        return suite
+    step, *rest = route
+    if isinstance(step, int):
+        parts = list(node)
+        parts[step] = _put(parts[step], tuple(rest), suite)
+        return tuple(parts)
+    return node.with_changes(**{step: _put(getattr(node, step), tuple(rest), suite)})
+
+
+_HEADER = ("test", "items", "iter", "target", "subject", "decorators")
+
+
+def _exchanged(node: Any, replaced: list[tuple[cst.CSTNode, cst.CSTNode]]) -> Any:
+    """Exchanges in the header of a compound statement only: the identity of what is inside must be kept."""
+    if not replaced:
+        return node
+    exchange = _Exchange({id(old): new for old, new in replaced})
+    if isinstance(node, cst.SimpleStatementLine):
+        return node.visit(exchange)
+    changes: dict[str, Any] = {}
+    for name in _HEADER:
+        part = getattr(node, name, None)
+        if isinstance(part, cst.CSTNode):
+            changes[name] = part.visit(exchange)
+        elif isinstance(part, tuple | list):
+            changes[name] = [x.visit(exchange) for x in part]
+    return node.with_changes(**changes)
+
+
+class _Exchange(cst.CSTTransformer):
+    def __init__(self, new: dict[int, cst.CSTNode]) -> None:
+        super().__init__()
+        self._new = new
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
+        return self._new.get(id(original_node), updated_node)

@@ -1,0 +1,244 @@
+"""Rewrites for distributed training: no_sync round forward and backward, on all but the last micro-batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import libcst.matchers as m
+
+from gradlint.events import Backward, Site, Step
+from gradlint.rewrite.bench import NotFixable
+from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
+from gradlint.rewrite.divide import function_of
+from gradlint.rewrite.imports import reference
+
+if TYPE_CHECKING:
+    from gradlint.rewrite.bench import Bench
+    from gradlint.rewrite.document import Statement
+
+
+def wrap(bench: Bench, backward: Backward, step: Step) -> None:
+    """`with model.no_sync() if … else nullcontext():` round forward and backward."""
+    first, last = _span(bench, backward)
+    bench.document.wrap(_header(bench, backward, step, first), first, last)
+
+
+def _span(bench: Bench, backward: Backward) -> tuple[Statement, Statement]:
+    """The statements of one block from the forward to the backward."""
+    last = bench.statement(backward)
+    if backward.forward is None:
+        raise NotFixable("the forward was not found")
+    forward = bench.statement(backward.forward)
+    callers = _functions_round(forward)
+    for owner in (last, *last.ancestors()):
+        if isinstance(owner.node, cst.FunctionDef):
+            break
+        for item in owner.siblings():
+            if item.first > owner.last:
+                break
+            if item.holds(forward) or _calls(bench, item, callers - _functions_round(last)):
+                return item, owner
+    raise NotFixable("forward and backward are in different functions")
+
+
+def _functions_round(statement: Statement) -> set[str]:
+    return {x.node.name.value for x in statement.ancestors() if isinstance(x.node, cst.FunctionDef)}
+
+
+def _calls(bench: Bench, statement: Statement, names: set[str]) -> bool:
+    if not names or not isinstance(statement.node, cst.SimpleStatementLine | cst.With):
+        return False
+    for call in m.findall(statement.node, m.Call()):
+        assert isinstance(call, cst.Call)
+        if bench.code(call.func).rpartition(".")[2] in names:
+            return True
+    return False
+
+
+def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> str:
+    model = _model(bench, backward)
+    nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
+    quiet = f"{model}.no_sync()"
+    loop = inner_loop(bench, backward, step)
+    if loop is not None:
+        condition, boundary = before_last_turn(bench, loop), False
+    else:
+        condition, boundary = before_boundary(bench, step, place)
+    return f"{nothing} if {condition} else {quiet}" if boundary else f"{quiet} if {condition} else {nothing}"
+
+
+def _model(bench: Bench, backward: Backward) -> str:
+    assert backward.forward is not None
+    node = bench.node(backward.forward)
+    if not isinstance(node, cst.Call):
+        raise NotFixable("the forward is not a call")
+    func = node.func
+    if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):
+        func = func.value
+    if not isinstance(func, cst.Name | cst.Attribute):
+        raise NotFixable("the model has no name here")
+    return bench.code(func)
+
+
+# -- GL502
+
+
+def pull_forward_in(bench: Bench, backward: Backward) -> None:
+    """The forward, and what lies between, go into the no_sync block."""
+    assert backward.no_sync is not None
+    block = _with_of(bench, bench.statement(backward))
+    forward = bench.statement(backward.forward) if backward.forward is not None else None
+    if block is None or forward is None:
+        raise NotFixable("the no_sync block or the forward was not found")
+    if block.owner is not None and isinstance(block.owner.node, cst.If) and _unify_arms(bench, block, backward):
+        return
+    siblings = block.siblings()
+    first = next((x for x in siblings if x.holds(forward)), None)
+    if first is None:
+        raise NotFixable("forward and no_sync are in different blocks")
+    moved = siblings[siblings.index(first) : siblings.index(block)]
+    context = bench.names_read(block.node.items[0].item)
+    # `context = … no_sync …` right before the block stays before it
+    setup = [x for x in moved if context & bench.names_bound(x)]
+    if any(x.first < first.first or x is first for x in setup):
+        raise NotFixable("the no_sync condition is made of what the forward gives")
+    for item in setup:
+        bench.check_free(item, [x for x in moved if x not in setup and x.first < item.first])
+        bench.document.take_out(item)
+        bench.document.put_before(item, first)
+    inside = block.blocks[0]
+    head = inside.items[0]
+    for item in (x for x in moved if x not in setup):
+        bench.document.take_out(item, keep_lines=True)
+        bench.document.put_before(item, head, keep_lines=True)
+    bench.document.tidy_head(block, inside)
+
+
+def _with_of(bench: Bench, statement: Statement) -> Statement | None:
+    for owner in statement.ancestors():
+        if isinstance(owner.node, cst.With) and ("no_sync" in bench.code(owner.node.items[0].item) or _is_context(owner)):
+            return owner
+    return None
+
+
+def _is_context(statement: Statement) -> bool:
+    """`with context:` and `with context():` of a context that was made before."""
+    item = statement.node.items[0].item
+    return isinstance(item, cst.Name) or (isinstance(item, cst.Call) and isinstance(item.func, cst.Name))
+
+
+def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
+    """`if full: loss.backward() else: with model.no_sync(): loss.backward()` -> one backward in one block."""
+    choice = block.owner
+    assert choice is not None
+    quiet = block.blocks[0].items
+    arms = {b.route: b for b in choice.blocks}
+    if set(arms) != {("body",), ("orelse", "body")} or not isinstance(choice.node.orelse, cst.Else):
+        return False
+    in_body = block.block.route == ("body",)
+    other = arms[("orelse", "body")] if in_body else arms[("body",)]
+    count = len(quiet)
+    if block.block.items != [block] or not bench.same(other.items[:count], quiet):
+        return False
+    siblings = choice.siblings()
+    assert backward.forward is not None
+    forward = bench.statement(backward.forward)
+    first = next((x for x in siblings if x.holds(forward)), None)
+    if first is None:
+        return False
+    bench.check_same_value(choice.node.test, first, choice)
+    test = bench.code(choice.node.test)
+    context = bench.code(block.node.items[0].item)
+    nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
+    header = f"{context} if {test} else {nothing}" if in_body else f"{nothing} if {test} else {context}"
+    rest = other.items[count:]
+    if rest and in_body:
+        return False  # what is left of the `else` would need the negated condition
+    for item in list(block.blocks[0].items):
+        bench.document.take_out(item, keep_lines=True)
+        bench.document.put_before(item, choice, keep_lines=True)
+    last = siblings[siblings.index(choice) - 1]
+    bench.document.wrap(header, first, last)
+    if rest:
+        for item in other.items[:count]:
+            bench.document.take_out(item)
+        bench.document.drop_else(choice)
+    else:
+        bench.document.take_out(choice)
+    return True
+
+
+# -- GL503
+
+
+def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
+    """no_sync where the condition does not hold, and nothing where it does."""
+    node = bench.node(no_sync)
+    statement = bench.statement(no_sync)
+    for choice in m.findall(statement.node, m.IfExp()):
+        assert isinstance(choice, cst.IfExp)
+        if m.findall(choice, m.MatchIfTrue(lambda x: x is node)):
+            swapped = choice.with_changes(body=choice.orelse, orelse=choice.body)
+            bench.replace(choice, bench.code(swapped))
+            return
+    for arg in node.args if isinstance(node, cst.Call) else ():
+        if arg.keyword is not None and arg.keyword.value == "enabled":
+            bench.replace(arg.value, negated(bench, arg.value))
+            return
+    for owner in (statement, *statement.ancestors()):
+        if isinstance(owner.node, cst.With) and owner.node.items[0].item is node:
+            _mend_block(bench, owner, backward, step)
+            return
+        made = bench.statement(backward)
+        if isinstance(owner.node, cst.If) and not owner.holds(made):
+            bench.replace(owner.node.test, negated(bench, owner.node.test))
+            return
+    raise NotFixable("the condition of no_sync was not found")
+
+
+def _mend_block(bench: Bench, block: Statement, backward: Backward, step: Step) -> None:
+    """`with model.no_sync():` without a condition."""
+    choice = next((x for x in block.ancestors() if isinstance(x.node, cst.If) and x.holds(bench.statement(step))), None)
+    loop = inner_loop(bench, backward, step)
+    if choice is not None:
+        _change_arms(bench, choice, block)
+    elif loop is not None and block.holds(loop):
+        context = _choice(bench, block, before_last_turn(bench, loop), boundary=False)
+        bench.document.unwrap(block)
+        bench.document.wrap(context, loop.blocks[0].items[0], loop.blocks[0].items[-1])
+    elif loop is not None:
+        bench.replace(block.node.items[0].item, _choice(bench, block, before_last_turn(bench, loop), boundary=False))
+    elif step.guard is None:
+        bench.document.unwrap(block)  # every backward is stepped: there is nothing to leave out
+    else:
+        condition, boundary = before_boundary(bench, step, block)
+        bench.replace(block.node.items[0].item, _choice(bench, block, condition, boundary=boundary))
+
+
+def _choice(bench: Bench, block: Statement, condition: str, *, boundary: bool) -> str:
+    context = bench.code(block.node.items[0].item)
+    nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
+    return f"{nothing} if {condition} else {context}" if boundary else f"{context} if {condition} else {nothing}"
+
+
+def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
+    """no_sync stands in the arm that steps: the other arm gets it."""
+    inside = block.blocks[0].items
+    for arm in choice.blocks:
+        if arm is not block.block and bench.same(arm.items, inside):
+            context = bench.code(block.node.items[0].item)
+            bench.document.unwrap(block)
+            bench.document.wrap(context, arm.items[0], arm.items[-1])
+            return
+    raise NotFixable("no_sync stands in the branch of the step, and the other branch does something else")
+
+
+def invert_flag(bench: Bench, backward: Backward) -> None:
+    """`model.require_backward_grad_sync = …` with the opposite value."""
+    home = function_of(bench.statement(backward))
+    flag = m.AssignTarget(target=m.Attribute(attr=m.Name("require_backward_grad_sync")))
+    found = m.findall(home.node if home is not None else bench.document.module, m.Assign(targets=[flag]))
+    if len(found) != 1 or not isinstance(found[0], cst.Assign):
+        raise NotFixable("where syncing is switched off was not found")
+    bench.replace(found[0].value, negated(bench, found[0].value))
