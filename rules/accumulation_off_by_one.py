@@ -8,6 +8,7 @@ from gradlint.events import Backward, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window, same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import count_from_one
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -67,7 +68,8 @@ class AccumulationOffByOne(Rule):
             return
         if sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
             related = [(first, "one micro-batch only before the first step")]
-            yield self.finding(step, boundary=step.boundary, related=related)
+            fix = [count_from_one(step), count_from_one(step, everywhere=True)]
+            yield self.finding(step, boundary=step.boundary, related=related, fix=fix)
 
 
 def _cleared_behind(window: Window) -> bool:

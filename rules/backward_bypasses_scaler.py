@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Norm, Opaque, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import scale_losses
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -78,4 +79,7 @@ class BackwardBypassesScaler(Rule):
             if any(e.optimizers is None for e in state.window.between(backward, step, Opaque)):
                 return
         first = state.pending[0]
-        yield self.finding(first, backward=short(first), step=short(step), related=[(step, "the scaler unscales here")])
+        yield self.finding(
+            first, backward=short(first), step=short(step), related=[(step, "the scaler unscales here")],
+            fix=[scale_losses(tuple(state.pending), step)],
+        )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Manager, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import leave_autocast
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -70,5 +71,6 @@ class BackwardUnderAutocast(Rule):
             return  # a look at gradients, no training
         if backward.autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
             yield self.finding(
-                backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")]
-            )
+                backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")],
+                fix=[leave_autocast(backward, backward.autocast)],
+            )  # fmt: skip

@@ -8,6 +8,7 @@ from gradlint.events import Clip
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -72,4 +73,5 @@ class ClipAfterStep(Rule):
                 clip=short(clip),
                 step=short(step),
                 related=[(step, f"gradients consumed here by `{short(step)}`")],
+                fix=[move(clip, "Move the clip in front of the step", before=step)],
             )

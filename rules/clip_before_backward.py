@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Opaque
+from gradlint.events import Backward, Clip, Opaque, Step
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import Remedy, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -65,6 +66,7 @@ class ClipBeforeBackward(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.before_managed_backward:
+            # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
             yield self.finding(clip, clip=short(clip), backward="Lightning's backward")
             return
         if state.pending or clip.exhausted_by is not None:
@@ -84,4 +86,12 @@ class ClipBeforeBackward(Rule):
                     clip=short(clip),
                     backward=short(backward),
                     related=[(backward, "the gradients are made here")],
+                    fix=_remedies(clip, backward, state.window.step),
                 )
+
+
+def _remedies(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Remedy]:
+    """In front of the step is best: there, a window is complete and gradients are unscaled."""
+    if step is not None:
+        yield move(clip, "Move the clip behind the backward, in front of the step", before=step)
+    yield move(clip, "Move the clip behind the backward", after=backward)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Clip
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import make_list
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -69,4 +70,7 @@ class ClipExhaustedGenerator(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.exhausted_by is not None:
-            yield self.finding(clip, clip=short(clip), related=[(clip.exhausted_by, "the generator is used up here")])
+            yield self.finding(
+                clip, clip=short(clip), related=[(clip.exhausted_by, "the generator is used up here")],
+                fix=[make_list(clip)],
+            )  # fmt: skip

@@ -8,6 +8,7 @@ from gradlint.events import Backward, Clip, Manager, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -78,4 +79,5 @@ class ClipPartialAccumulation(Rule):
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
+                fix=[move(clip, "Move the clip into the boundary, in front of the step", before=step)],
             )  # fmt: skip

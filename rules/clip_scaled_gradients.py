@@ -8,6 +8,7 @@ from gradlint.events import Clip, ClipApi, Opaque, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import unscale_before
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -80,7 +81,10 @@ class ClipScaledGradients(Rule):
         later = next(state.window.after(clip, Unscale), None)
         if later is not None and same_turn(clip, later):
             return  # the unscale_ comes too late: GL207
-        yield self.finding(clip, clip=short(clip), related=[(state.scaled, "scaled gradients are made here")])
+        yield self.finding(
+            clip, clip=short(clip), related=[(state.scaled, "scaled gradients are made here")],
+            fix=unscale_before(clip, state.scaled, state.window.step),
+        )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         """The backward is in another file, but scaler.step says that its gradients are scaled."""
@@ -90,4 +94,7 @@ class ClipScaledGradients(Rule):
             return
         for clip in state.window.of(Clip):
             if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and same_turn(clip, step):
-                yield self.finding(clip, clip=short(clip), related=[(step, "stepped through the scaler here")])
+                yield self.finding(
+                    clip, clip=short(clip), related=[(step, "stepped through the scaler here")],
+                    fix=unscale_before(clip, None, step),
+                )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import migrate_amp
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -75,7 +76,8 @@ class DeprecatedAmpApi(Rule):
                 home = f"torch.{device}.amp."
                 name = dotted.rpartition(".")[2]
                 if dotted.startswith(home) and name in ("autocast", "GradScaler") and call.node not in guarded:
-                    yield self.finding(program.site(call.func), old=home + name, new=f'torch.amp.{name}("{device}")')
+                    site, new = program.site(call.func), f'torch.amp.{name}("{device}")'
+                    yield self.finding(site, old=home + name, new=new, fix=[migrate_amp(site, new)])
 
 
 def _guarded(program: Program) -> set[int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import rename_function
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -62,4 +63,5 @@ class DeprecatedClip(Rule):
             dotted = program.dotted(call.func)
             home, _, name = dotted.rpartition(".")
             if name == "clip_grad_norm" and home.startswith("torch.nn.utils"):
-                yield self.finding(program.site(call.func))
+                site = program.site(call.func)
+                yield self.finding(site, fix=[rename_function(site, "clip_grad_norm", "clip_grad_norm_")])

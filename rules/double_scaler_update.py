@@ -8,6 +8,7 @@ from gradlint.events import Backward, Opaque, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import delete, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -84,6 +85,10 @@ class DoubleScalerUpdate(Rule):
                 yield self.finding(
                     update, update=short(update), what=f"may change the scale before `{short(step)}` divides by it",
                     related=[(scaled, "scaled with the old factor here"), (step, "unscaled with the new one here")],
+                    fix=[
+                        delete(update, f"Drop `{short(update)}`: another one follows all steps"),
+                        move(update, f"Move `{short(update)}` behind the last step", after=step),
+                    ],
                 )  # fmt: skip
                 return
         first = self._previous(update, state)
@@ -91,6 +96,7 @@ class DoubleScalerUpdate(Rule):
             yield self.finding(
                 update, update=short(update), what=_AGAIN,
                 related=[(first, "already updated here")],
+                fix=[delete(first, f"Keep only the last `{short(update)}`")],
             )  # fmt: skip
 
     @staticmethod

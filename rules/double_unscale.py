@@ -8,6 +8,7 @@ from gradlint.events import Unscale, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import delete
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -76,4 +77,7 @@ class DoubleUnscale(Rule):
         if not same_turn(first, unscale):
             return
         if first.optimizer == unscale.optimizer and not any(state.window.between(first, unscale, Update)):
-            yield self.finding(unscale, unscale=short(unscale), related=[(first, "already unscaled here")])
+            yield self.finding(
+                unscale, unscale=short(unscale), related=[(first, "already unscaled here")],
+                fix=[delete(unscale, f"Drop the second `{short(unscale)}`")],
+            )  # fmt: skip

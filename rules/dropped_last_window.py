@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Event, Manager, Mark, Opaque, Step, Unscale
+from gradlint.events import Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale
 from gradlint.frontend.interp.run import WINDOW
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import step_at_the_end
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -76,7 +77,7 @@ class DroppedLastWindow(Rule):
         if step is None or not any(f.loop == mark.loop for f in state.pending[-1].frames):
             return
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
-        if isinstance(following, Step | Clip | Unscale | Opaque):
+        if isinstance(following, Step | Clip | Unscale | Edit | Read | Opaque):
             return  # the rest is stepped behind the loop
         if step.manager is Manager.ACCELERATE and self._accumulate:
             return  # Accelerate closes the window at the loader's last batch by itself
@@ -85,7 +86,7 @@ class DroppedLastWindow(Rule):
         if isinstance(following, Backward) and _goes_on(state.window, steps):
             return  # the counter runs on: the window is filled up in the next epoch
         fate = "leak into the next epoch" if isinstance(following, Backward) else "are thrown away"
-        yield self.finding(step, step=short(step), fate=fate)
+        yield self.finding(step, step=short(step), fate=fate, fix=[step_at_the_end(step)])
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers whether Accelerate does the counting."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import pull_forward_in
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -75,4 +76,5 @@ class ForwardOutsideNoSync(Rule):
                 backward.forward,
                 forward=backward.forward.text,
                 related=[(backward.no_sync, "no_sync begins only here")],
+                fix=[pull_forward_in(backward)],
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Clip, ClipApi, ClipKind, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import clip_through_model
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -73,4 +74,4 @@ class FsdpClip(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.wrap is Wrap.FSDP and clip.api is ClipApi.TORCH and clip.kind is ClipKind.NORM:
-            yield self.finding(clip, clip=short(clip))
+            yield self.finding(clip, clip=short(clip), fix=[clip_through_model(clip)])

@@ -9,6 +9,7 @@ from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -73,7 +74,10 @@ class GradientEditAfterClip(Rule):
         if clip is None or edit.kind in (EditKind.CLAMP, EditKind.DIVIDE) or _shrinks(edit) or self._private:
             return
         if state.window.step is not None and same_turn(edit, clip):
-            yield self.finding(edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")])
+            yield self.finding(
+                edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")],
+                fix=[move(clip, "Move the clip behind the last change of the gradients", after=edit, past=(Edit,))],
+            )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Differentially private training clips first and adds noise then, on purpose."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Edit, EditKind
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.remedy import divide_losses_not_gradients
+from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
 
 
 class GradientsScaledByHand(Rule):
@@ -73,11 +74,13 @@ class GradientsScaledByHand(Rule):
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
         if again is not None and (step.window or state.window.micro_loop):
-            yield self.finding(edit, edit=short(edit), related=[(again, "the next micro-batch is added here")])
+            fix = [divide_losses_not_gradients(edit, tuple(state.pending), in_user_words(edit.by))]
+            yield self.finding(edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], fix=fix)
         elif again is None and state.window.accumulates and step.modulo and _last(edit.by) == _last(step.window):
             yield self.finding(
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",
                 severity=Severity.ADVICE, edit=short(edit), n=step.window,
+                fix=[divide_losses_not_gradients(edit, tuple(state.pending), in_user_words(step.window))],
             )  # fmt: skip
 
 

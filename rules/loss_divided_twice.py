@@ -10,6 +10,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import undivide_loss
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -72,7 +73,10 @@ class LossDividedTwice(Rule):
             return
         name = backward.divisor.rpartition(".")[2]
         if "accum" in name.lower():
-            yield self.finding(backward, loss=backward.loss, divisor=backward.divisor, manager=backward.manager.value)
+            yield self.finding(
+                backward, loss=backward.loss, divisor=backward.divisor, manager=backward.manager.value,
+                fix=[undivide_loss(backward, backward.divisor)],
+            )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """The Hugging Face Trainer divides what `compute_loss` returns; there is no backward to look at."""
@@ -91,8 +95,9 @@ class LossDividedTwice(Rule):
             elif isinstance(stmt, s.Assign | s.Return) and isinstance(stmt.value, s.Bin) and stmt.value.op == "/":
                 loss, divisor = stmt.value.left, stmt.value.right
             if loss is not None and divisor is not None and "gradient_accumulation" in s.render(divisor):
+                site, by = program.site(loss), s.render(divisor)
                 yield self.finding(
-                    program.site(loss), loss=s.render(loss), divisor=s.render(divisor), manager="the Trainer"
+                    site, loss=s.render(loss), divisor=by, manager="the Trainer", fix=[undivide_loss(site, by)]
                 )
 
 

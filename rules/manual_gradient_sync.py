@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Edit, EditKind, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import delete_all
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -67,4 +68,7 @@ class ManualGradientSync(Rule):
         if edit.kind is not EditKind.REDUCE or edit.wrap is not Wrap.DDP or not state.pending:
             return
         if all(b.sync is Sync.ON and b.wrap is Wrap.DDP for b in state.pending):
-            yield self.finding(edit, edit=short(edit), related=[(state.pending[-1], "DDP reduces in this backward")])
+            yield self.finding(
+                edit, edit=short(edit), related=[(state.pending[-1], "DDP reduces in this backward")],
+                fix=delete_all(edit, "Leave the averaging to DDP", (Edit,)),
+            )  # fmt: skip

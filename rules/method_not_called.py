@@ -8,6 +8,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import rewrite
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -61,7 +62,8 @@ class MethodNotCalled(Rule):
     def on_program(self, program: Program) -> Iterator[Draft]:
         for stmt in program.statements():
             if isinstance(stmt, s.ExprStmt) and isinstance(stmt.value, s.Attr) and _is_training(stmt.value, program):
-                yield self.finding(program.site(stmt.value), method=s.render(stmt.value))
+                site, method = program.site(stmt.value), s.render(stmt.value)
+                yield self.finding(site, method=method, fix=[rewrite(site, f"{method}()", "Add the parentheses")])
 
 
 def _is_training(attr: s.Attr, program: Program) -> bool:

@@ -9,7 +9,8 @@ from gradlint.events import Manager, Step
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.remedy import insert_clip
+from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
 
 
 class MissingClip(Rule):
@@ -72,7 +73,9 @@ class MissingClip(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         evidence = self._evidence
         if evidence and not self._clips and state.pending and step.frames and step.manager is not Manager.DEEPSPEED:
-            yield self.finding(step, step=short(step), evidence=evidence)
+            owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
+            fix = [insert_clip(step, owners[0])] if len(owners) == 1 else []  # of several models, which to clip?
+            yield self.finding(step, step=short(step), evidence=evidence, fix=fix)
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers what is trained here, for the steps that follow."""

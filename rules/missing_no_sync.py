@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Step, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import wrap_in_no_sync
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -83,5 +84,6 @@ class MissingNoSync(Rule):
                 yield self.finding(
                     backward, backward=short(backward), n=state.window.size_shown, step=short(step),
                     related=[(step, f"the window of {state.window.size_shown} ends here")],
+                    fix=[wrap_in_no_sync(backward, step)],
                 )  # fmt: skip
                 return

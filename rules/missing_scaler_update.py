@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Step, Unscale
+from gradlint.events import Step, Unscale, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.remedy import move, update_scaler
+from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
 
 
 class MissingScalerUpdate(Rule):
@@ -70,7 +71,12 @@ class MissingScalerUpdate(Rule):
         if waiting is None or step.scaler is None or waiting.scaler is None or waiting.scaler.id != step.scaler.id:
             return
         if waiting.site == step.site:
-            yield self.finding(step, step=short(step), scaler=step.scaler.text)
+            scaler = in_user_words(step.scaler.text)
+            fix = [update_scaler([waiting, *_others(waiting, state)], scaler)]
+            late = next((e for e in state.path.events[step.index :] if isinstance(e, Update)), None)
+            if late is not None:
+                fix.append(move(late, f"Move `{short(late)}` behind the step", after=waiting))
+            yield self.finding(step, step=short(step), scaler=scaler, fix=fix)
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
         """A turn that unscales and then skips both step and update."""
@@ -78,7 +84,14 @@ class MissingScalerUpdate(Rule):
         if first is None or unscale.scaler is None or first.site != unscale.site or same_turn(first, unscale):
             return
         if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and state.path.unusual:
+            # no fix: whether the skipped turn should step, clear or only update is the author's choice
             yield self.finding(
                 unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",
                 unscale=short(unscale), scaler=unscale.scaler.text,
             )  # fmt: skip
+
+
+def _others(first: Step, state: GradientState) -> list[Step]:
+    """The steps of other optimizers through the same scaler, later in the same turn: one update follows them all."""
+    later = [e for e in state.path.events[first.index + 1 :] if isinstance(e, Step)]
+    return [s for s in later if s.scaler == first.scaler and same_turn(s, first) and s.frames == first.frames]

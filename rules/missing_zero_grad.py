@@ -9,6 +9,7 @@ from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import share_loop
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import clear_behind, clear_first
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -74,9 +75,12 @@ class MissingZeroGrad(Rule):
         first = state.pending[0]
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
+        windowed = step.window or state.window.inner_loop
+        fix = [clear_behind(step), clear_first(first, step)] if windowed else [clear_first(first, step)]
         yield self.finding(
-            first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")]
-        )
+            first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
+            fix=fix,
+        )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Optimizers that step inside backward hooks clear there as well."""

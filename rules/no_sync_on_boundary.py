@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Edit, EditKind, Manager, Opaque, Step, Sync
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import invert_no_sync
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -78,5 +79,6 @@ class NoSyncOnBoundary(Rule):
             return  # reduced by hand instead
         related = [(last.no_sync, "no_sync is active here")] if last.no_sync else []
         yield self.finding(
-            last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")]
-        )
+            last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")],
+            fix=[invert_no_sync(last, last.no_sync, step)],
+        )  # fmt: skip

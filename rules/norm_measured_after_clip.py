@@ -8,6 +8,7 @@ from gradlint.events import ClipKind, Read
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -69,4 +70,10 @@ class NormMeasuredAfterClip(Rule):
         if state.path.entry.startswith(("test", "check", "assert")):
             return  # a test of the clip looks at what it did
         if clip is not None and clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
-            yield self.finding(read, read=short(read), clip=short(clip), related=[(clip, "clipped here")])
+            yield self.finding(
+                read, read=short(read), clip=short(clip), related=[(clip, "clipped here")],
+                fix=[
+                    move(read, "Measure the gradients before they are clipped", before=clip),
+                    move(clip, "Clip only after the gradients were measured", after=read, past=(Read,)),
+                ],
+            )  # fmt: skip

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Edit, EditKind, Read
+from gradlint.events import Edit, EditKind, Read, Unscale
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
+from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import Remedy, move, unscale_before
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -87,4 +89,17 @@ class ScaledGradientsRead(Rule):
 
     def _while_scaled(self, event: Read | Edit, state: GradientState) -> Iterator[Draft]:
         if state.scaled is not None and not self._divides:
-            yield self.finding(event, what=short(event), related=[(state.scaled, "scaled gradients are made here")])
+            yield self.finding(
+                event, what=short(event), related=[(state.scaled, "scaled gradients are made here")],
+                fix=_remedies(event, state),
+            )  # fmt: skip
+
+
+def _remedies(event: Read | Edit, state: GradientState) -> Iterator[Remedy]:
+    """Behind the unscale_ that is there, or behind a new one."""
+    later = next((u for u in state.window.after(event, Unscale) if same_turn(event, u)), None)
+    if later is not None:
+        yield move(event, f"Move it behind `{short(later)}`", after=later)
+        yield move(later, f"Move `{short(later)}` in front of it", before=event)
+    else:
+        yield from unscale_before(event, state.scaled, state.window.step)

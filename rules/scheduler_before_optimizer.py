@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Opaque, Schedule, Step
+from gradlint.events import Manager, Opaque, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import Remedy, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -82,5 +83,12 @@ class SchedulerBeforeOptimizer(Rule):
         if any(state.window.between(schedule, step, Opaque)) or any(state.window.before(schedule, Opaque)):
             return
         yield self.finding(
-            schedule, schedule=short(schedule), step=short(step), related=[(step, "the optimizer steps here")]
-        )
+            schedule, schedule=short(schedule), step=short(step), related=[(step, "the optimizer steps here")],
+            fix=[_remedy(schedule, step)],
+        )  # fmt: skip
+
+
+def _remedy(schedule: Schedule, step: Step) -> Remedy:
+    """A scheduler of epochs stays one: it goes behind the whole loop that steps."""
+    outside = len(schedule.frames) < len(step.frames)
+    return move(schedule, "Move the scheduler behind the optimizer", after=step, past=(Update,), level=outside)

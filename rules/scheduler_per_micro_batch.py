@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Schedule, Step
+from gradlint.events import Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -80,6 +81,7 @@ class SchedulerPerMicroBatch(Rule):
                 schedule, schedule=short(schedule), step=short(step), n=window.size_shown,
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
                 related=[(step, f"the window of {window.size_shown} ends here")],
+                fix=[move(schedule, "Move the scheduler into the boundary", after=step, past=(Update,))],
             )  # fmt: skip
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Step
+from gradlint.events import Backward, Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import step_behind
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -67,6 +68,9 @@ class StepBeforeBackward(Rule):
         following = state.life.windows[index] if index < len(state.life.windows) else None
         backward = next(following.of(Backward), None) if following else None
         if backward is not None and same_turn(step, backward) and share_loop(step, backward):
+            between = state.path.events[step.index + 1 : backward.index]
+            followers = [e for e in between if isinstance(e, Update | Schedule)]
             yield self.finding(
-                step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")]
-            )
+                step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
+                fix=[step_behind(step, backward, followers)],
+            )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import step_through_scaler
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -76,5 +77,6 @@ class StepBypassesScaler(Rule):
             else "the weights are updated with gradients multiplied by the scale"
         )  # fmt: skip
         yield self.finding(
-            step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")]
-        )
+            step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")],
+            fix=[step_through_scaler(step, scaled)],
+        )  # fmt: skip

@@ -8,6 +8,7 @@ from gradlint.events import Clip, ClipApi, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -74,4 +75,7 @@ class UnscaleAfterClip(Rule):
             return
         later = next(state.window.after(clip, Unscale), None)
         if later is not None and same_turn(clip, later):
-            yield self.finding(clip, clip=short(clip), unscale=short(later), related=[(later, "unscaled only here")])
+            yield self.finding(
+                clip, clip=short(clip), unscale=short(later), related=[(later, "unscaled only here")],
+                fix=[move(later, f"Move `{short(later)}` in front of the clip", before=clip)],
+            )  # fmt: skip

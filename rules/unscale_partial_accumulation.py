@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Unscale
+from gradlint.events import Backward, Clip, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import Remedy, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -83,4 +84,12 @@ class UnscalePartialAccumulation(Rule):
             yield self.finding(
                 unscale, unscale=short(unscale), step=short(step), n=state.window.size_shown,
                 related=[(again, "scaled gradients are added to unscaled ones here"), (step, "used only here")],
+                fix=_remedies(unscale, step, state),
             )  # fmt: skip
+
+
+def _remedies(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Remedy]:
+    """In front of the boundary's clip if it has one."""
+    clips = [c for c in state.window.of(Clip) if same_turn(c, step)]
+    for goal in (*clips[:1], step):
+        yield move(unscale, f"Move `{short(unscale)}` into the boundary", before=goal)

@@ -13,6 +13,7 @@ from gradlint.frontend.knowledge.torch_api import SCALE_FREE
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import divide_loss
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -90,6 +91,7 @@ class UnscaledAccumulationLoss(Rule):
             yield self.finding(
                 backward, backward=short(backward), n=n, loss=backward.loss, what=what,
                 impact=_impact(state.optimizer.kind, n), related=[(step, f"the window of {n} ends here")],
+                fix=[divide_loss(backward, step, n)],
             )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:

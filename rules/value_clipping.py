@@ -9,6 +9,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import clip_by_norm, rewrite
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -66,7 +67,8 @@ class ValueClipping(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.kind is ClipKind.VALUE:
-            yield self.finding(clip, clip=short(clip))
+            # a limit that is sensible for each value may be tiny for the norm of all
+            yield self.finding(clip, clip=short(clip), fix=[clip_by_norm(clip), clip_by_norm(clip, "1.0")])
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Lightning's and Fabric's arguments are configuration, not events."""
@@ -74,4 +76,6 @@ class ValueClipping(Rule):
             value = call.kwargs.get("gradient_clip_algorithm")
             inside = isinstance(call.func, s.Attr) and call.func.name == "clip_gradients"
             if isinstance(value, s.Const) and value.value == "value" and not inside:
-                yield self.finding(program.site(value, ""), clip='gradient_clip_algorithm="value"')
+                site = program.site(value, "")
+                fix = [rewrite(site, '"norm"', "Clip by norm instead")]
+                yield self.finding(site, clip='gradient_clip_algorithm="value"', fix=fix)

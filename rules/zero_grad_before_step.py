@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Step
+from gradlint.events import BEHIND_STEP, Backward, Step, Zero
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import Remedy, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -74,7 +75,15 @@ class ZeroGradBeforeStep(Rule):
             yield self.finding(
                 zero, zero=short(zero), backward=short(lost), step=short(step),
                 related=[(lost, "gradients are made here"), (step, "and missed here")],
+                fix=_remedies(zero, lost, step),
             )  # fmt: skip
+
+
+def _remedies(zero: Zero, lost: Backward, step: Step) -> Iterator[Remedy]:
+    """Both are right; people clear before the backward in a plain loop, and behind the step of a window."""
+    early = move(zero, "Move the clearing in front of the backward", before=lost)
+    late = move(zero, "Move the clearing behind the step", after=step, past=BEHIND_STEP)
+    yield from (late, early) if step.window else (early, late)
 
 
 _WARM_UP = re.compile(r"(?i)warm_?up|init|dummy|setup|materiali[sz]e")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Step, Zero
+from gradlint.events import BEHIND_STEP, Backward, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_loss
 from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -75,6 +76,7 @@ class ZeroGradInAccumulation(Rule):
                     yield self.finding(
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
+                        fix=[move(zero, "Move the clearing behind the step", after=step, past=BEHIND_STEP)],
                     )  # fmt: skip
                     return
 
