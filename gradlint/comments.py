@@ -209,7 +209,8 @@ def _without(suppression: Suppression, selector: Selector | None, line: str) -> 
     if rest:
         # what follows is a remark of its own, or another tool's comment
         follows = body[end - 1 :].lstrip()
-        return Edit(Span(Position(row, start), Position(row, len(body) + 1)), follows if follows[0] == "#" else f"# {rest}")
+        content = follows if follows[0] == "#" else f"# {rest}"
+        return Edit(Span(Position(row, start), Position(row, len(body) + 1)), content)
     head = body[: start - 1].rstrip()
     if not head:
         return Edit(Span(Position(row, 1), Position(row + 1, 1)), "")

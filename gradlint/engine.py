@@ -11,9 +11,8 @@ from gradlint.model import FileResult, Finding, Fixed, Position, Related, RuleCr
 from gradlint.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gradlint.config import Settings
+    from gradlint.fix.offer import Offers
     from gradlint.frontend.source import Broken, Source
     from gradlint.inquiry import Reading
     from gradlint.rule import Draft, Rule
@@ -70,9 +69,9 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
     kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
-        watched = Inquiry(_rules(_watched(enabled, settings), settings), settings.target_torch, crashes)
+        offers = _Offering(text, reading, enabled, _watched(enabled, settings), settings, crashes)
         drafts = {id(finding): draft for finding, draft in drafted}
-        kept = list(_with_fixes(kept, drafts, text, reading, watched, notes))
+        kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in kept]
     kept = [_severe(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
     return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes))
@@ -99,29 +98,49 @@ def _findings(reading: Reading) -> list[tuple[Finding, Draft]]:
     return [(_finding(draft, spans), draft) for draft in drafts]
 
 
-def _with_fixes(
-    findings: Iterable[Finding], drafts: dict[int, Draft], text: Source, reading: Reading, watched: Inquiry,
-    notes: list[str],
-) -> Iterable[Finding]:  # fmt: skip
-    """The findings with what can be offered for each; `notes` gets the reasons where nothing can."""
-    from gradlint.fix.offer import Offers
+class _Offering:
+    """Looks for the fixes of a file's findings; all that it needs is made when the first rule proposes one."""
 
-    offers: Offers | None = None
-    for finding in findings:
-        draft = drafts.get(id(finding))
-        if draft is None or not draft.remedies or text.tree is None:
-            yield finding
-            continue
-        offers = offers or Offers(text, reading, watched)
+    def __init__(
+        self, text: Source, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings,
+        crashes: dict[str, RuleCrash],
+    ) -> None:  # fmt: skip
+        self._text = text
+        self._reading = reading
+        self._enabled = enabled
+        self._watched = watched
+        self._settings = settings
+        self._crashes = crashes
+        self._offers: Offers | None = None
+
+    def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
+        """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
+        if not self._settings.fixable(finding.code):
+            return finding if finding.fix is None else replace(finding, fix=None)
+        if draft is None or not draft.remedies or self._text.tree is None:
+            return finding
         try:
-            offered = offers.offer(draft)
+            offered = self._made().offer(draft)
         except Exception as error:  # a fixer that crashes takes its fix with it, not the finding
-            watched.crashes.setdefault(finding.code, crash(finding.code, error))
-            offered = None
+            self._crashes.setdefault(finding.code, crash(finding.code, error))
+            return finding
         if isinstance(offered, str):
             start = finding.span.start
             notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: {offered}")
-        yield finding if offered is None or isinstance(offered, str) else replace(finding, fix=offered)
+        return finding if offered is None or isinstance(offered, str) else replace(finding, fix=offered)
+
+    def _made(self) -> Offers:
+        if self._offers is None:
+            from collections import Counter
+
+            from gradlint.fix.offer import Offers
+
+            rules = _rules(self._watched, self._settings)
+            inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
+            # with the usual rules the first reading has said it already
+            known = Counter(d.rule.meta.code for d in self._reading.drafts) if self._watched <= self._enabled else None
+            self._offers = Offers(self._text, self._reading, inquiry, known)
+        return self._offers
 
 
 def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:

@@ -32,6 +32,14 @@ class Reading:
         return self.events.get(id(draft), ())
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """How often each rule speaks of a text, and on which paths."""
+
+    codes: Counter[str]
+    recipes: set[Recipe]
+
+
 class Inquiry:
     """A set of rules, ready to be asked about one text after the other."""
 
@@ -47,20 +55,27 @@ class Inquiry:
 
         The scout reads Python's own tree, which is quick; only a text with something to say is read by libcst.
         """
-        recipes: set[Recipe] | None = None
-        if text.tree is not None:
-            recipes = set()
-            if not self._drafts(self._scouted(text.text, text.tree), recipes).drafts:
-                return None
+        survey = self.survey(text.text, text.tree) if text.tree is not None else None
+        if survey is not None and not survey.codes:
+            return None
+        reading = self.read_again(text.text, survey)
+        return reading if reading.drafts else None
+
+    def survey(self, text: str, tree: ast.Module) -> Survey:
+        """How often each rule speaks, by the quick reading."""
+        recipes: set[Recipe] = set()
+        drafts = self._drafts(self._scouted(text, tree), recipes).drafts
+        return Survey(Counter(d.rule.meta.code for d in drafts), recipes)
+
+    def read_again(self, text: str, survey: Survey | None) -> Reading:
+        """All drafts of a text, on the paths that were of interest in a survey."""
+        import libcst
+
         from gradlint.frontend.lower import Lowering
 
-        lowered = Lowering(text.parse())
-        found = self._drafts(lowered.body, set(), again=recipes)
-        return Reading(lowered, found.drafts, found.events) if found.drafts else None
-
-    def codes(self, text: str, tree: ast.Module) -> Counter[str]:
-        """How often each rule speaks, by the quick reading."""
-        return Counter(d.rule.meta.code for d in self._drafts(self._scouted(text, tree), set()).drafts)
+        lowered = Lowering(libcst.parse_module(text))
+        found = self._drafts(lowered.body, set(), again=survey.recipes if survey is not None else None)
+        return Reading(lowered, found.drafts, found.events)
 
     @staticmethod
     def _scouted(text: str, tree: ast.Module) -> list[Stmt]:

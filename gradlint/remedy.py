@@ -35,7 +35,25 @@ def move(
     `past`: behind what does these things, too, if it follows there. `level`: in the block that it is in, behind (or in
     front of) whatever holds the other.
     """
-    return Remedy(message, lambda bench: bench.move(event, before=before, after=after, past=past, level=level))
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.moving import move
+
+        move(bench, event, before=before, after=after, past=past, level=level)
+
+    return Remedy(message, act)
+
+
+def move_all(events: Sequence[Event], message: str, before: Event) -> Remedy:
+    """Several statements, in their order."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.moving import move
+
+        for event in events:
+            move(bench, event, before=before)
+
+    return Remedy(message, act)
 
 
 def delete(event: Event, message: str) -> Remedy:
@@ -51,14 +69,19 @@ def rewrite(at: Event | Site, code: str, message: str) -> Remedy:
 # -- mixed precision
 
 
-def unscale_before(event: Clip | Read | Edit, backward: Backward | None, step: Step | None) -> Iterator[Remedy]:
-    """`scaler.unscale_(optimizer)` in front of what needs true gradients, or of the call that leads there."""
+def unscale_before(
+    event: Clip | Read | Edit, backward: Backward | None, step: Step | None, *, wide: bool = False
+) -> Iterator[Remedy]:  # fmt: skip
+    """`scaler.unscale_(optimizer)` in front of what needs true gradients, or of the call that leads there.
+
+    `wide`: outside of the condition round it, because something behind that needs them, too.
+    """
 
     def at(outer: int) -> Callable[[Bench], None]:
         def act(bench: Bench) -> None:
             from gradlint.rewrite.amp import unscale
 
-            unscale(bench, event, backward, step, outer)
+            unscale(bench, event, backward, step, outer=outer, wide=wide)
 
         return act
 
@@ -172,6 +195,17 @@ def clip_through_model(clip: Clip) -> Remedy:
         clip_through_model(bench, clip)
 
     return Remedy("Clip through the FSDP model", act)
+
+
+def clip_when_synced(clip: Clip) -> Remedy:
+    """`if accelerator.sync_gradients:` round the clip."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.migrate import clip_when_synced
+
+        clip_when_synced(bench, clip)
+
+    return Remedy("Clip only where Accelerate steps", act)
 
 
 def insert_clip(step: Step, model: str) -> Remedy:

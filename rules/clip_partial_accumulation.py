@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Manager, Zero
+from gradlint.events import Backward, Clip, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move
+from gradlint.remedy import Remedy, clip_when_synced, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -79,5 +79,12 @@ class ClipPartialAccumulation(Rule):
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
-                fix=[move(clip, "Move the clip into the boundary, in front of the step", before=step)],
+                fix=_remedies(clip, step),
             )  # fmt: skip
+
+
+def _remedies(clip: Clip, step: Step) -> Iterator[Remedy]:
+    """Accelerate has no branch of its own for the boundary: there the clip gets a condition."""
+    if step.manager is Manager.ACCELERATE:
+        yield clip_when_synced(clip)
+    yield move(clip, "Move the clip into the boundary, in front of the step", before=step)

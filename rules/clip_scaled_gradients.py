@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, ClipApi, Opaque, Step, Unscale
+from gradlint.events import Backward, Clip, ClipApi, Opaque, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import unscale_before
+from gradlint.remedy import Remedy, unscale_before
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -83,7 +83,7 @@ class ClipScaledGradients(Rule):
             return  # the unscale_ comes too late: GL207
         yield self.finding(
             clip, clip=short(clip), related=[(state.scaled, "scaled gradients are made here")],
-            fix=unscale_before(clip, state.scaled, state.window.step),
+            fix=_remedies(clip, state.scaled, state),
         )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
@@ -96,5 +96,12 @@ class ClipScaledGradients(Rule):
             if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and same_turn(clip, step):
                 yield self.finding(
                     clip, clip=short(clip), related=[(step, "stepped through the scaler here")],
-                    fix=unscale_before(clip, None, step),
+                    fix=_remedies(clip, None, state),
                 )  # fmt: skip
+
+
+def _remedies(clip: Clip, backward: Backward | None, state: GradientState) -> Iterator[Remedy]:
+    """One unscale_ serves all clips of a turn: it goes in front of the first."""
+    clips = [c for c in state.window.of(Clip) if same_turn(c, clip)]
+    wide = len({c.site for c in clips}) > 1
+    yield from unscale_before(clips[0] if wide else clip, backward, state.window.step, wide=wide)

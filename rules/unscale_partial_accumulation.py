@@ -8,7 +8,7 @@ from gradlint.events import Backward, Clip, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, move
+from gradlint.remedy import Remedy, move, move_all
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -91,5 +91,8 @@ class UnscalePartialAccumulation(Rule):
 def _remedies(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Remedy]:
     """In front of the boundary's clip if it has one."""
     clips = [c for c in state.window.of(Clip) if same_turn(c, step)]
+    message = f"Move `{short(unscale)}` into the boundary"
     for goal in (*clips[:1], step):
-        yield move(unscale, f"Move `{short(unscale)}` into the boundary", before=goal)
+        yield move(unscale, message, before=goal)
+    # a clip that runs on every micro-batch as well comes along: it needs the unscaled gradients
+    yield move_all([unscale, *(c for c in state.window.after(unscale, Clip) if same_turn(c, unscale))], message, step)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gradlint.cli.mode import Fixing, Mode, chosen, refuse_conflicts
 from gradlint.cli.output import Output
+from gradlint.config.fixing import FixChoice
 from gradlint.config.loader import ConfigTree, Overrides
 from gradlint.config.selectors import Layer
 from gradlint.config.selectors import check as check_selectors
-from gradlint.model import FileResult, Severity
+from gradlint.model import Severity
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
@@ -43,6 +45,17 @@ class Request(NamedTuple):
     show_files: bool
     stdin_filename: str | None
     force_exclude: bool
+    fix: bool | None
+    unsafe_fixes: bool | None
+    fix_only: bool | None
+    show_fixes: bool | None
+    diff: bool
+    fixable: tuple[str, ...]
+    unfixable: tuple[str, ...]
+    exit_non_zero_on_fix: bool
+
+    def choice(self) -> FixChoice:
+        return FixChoice(self.fix, self.unsafe_fixes, self.fix_only, self.show_fixes)
 
 
 _SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
@@ -53,9 +66,17 @@ _SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
 @click.option("--select", multiple=True, metavar="RULES", help=f"Use only these rules. {_SELECTORS}")
 @click.option("--ignore", multiple=True, metavar="RULES", help=f"Leave these rules out. {_SELECTORS}")
 @click.option("--extend-select", multiple=True, metavar="RULES", help=f"Use these rules, too. {_SELECTORS}")
+@click.option("--fix/--no-fix", default=None, help="Apply the safe fixes and write the files.")
+@click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Apply, or count, the unsafe fixes as well.")
+@click.option("--diff", is_flag=True, help="Print what --fix would change, and write nothing.")
+@click.option("--fix-only/--no-fix-only", default=None, help="Fix, and say nothing about what is left.")
+@click.option("--show-fixes/--no-show-fixes", default=None, help="List what was fixed in each file.")
+@click.option("--fixable", multiple=True, metavar="RULES", help=f"Fix only these rules. {_SELECTORS}")
+@click.option("--unfixable", multiple=True, metavar="RULES", help=f"Do not fix these rules. {_SELECTORS}")
 @click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
 @click.option("--statistics", is_flag=True, help="Count findings by rule instead of showing them.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if something was fixed, even if all was.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "advice"]),
@@ -83,6 +104,13 @@ class _Check:
         self._begun = time.monotonic()
         if request.config is not None and request.isolated:
             raise click.UsageError("--config and --isolated cannot be used together.")
+        refuse_conflicts(
+            request.choice(),
+            diff=request.diff,
+            statistics=request.statistics,
+            exit_zero=request.exit_zero,
+            exit_on_fix=request.exit_non_zero_on_fix,
+        )
         self._tree = ConfigTree(Overrides(_layer(request), request.config, request.isolated))
         self._output = Output(request.output_format, request.statistics, request.quiet)
 
@@ -106,15 +134,21 @@ class _Check:
             self._output.warn("no Python files found under the given paths")
         for skipped in finder.skipped:
             self._output.warn(f"{skipped.shown}: {skipped.reason}")
-        return self._finish(self._lint(files))
+        fixing = self._fixing(os.getcwd())
+        return self._finish(self._lint(files, fixing), fixing)
 
-    def _lint(self, files: list[SourceFile]) -> Run:
+    def _fixing(self, folder: str) -> Fixing:
+        """Whether a run writes is one choice for the whole run: that of the folder it is started in."""
+        return chosen(self._request.choice(), self._tree.at(folder).fixing, diff=self._request.diff)
+
+    def _lint(self, files: list[SourceFile], fixing: Fixing) -> Run:
         from gradlint.report.progress import ProgressBar
         from gradlint.runner.processes import default_jobs
         from gradlint.runner.run import run
 
+        jobs = self._request.jobs or default_jobs()
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
-            return run(files, cache=self._cache(), jobs=self._request.jobs or default_jobs(), tick=bar)
+            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=fixing.plan())
 
     def _cache(self) -> Cache | None:
         if self._request.no_cache:
@@ -124,25 +158,33 @@ class _Check:
         return Cache(cache_root(self._request.paths[0] if self._request.paths else "."))
 
     def _stdin(self) -> int:
-        from gradlint.runner.run import Run, lint_text
-
         name = self._request.stdin_filename or STDIN
         folder = os.path.dirname(os.path.abspath(name)) if name != STDIN else os.getcwd()
         source = sys.stdin.buffer.read()
         if self._request.show_files:
             self._output.lines([name])
             return 0
-        result = lint_text(source, name, self._tree.at(folder))
-        self._output.sources[name] = source
-        return self._finish(Run([result], checked=1, parsed=1))
+        from gradlint.runner.run import run_text
 
-    def _finish(self, run: Run) -> int:
+        fixing = self._fixing(folder)
+        run, text = run_text(source, name, self._tree.at(folder), fixing.plan())
+        self._output.sources[name] = text
+        if fixing.mode in (Mode.FIX, Mode.FIX_ONLY):
+            self._output.fixed_text(text)
+        return self._finish(run, fixing)
+
+    def _finish(self, run: Run, fixing: Fixing) -> int:
         for result in run.results:
             self._output.troubles(result, verbose=self._request.verbose)
+        for failure in run.failures:
+            self._output.error(f"{failure.path}: not fixed: {failure.reason}")
         if self._request.verbose:
             self._tell(run)
-        self._output.results(run.results, run.checked)
-        return self._exit_code(run.results)
+        if fixing.mode is Mode.DIFF:
+            self._output.diff(run, fixing)
+        else:
+            self._output.results(run, fixing)
+        return self._exit_code(run, fixing)
 
     def _tell(self, run: Run) -> None:
         source = self._tree.at(os.getcwd()).source
@@ -150,20 +192,33 @@ class _Check:
         self._output.note(f"configuration: {source or 'defaults'}")
         self._output.note(
             f"{run.checked} files: {run.cached} from the cache, {run.parsed} parsed, the others hold no gradients; "
-            f"{suppressed} findings suppressed; {time.monotonic() - self._begun:.2f} s"
+            f"{suppressed} findings suppressed; {len(run.fixed)} files fixed; {time.monotonic() - self._begun:.2f} s"
         )
 
-    def _exit_code(self, results: list[FileResult]) -> int:
-        if any(result.crashes for result in results):
+    def _exit_code(self, run: Run, fixing: Fixing) -> int:
+        if any(result.crashes for result in run.results):
             return 3
-        least = Severity[self._request.fail_on.upper()]
-        found = any(finding.severity >= least for result in results for finding in result.findings)
+        if run.failures:
+            return 2
+        if fixing.mode is Mode.DIFF:
+            found = bool(run.fixed)
+        elif run.fixed and self._request.exit_non_zero_on_fix:
+            found = True
+        else:
+            least = Severity[self._request.fail_on.upper()]
+            left = [] if fixing.mode is Mode.FIX_ONLY else run.results
+            found = any(finding.severity >= least for result in left for finding in result.findings)
         return 1 if found and not self._request.exit_zero else 0
 
 
 def _layer(request: Request) -> Layer:
-    select = _words(request.select, "--select") if request.select else None
-    return Layer(select, _words(request.extend_select, "--extend-select"), _words(request.ignore, "--ignore"))
+    return Layer(
+        _words(request.select, "--select") if request.select else None,
+        _words(request.extend_select, "--extend-select"),
+        _words(request.ignore, "--ignore"),
+        _words(request.fixable, "--fixable") if request.fixable else None,
+        _words(request.unfixable, "--unfixable"),
+    )
 
 
 def _words(values: tuple[str, ...], option: str) -> tuple[str, ...]:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
+import click
+
+from gradlint.cli.mode import Fixing, Mode
 from gradlint.model import FileResult
+
+if TYPE_CHECKING:
+    from gradlint.report.paint import Paint
+    from gradlint.runner.run import Run
 
 
 class Output:
@@ -16,32 +24,64 @@ class Output:
         self._format = output_format
         self._statistics = statistics
         self._quiet = quiet
+        self._stream = sys.stdout
         self.sources: dict[str, bytes] = {}
 
-    def results(self, results: Sequence[FileResult], checked: int) -> None:
-        if self._format == "json":
-            self.lines([self._json(results)])
-        else:
-            self.lines(self._text(results, checked))
+    def results(self, run: Run, fixing: Fixing) -> None:
+        if self._format != "json":
+            self.lines(self._text(run, fixing))
+        elif fixing.mode is not Mode.FIX_ONLY:
+            self.lines([self._json(run.results)])
 
-    def _json(self, results: Sequence[FileResult]) -> str:
+    def diff(self, run: Run, fixing: Fixing) -> None:
+        """What `--fix` would change, on stdout; how much that is, on stderr."""
+        from gradlint.report.diff import painted, unified
+        from gradlint.report.fixes import total
+
+        paint = self._paint()
+        if paint.enabled or self._stream.isatty():
+            self.lines(line for file in run.fixed for line in painted(file, paint))
+        else:
+            self.raw(b"".join(unified(file) for file in run.fixed))
+        if not self._quiet and self._format != "json":
+            self._say(total(run.fixed, run.results, run.checked, fixing.unsafe, "Would fix"))
+
+    def fixed_text(self, text: bytes) -> None:
+        """What came through stdin, fixed, on stdout; the results then go to stderr."""
+        self.raw(text)
+        self._stream = sys.stderr
+
+    def _json(self, results: list[FileResult]) -> str:
         from gradlint.report.json_format import as_json, statistics_as_json
 
         return statistics_as_json(results) if self._statistics else as_json(results)
 
-    def _text(self, results: Sequence[FileResult], checked: int) -> Iterable[str]:
-        from gradlint.report.paint import Paint, wants_colour
-        from gradlint.report.text import concise, full, statistics_lines, summary
+    def _text(self, run: Run, fixing: Fixing) -> Iterator[str]:
+        paint = self._paint()
+        if fixing.mode is not Mode.FIX_ONLY:
+            yield from self._findings(run.results, fixing, paint)
+        if fixing.show:
+            from gradlint.report.fixes import enumeration
 
-        paint = Paint(wants_colour(sys.stdout))
+            yield from enumeration(run.fixed, paint)
+        if not self._quiet:
+            yield from _summary(run, fixing, paint)
+
+    def _findings(self, results: list[FileResult], fixing: Fixing, paint: Paint) -> Iterator[str]:
+        from gradlint.report.text import concise, full, statistics_lines
+
+        unsafe = fixing.unsafe if fixing.mode is Mode.CHECK else None
         if self._statistics:
             yield from statistics_lines(results, paint)
         elif self._format == "concise":
-            yield from concise(results, paint)
+            yield from concise(results, paint, unsafe=unsafe)
         else:
-            yield from full(results, self._read, paint)
-        if not self._quiet:
-            yield summary(results, checked, paint)
+            yield from full(results, self._read, paint, unsafe=unsafe)
+
+    def _paint(self) -> Paint:
+        from gradlint.report.paint import Paint, wants_colour
+
+        return Paint(wants_colour(self._stream))
 
     def _read(self, path: str) -> bytes | None:
         if path in self.sources:
@@ -53,14 +93,28 @@ class Output:
             return None  # gone since it was linted: the finding is told without its code
 
     def lines(self, lines: Iterable[str]) -> None:
-        """A reader that has seen enough (`| head`) is no error."""
+        text = "".join(f"{line}\n" for line in lines)
         try:
-            text = "".join(f"{line}\n" for line in lines)
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Python flushes stdout once more at exit; let that go nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError as error:
+            self._lost(error)
+
+    def raw(self, content: bytes) -> None:
+        """Exactly these, whatever encoding and newlines the terminal likes."""
+        try:
+            self._stream.flush()
+            self._stream.buffer.write(content)
+            self._stream.buffer.flush()
+        except OSError as error:
+            self._lost(error)
+
+    def _lost(self, error: OSError) -> None:
+        """A reader that has seen enough (`| head`) is no error; a full disk is."""
+        # Python flushes the stream once more at exit; let that go nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise click.ClickException(f"the output cannot be written: {error.strerror}")
 
     def troubles(self, result: FileResult, *, verbose: bool) -> None:
         """What went wrong beside findings: files that cannot be read, rules that crashed."""
@@ -74,6 +128,9 @@ class Output:
             for note in result.notes:
                 self.note(f"{result.path}: {note}")
 
+    def error(self, message: str) -> None:
+        self._say(f"gradlint: error: {message}")
+
     def warn(self, message: str) -> None:
         self._say(f"gradlint: warning: {message}")
 
@@ -82,3 +139,17 @@ class Output:
 
     def _say(self, message: str) -> None:
         print(message, file=sys.stderr)
+
+
+def _summary(run: Run, fixing: Fixing, paint: Paint) -> Iterator[str]:
+    from gradlint.report.fixes import hint, hint_after, total
+    from gradlint.report.text import summary
+
+    if fixing.mode is Mode.FIX_ONLY:
+        yield total(run.fixed, run.results, run.checked, fixing.unsafe, "Fixed")
+        return
+    yield summary(run.results, run.checked, paint, [finding for file in run.fixed for finding in file.applied])
+    checking = fixing.mode is Mode.CHECK
+    more = hint(run.results, fixing.unsafe, paint) if checking else hint_after(run.results, fixing.unsafe)
+    if more is not None:
+        yield more

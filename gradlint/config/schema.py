@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from os.path import dirname
 
 from gradlint.config.errors import ConfigError, unknown
+from gradlint.config.fixing import FixChoice
 from gradlint.config.selectors import Layer, check, expand
 from gradlint.config.settings import Settings
 from gradlint.model import Severity
@@ -21,6 +22,12 @@ KEYS = (
     "severity",
     "target-torch",
     "rules",
+    "fix",
+    "unsafe-fixes",
+    "fix-only",
+    "show-fixes",
+    "fixable",
+    "unfixable",
 )
 
 Value = bool | int | float | str
@@ -32,9 +39,8 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         if key not in KEYS:
             raise unknown("key", key, KEYS, where=f"{path}: {prefix}{key}")
     reader = _Reader(table, path, prefix)
-    select = reader.selectors("select") if "select" in table else None
     return Settings(
-        layers=(Layer(select, reader.selectors("extend-select"), reader.selectors("ignore")),),
+        layers=(reader.layer(),),
         per_file_ignores=reader.per_file_ignores(),
         severities=reader.severities(),
         options=reader.rule_options(),
@@ -43,6 +49,7 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         source=path,
         exclude=reader.strings("exclude") if "exclude" in table else None,
         extend_exclude=reader.strings("extend-exclude"),
+        fixing=FixChoice(*(reader.switch(key) for key in ("fix", "unsafe-fixes", "fix-only", "show-fixes"))),
     )
 
 
@@ -75,6 +82,21 @@ class _Reader:
         found = self.strings(key)
         check(found, where=self._where(key))
         return found
+
+    def layer(self) -> Layer:
+        return Layer(
+            self.selectors("select") if "select" in self._table else None,
+            self.selectors("extend-select"),
+            self.selectors("ignore"),
+            self.selectors("fixable") if "fixable" in self._table else None,
+            self.selectors("unfixable"),
+        )
+
+    def switch(self, key: str) -> bool | None:
+        value = self._table.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong("`true` or `false`", value, key)
+        return value
 
     def _section(self, key: str) -> Mapping[str, object]:
         value = self._table.get(key, {})

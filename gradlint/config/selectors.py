@@ -18,6 +18,8 @@ class Layer(NamedTuple):
     select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -88,12 +90,26 @@ def resolve(layers: tuple[Layer, ...]) -> frozenset[str]:
     for layer in layers:
         if layer.select is not None:
             enabled = known_codes() & {SYNTAX_ERROR}
-        wanted = _best((*(layer.select or ()), *layer.extend_select))
-        unwanted = _best(layer.ignore)
-        on = {code for code, rank in wanted.items() if rank > unwanted.get(code, -1)}
-        off = {code for code, rank in unwanted.items() if rank >= wanted.get(code, -1)}
-        enabled = (enabled | on) - off
+        enabled = _changed(enabled, (*(layer.select or ()), *layer.extend_select), layer.ignore)
     return enabled
+
+
+@functools.cache
+def resolve_fixable(layers: tuple[Layer, ...]) -> frozenset[str]:
+    """The codes whose fixes may be offered, chosen as rules are: `fixable` starts afresh, `unfixable` takes away."""
+    fixable = known_codes()
+    for layer in layers:
+        if layer.fixable is not None:
+            fixable = frozenset()
+        fixable = _changed(fixable, layer.fixable or (), layer.unfixable)
+    return fixable
+
+
+def _changed(codes: frozenset[str], wanted: Iterable[str], unwanted: Iterable[str]) -> frozenset[str]:
+    best_on, best_off = _best(wanted), _best(unwanted)
+    on = {code for code, rank in best_on.items() if rank > best_off.get(code, -1)}
+    off = {code for code, rank in best_off.items() if rank >= best_on.get(code, -1)}
+    return (codes | on) - off
 
 
 def _best(selectors: Iterable[str]) -> dict[str, int]:

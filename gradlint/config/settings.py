@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gradlint.config.fixing import FixChoice
 from gradlint.config.globs import translate
-from gradlint.config.selectors import Layer, expand, resolve
+from gradlint.config.selectors import Layer, expand, resolve, resolve_fixable
 from gradlint.model import Severity
 from gradlint.records import dataclass
 
@@ -32,6 +33,8 @@ class Settings:
     source: str = ""
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
+    #: how the run is to be; no part of the fingerprint, for the findings are the same
+    fixing: FixChoice = FixChoice()
 
     def enabled_for(self, path: str) -> frozenset[str]:
         """The codes that are on for this file."""
@@ -51,6 +54,10 @@ class Settings:
             if code in expand(selector):
                 return dict(values)
         return {}
+
+    def fixable(self, code: str) -> bool:
+        """Whether fixes of this rule may be offered."""
+        return code in resolve_fixable(self.layers)
 
     def fingerprint(self) -> str:
         """A short name for all that can change a result; part of the cache key."""

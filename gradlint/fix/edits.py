@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -34,9 +33,9 @@ def _edit(before: list[str], low: int, high: int, new: list[str]) -> Edit:
 
 def _within(old: str, new: str, row: int) -> Edit:
     """Only the part of a line that changes."""
-    head = len(os.path.commonprefix([old, new]))
-    most = min(len(old), len(new)) - head
-    tail = len(os.path.commonprefix([old[::-1], new[::-1]])[:most])
+    most = min(len(old), len(new))
+    head = next((n for n in range(most) if old[n] != new[n]), most)
+    tail = next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
     span = Span(Position(row, head + 1), Position(row, len(old) - tail + 1))
     return Edit(span, new[head : len(new) - tail])
 

@@ -105,6 +105,8 @@ class _Walk:
             runs_later = scope.kind is _Kind.FUNCTION
             scope = scope.outer
         self.pending[self._scope, name, scope] += 1
+        # whoever comes past this use has the name: `if a: opt = … elif b: opt = …` is doubtful once, not at every use
+        self._scope.state |= self._scope.bits.get(name, 0)
 
     def _bind(self, name: str) -> None:
         self._scope.state |= self._scope.bit(name)

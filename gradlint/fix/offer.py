@@ -15,12 +15,15 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.frontend.source import Source
-    from gradlint.inquiry import Inquiry, Reading
+    from gradlint.inquiry import Inquiry, Reading, Survey
     from gradlint.remedy import Remedy
     from gradlint.rule import Draft
 
 #: a fix may uncover this many further mistakes, each of which is mended with it
 _COMPANIONS = 3
+#: texts that are tried for one finding, and for all of a file; a trial costs as much as linting the file
+_TRIALS = 10
+_ALL_TRIALS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +38,29 @@ class _Cure:
 class Offers:
     """The fixes for one file's findings."""
 
-    def __init__(self, source: Source, reading: Reading, inquiry: Inquiry) -> None:
-        assert source.tree is not None
+    def __init__(self, source: Source, reading: Reading, inquiry: Inquiry, before: Counter[str] | None = None) -> None:
+        """`before`: what the inquiry says of the source, if that is known."""
         self._source = source
-        self._tree = source.tree
+        # anew: the scout has emptied functions of the first one
+        self._tree = ast.parse(source.text)
         self._reading = reading
+        # what the parser gives back must be what it was given, or lines that no fix touches would change
+        self._faithful = reading.lowered.module.code == source.text
         self._inquiry = inquiry
-        self._before = inquiry.codes(source.text, source.tree)
+        self._before = inquiry.survey(source.text, ast.parse(source.text)).codes if before is None else before
+        self._left = _ALL_TRIALS
+        self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
-        self._seen: dict[str, Counter[str] | str] = {}
+        self._seen: dict[str, Survey | str] = {}
+        self._readings: dict[str, Reading] = {}
 
     def offer(self, draft: Draft) -> Fix | str | None:
         """A fix; or why there is none; or None if the rule proposes none."""
+        if not self._faithful:
+            return "the file's line ends are mixed in a way that could not be kept"
         reasons: list[str] = []
         code = draft.rule.meta.code
+        self._trials = _TRIALS
         for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, code):
             message = "; ".join(dict.fromkeys(cure.messages))
             return Fix(cure.safety, message, difference(self._source.text, cure.text))
@@ -68,7 +80,7 @@ class Offers:
                 reasons.append(now)
                 continue
             safety = remedy.safety or draft.rule.meta.fix
-            extra = self._extra(now, code)
+            extra = self._extra(now.codes, code)
             if not extra:
                 yield _Cure(tried, (remedy.message,), safety)
             elif code in extra:
@@ -82,10 +94,7 @@ class Offers:
         self, text: str, message: str, safety: FixSafety, extra: Counter[str], depth: int, reasons: list[str], code: str
     ) -> Iterator[_Cure]:  # fmt: skip
         """What a fix uncovers was wrong before, and is mended with it."""
-        from gradlint.frontend.source import Source
-
-        reading = self._inquiry.read(Source(text.encode("utf-8", "replace"), text, ast.parse(text)))
-        assert reading is not None, "the quick reading has just found something"
+        reading = self._read(text)
         found = False
         for draft in reading.drafts:
             if draft.rule.meta.code not in extra:
@@ -102,14 +111,25 @@ class Offers:
         allowed[code] -= 1
         return Counter({key: count for key, count in now.items() if count > allowed[key]})
 
-    def _judged(self, text: str) -> Counter[str] | str:
+    def _read(self, text: str) -> Reading:
+        survey = self._seen[text]
+        assert not isinstance(survey, str)
+        if text not in self._readings:
+            self._readings[text] = self._inquiry.read_again(text, survey)
+        return self._readings[text]
+
+    def _judged(self, text: str) -> Survey | str:
         """What the rules say of a text, or why it cannot be."""
         found = self._seen.get(text)
         if found is None:
+            self._trials -= 1
+            self._left -= 1
+            if self._trials < 0 or self._left < 0:
+                return "too many ways were tried"
             found = self._seen[text] = self._judge(text)
         return found
 
-    def _judge(self, text: str) -> Counter[str] | str:
+    def _judge(self, text: str) -> Survey | str:
         if text == self._source.text:
             return "it would change nothing"
         try:
@@ -121,7 +141,7 @@ class Offers:
         unbound = newly_unbound(self._tree, tree)
         if unbound:
             return f"`{unbound[0]}` would be used where it may not be bound"
-        return self._inquiry.codes(text, tree)
+        return self._inquiry.survey(text, tree)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,13 @@ def rounds(
         wanted = [f for f in result.findings if _allowed(f, unsafe) and fixable(f.code)]
         if not wanted:
             break
-        chosen = _apart(wanted)
-        new, after = _tried(source, chosen, lint)
-        if len(chosen) > 1 and not _better(result, after, chosen):
-            chosen = chosen[:1]  # each is right alone; together they are not
+        # each is right alone; should they not be so together, they come one by one
+        together = _apart(wanted)
+        for chosen in (together, *([finding] for finding in wanted if together != [finding])):
             new, after = _tried(source, chosen, lint)
-        if not _better(result, after, chosen):
+            if _better(result, after, chosen):
+                break
+        else:
             break
         source, result = new, after
         done.extend(chosen)

@@ -156,7 +156,7 @@ class Explorer:
         for turn in range(TURNS):
             loop.turn = turn
             frames = (Frame(loop.id, turn),)
-            run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop.id))
+            run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop=loop.id))
             self._call(interpreter, run, value, turn)
         run.loops.pop()
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gradlint.model import Finding, Span
+from gradlint.report.fixes import help_text
 from gradlint.report.paint import Paint
 
 _TAB = "    "
@@ -45,6 +46,9 @@ def frame(finding: Finding, lines: Sequence[str], paint: Paint) -> Iterator[str]
         yield from _row(row, lines[row - 1], [mark for mark in marks if mark.span.start.row == row], gutter, paint)
         previous = row
     yield bar
+    if said := help_text(finding):
+        equals = paint(f"{' ' * gutter} =", "gutter")
+        yield f"{equals} {paint('help', 'story')}: {said}"
 
 
 def _rows_to_show(finding: Finding, marks: Sequence[Mark], lines: Sequence[str]) -> list[int]:
@@ -73,7 +77,7 @@ class _Line:
     """A source line made fit for a terminal, and where its characters ended up."""
 
     def __init__(self, line: str, around: int) -> None:
-        pieces = [_visible(char) for char in line]
+        pieces = [visible(char) for char in line]
         offsets = [0]
         for piece in pieces:
             offsets.append(offsets[-1] + _width(piece))
@@ -100,7 +104,7 @@ class _Line:
         return self._offsets[min(max(column - 1, 0), len(self._offsets) - 1)] + self._shift
 
 
-def _visible(char: str) -> str:
+def visible(char: str) -> str:
     """Tabs become spaces, and control characters (an escape code in a comment) a harmless sign."""
     if char == "\t":
         return _TAB

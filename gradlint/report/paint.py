@@ -18,6 +18,10 @@ _CODES = {
     "story": "36",
     "path": "1",
     "good": "1;32",
+    "fix": "1;36",
+    "added": "32",
+    "removed": "31",
+    "plain": "",
 }
 
 
@@ -28,7 +32,8 @@ class Paint:
         self.enabled = enabled
 
     def __call__(self, text: str, role: str) -> str:
-        return f"\x1b[{_CODES[role]}m{text}\x1b[0m" if self.enabled and text else text
+        code = _CODES[role]
+        return f"\x1b[{code}m{text}\x1b[0m" if self.enabled and text and code else text
 
     def severity(self, text: str, severity: Severity) -> str:
         return self(text, severity.label)

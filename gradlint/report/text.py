@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gradlint.model import FileResult, Finding, Severity
+from gradlint.report.fixes import mark
 from gradlint.report.paint import Paint
 
 ReadSource = Callable[[str], bytes | None]
@@ -18,17 +19,20 @@ def ordered(result: FileResult) -> list[Finding]:
     return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
 
 
-def concise(results: Iterable[FileResult], paint: Paint) -> Iterator[str]:
+def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None = False) -> Iterator[str]:
     """`path:row:col: GL101 message`, one line each: what editors and grep understand."""
     for result in results:
         for finding in ordered(result):
             start = finding.span.start
             where = f"{paint(result.path, 'path')}:{start.row}:{start.column}:"
-            yield f"{where} {paint.severity(finding.code, finding.severity)} {finding.message}"
+            code = paint.severity(finding.code, finding.severity)
+            yield f"{where} {code} {mark(finding, unsafe, paint)}{finding.message}"
 
 
-def full(results: Iterable[FileResult], read: ReadSource, paint: Paint) -> Iterator[str]:
-    """Every finding with its code and its story."""
+def full(
+    results: Iterable[FileResult], read: ReadSource, paint: Paint, *, unsafe: bool | None = False
+) -> Iterator[str]:
+    """Every finding with its code and its story; `unsafe` is as in `mark`."""
     for result in results:
         if not result.findings:
             continue
@@ -37,14 +41,14 @@ def full(results: Iterable[FileResult], read: ReadSource, paint: Paint) -> Itera
         source = read(result.path)
         lines = [] if source is None else split_lines(decoded(source))
         for finding in ordered(result):
-            yield from _head(finding, result.path, paint)
+            yield from _head(finding, result.path, mark(finding, unsafe, paint), paint)
             yield from frame(finding, lines, paint)
             yield ""
 
 
-def _head(finding: Finding, path: str, paint: Paint) -> Iterator[str]:
+def _head(finding: Finding, path: str, marked: str, paint: Paint) -> Iterator[str]:
     severity = finding.severity
-    head = f"{paint.severity(finding.code, severity)} {paint(finding.name, 'name')}"
+    head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
     start = finding.span.start
     yield f"{paint('  -->', 'gutter')} {path}:{start.row}:{start.column}"
@@ -52,16 +56,20 @@ def _head(finding: Finding, path: str, paint: Paint) -> Iterator[str]:
 
 def decoded(source: bytes) -> str:
     """The text as Python would read it; undecodable bytes are shown as such rather than hidden."""
+    return source.decode(encoding_of(source), "replace")
+
+
+def encoding_of(source: bytes) -> str:
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-        return source.decode(encoding, "replace")
+        return tokenize.detect_encoding(io.BytesIO(source).readline)[0]
     except (SyntaxError, LookupError):
-        return source.decode("utf-8-sig", "replace")
+        return "utf-8-sig"
 
 
-def summary(results: Sequence[FileResult], checked: int, paint: Paint) -> str:
-    """`Found 3 errors, 1 warning (2 files checked)`"""
-    counts = Counter(finding.severity for result in results for finding in result.findings)
+def summary(results: Sequence[FileResult], checked: int, paint: Paint, fixed: Sequence[Finding] = ()) -> str:
+    """`Found 3 errors, 1 warning (2 files checked)`, or `Found 5 errors (3 fixed, 2 remaining)`"""
+    left = [finding for result in results for finding in result.findings]
+    counts = Counter(finding.severity for finding in (*left, *fixed))
     files = f"({checked} file{'' if checked == 1 else 's'} checked)"
     if not counts:
         return f"{paint('All checks passed!', 'good')} {files}"
@@ -70,7 +78,7 @@ def summary(results: Sequence[FileResult], checked: int, paint: Paint) -> str:
         for severity in sorted(Severity, reverse=True)
         if counts[severity]
     ]
-    return f"Found {', '.join(parts)} {files}"
+    return f"Found {', '.join(parts)} {f'({len(fixed)} fixed, {len(left)} remaining)' if fixed else files}"
 
 
 def _plural(count: int, severity: Severity) -> str:

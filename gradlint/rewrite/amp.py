@@ -17,16 +17,28 @@ if TYPE_CHECKING:
     from gradlint.rewrite.document import Statement
 
 
-def unscale(bench: Bench, before: Clip | Read | Edit, backward: Backward | None, step: Step | None, outer: int) -> None:
-    """`scaler.unscale_(optimizer)` in front; `outer`: in front of the call that leads there, so many functions out."""
+def unscale(
+    bench: Bench, before: Clip | Read | Edit, backward: Backward | None, step: Step | None, *, outer: int, wide: bool
+) -> None:  # fmt: skip
+    """`scaler.unscale_(optimizer)` in front; `outer`: in front of the call that leads there, so many functions out;
+    `wide`: outside of the condition that it stands under."""
     if step is None:
         raise NotFixable("there is no step to take the optimizer's name from")
     source = step if step.scaler is not None else backward
     if source is None:
         raise NotFixable("there is no scaler to take the name from")
     code = f"{scaler_of(bench, source)}.unscale_({optimizer_of(bench, step)})"
-    place = bench.outer(before, outer)
-    bench.insert(_conditional(bench, code, bench.statement(place), step), before=place)
+    place = bench.statement(bench.outer(before, outer))
+    if wide:
+        # several clips, each under a condition of its own: the first `if` is where all of them are still to come
+        for owner in list(place.ancestors()):
+            if not isinstance(owner.node, cst.If | cst.With) or owner.holds(bench.statement(step)):
+                break
+            if any(isinstance(e, Backward) for e in bench.events_in(owner)):
+                break
+            place = owner
+    new = bench.document.new(_conditional(bench, code, place, step), place.block)
+    bench.document.put_before(new, place)
 
 
 def _conditional(bench: Bench, code: str, place: Statement, step: Step) -> str:
@@ -95,4 +107,3 @@ def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
     for item in reversed(following):
         bench.document.take_out(item, keep_lines=True)
         bench.document.put_after(item, block, keep_lines=True)
-

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import libcst as cst
-import libcst.matchers as m
 
-from gradlint.events import Backward, Clip, Edit, Event, Mark, Opaque, Read, Schedule, Site, Step, Unscale, Update, Zero
+from gradlint.events import Event, Mark, Opaque, Site
 from gradlint.rewrite.document import Document, Statement
-from gradlint.rewrite.flow import Names, leaves_block, merged, names_of
+from gradlint.rewrite.flow import Names, merged, names_of
+
+N = TypeVar("N", bound=cst.CSTNode)
+
+
+def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
+    """All nodes of a kind in a piece of the tree."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            yield node
+        pending.extend(reversed(node.children))
 
 
 class NotFixable(Exception):  # noqa: N818  # not an error: the answer "no", with its reason
     """This rewrite is not possible here; the text says why."""
-
-
-#: what may travel inside one `if` with an event
-_COMPANIONS: dict[type[Event], tuple[type[Event], ...]] = {
-    Clip: (Clip, Unscale, Read),
-    Unscale: (Unscale,),
-    Step: (Step, Update, Unscale, Clip),
-    Zero: (Zero,),
-    Schedule: (Schedule,),
-    Update: (Update,),
-    Read: (Read,),
-    Edit: (Edit,),
-    Backward: (Backward,),
-}
-#: an `if` with more statements than this is not taken along as the condition of one of them
-_MOST_COMPANIONS = 6
 
 
 class Bench:
@@ -53,10 +49,14 @@ class Bench:
         """The user's own text."""
         return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()
 
+    def every(self, kind: type[N]) -> Iterator[N]:
+        """All nodes of a kind, as far as the small tree knows them: it leaves imports and comments out."""
+        return (node for node in self._nodes if isinstance(node, kind))
+
     @property
     def quote(self) -> str:
         """The quotation mark that the file prefers."""
-        strings = [self.code(x).lstrip("bBrRuU")[:1] for x in m.findall(self.document.module, m.SimpleString())]
+        strings = [x.value.lstrip("bBrRuU")[:1] for x in self.every(cst.SimpleString)]
         return "'" if strings.count("'") > strings.count('"') else '"'
 
     def same(self, some: Sequence[Statement], others: Sequence[Statement]) -> bool:
@@ -98,77 +98,9 @@ class Bench:
         statement = self.statement(node)
         return self.document.apart(statement, node)
 
-    # -- moving
+    # -- placing
 
-    def move(
-        self, event: Event, *, before: Event | None = None, after: Event | None = None,
-        past: tuple[type[Event], ...] = (), level: bool = False,
-    ) -> None:  # fmt: skip
-        """See `remedy.move`."""
-        goal = before or after
-        assert goal is not None
-        moved, target = self.pair(event, goal)
-        if moved is target:
-            raise NotFixable("both are in one statement")
-        unit = self._unit(moved, target, event)
-        anchor = self._beside(target, unit) if level else self._landing(target, unit, goal)
-        if after is not None:
-            anchor = self._past(anchor, past)
-        if anchor.block is unit.block and _beside(unit, anchor, before is not None):
-            raise NotFixable("it stands there already")
-        self._check_carried(unit, anchor, before is not None)
-        self._carry(unit, anchor, before is not None)
-
-    def _carry(self, unit: Statement, anchor: Statement, in_front: bool) -> None:
-        self.document.take_out(unit)
-        if in_front:
-            self.document.put_before(unit, anchor)
-        else:
-            self.document.put_after(unit, anchor)
-
-    def _unit(self, moved: Statement, target: Statement, event: Event) -> Statement:
-        """The condition (or the loop over parameters) round a statement goes with it."""
-        allowed = _COMPANIONS.get(type(event), (type(event),))
-        unit = moved
-        for owner in moved.ancestors():
-            if owner.holds(target) or not isinstance(owner.node, cst.If | cst.For | cst.With):
-                break
-            if any(not isinstance(e, allowed) for e in self.events_in(owner)):
-                break
-            if sum(1 for _ in owner.leaves()) > _MOST_COMPANIONS:
-                break
-            unit = owner
-        if unit is not moved and leaves_block(self.code(unit.node)):
-            return moved
-        return unit
-
-    def _landing(self, target: Statement, unit: Statement, goal: Event) -> Statement:
-        """Outside of `if amp: … else: …` round the target, but inside of the boundary."""
-        guard = self._guard(goal)
-        anchor = target
-        for owner in target.ancestors():
-            if owner.holds(unit) or owner is guard or not isinstance(owner.node, cst.If | cst.For):
-                break
-            if isinstance(owner.node, cst.For) and any(isinstance(e, Backward) for e in self.events_in(owner)):
-                break
-            anchor = owner
-        return anchor
-
-    @staticmethod
-    def _beside(target: Statement, unit: Statement) -> Statement:
-        """The statement of the unit's own block that holds the target."""
-        for owner in (target, *target.ancestors()):
-            if owner.block is unit.block:
-                return owner
-        raise NotFixable("they are in different blocks")
-
-    def _guard(self, goal: Event) -> Statement | None:
-        step = goal if isinstance(goal, Step) else None
-        if step is None or step.guard is None:
-            return None
-        return self.document.at(self.node(step.guard))
-
-    def _past(self, anchor: Statement, kinds: tuple[type[Event], ...]) -> Statement:
+    def past(self, anchor: Statement, kinds: tuple[type[Event], ...]) -> Statement:
         """The last of the following statements of the block that does one of these things."""
         siblings = anchor.siblings()
         found = anchor
@@ -180,21 +112,9 @@ class Bench:
                 break
         return found
 
-    def _check_carried(self, unit: Statement, anchor: Statement, in_front: bool) -> None:
-        """No name may get another value on the way."""
-        mine = merged(self._names_in(x) for x in unit.leaves())
-        low, high = (unit.last, anchor.first if in_front else anchor.last + 1)
-        if anchor.first < unit.first:
-            low, high = (anchor.first - 1 if in_front else anchor.last, unit.first)
-        crossed = [x for x in self.document.between(low, high) if not x.holds(unit) and not unit.holds(x)]
-        for other in crossed:
-            clash = mine.clash(self._names_in(other))
-            if clash:
-                raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
-            if other.kind in (cst.FunctionDef, cst.ClassDef):
-                raise NotFixable("a definition stands in between")
+    # -- names
 
-    def _names_in(self, statement: Statement) -> Names:
+    def names_in(self, statement: Statement) -> Names:
         """The names of a statement alone, without those of the statements inside it."""
         found = self._names.get(id(statement))
         if found is None:
@@ -205,21 +125,21 @@ class Bench:
         return names_of(self.code(node)).read
 
     def names_bound(self, statement: Statement) -> set[str]:
-        return merged(self._names_in(x) for x in statement.leaves()).bound
+        return merged(self.names_in(x) for x in statement.leaves()).bound
 
     def check_same_value(self, node: cst.CSTNode, early: Statement, late: Statement) -> None:
         """What is asked at `late` would have the same answer at `early`: nothing in between binds its names."""
         read = self.names_read(node)
         for other in self.document.between(early.first - 1, late.first):
-            changed = read & self._names_in(other).bound
+            changed = read & self.names_in(other).bound
             if changed:
                 raise NotFixable(f"`{min(changed)}` changes between the forward and the boundary")
 
     def check_free(self, statement: Statement, others: list[Statement]) -> None:
         """It may be carried past these."""
-        mine = merged(self._names_in(x) for x in statement.leaves())
+        mine = merged(self.names_in(x) for x in statement.leaves())
         for other in others:
-            clash = mine.clash(merged(self._names_in(x) for x in other.leaves()))
+            clash = mine.clash(merged(self.names_in(x) for x in other.leaves()))
             if clash:
                 raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
 
@@ -248,7 +168,7 @@ class Bench:
         assert goal is not None
         anchor = self.document.apart(self.statement(goal), self.node(goal))
         if after is not None:
-            anchor = self._past(anchor, past)
+            anchor = self.past(anchor, past)
         new = self.document.new(code, anchor.block)
         if before is not None:
             self.document.put_before(new, anchor)
@@ -306,8 +226,3 @@ class Bench:
 
 def _dumped(codes: Iterable[str]) -> list[str]:
     return [ast.dump(ast.parse(code)) for code in codes]
-
-
-def _beside(unit: Statement, anchor: Statement, in_front: bool) -> bool:
-    siblings = unit.siblings()
-    return siblings.index(anchor) - siblings.index(unit) == (1 if in_front else -1)

@@ -8,14 +8,12 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Backward, Step
-from gradlint.rewrite.bench import NotFixable
+from gradlint.rewrite.bench import NotFixable, within
 from gradlint.rewrite.calls import in_product
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Statement
-
-_MODULO = m.BinaryOperation(operator=m.Modulo())
 
 
 def guard_of(bench: Bench, step: Step) -> Statement:
@@ -41,9 +39,8 @@ def flag_home(bench: Bench, guard: Statement, name: str) -> cst.Assign | None:
     """`stepping = (i + 1) % n == 0` before the `if stepping:`, if there is just one in its loop."""
     loop = loop_of(guard)
     pattern = m.Assign(targets=[m.AssignTarget(target=m.Name(name))])
-    found = m.findall(loop.node, pattern) if loop is not None else []
-    only = found[0] if len(found) == 1 else None
-    return only if isinstance(only, cst.Assign) else None
+    found = [x for x in within(loop.node, cst.Assign) if m.matches(x, pattern)] if loop is not None else []
+    return found[0] if len(found) == 1 else None
 
 
 def loop_of(statement: Statement) -> Statement | None:
@@ -56,7 +53,7 @@ def loop_of(statement: Statement) -> Statement | None:
 
 
 def modulo_in(node: cst.BaseExpression) -> cst.BinaryOperation:
-    found = [x for x in m.findall(node, _MODULO) if isinstance(x, cst.BinaryOperation)]
+    found = [x for x in within(node, cst.BinaryOperation) if isinstance(x.operator, cst.Modulo)]
     if len(found) != 1:
         raise NotFixable("the boundary is not one modulo")
     return found[0]
@@ -70,11 +67,10 @@ def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
             raise NotFixable("the size of the window was not found")
         return size_of_loop(bench, loop)
     test = condition(bench, step)
-    for found in m.findall(test, _MODULO):
-        assert isinstance(found, cst.BinaryOperation)
-        return bench.code(found.right)
-    for found in m.findall(test, m.Comparison()):
-        assert isinstance(found, cst.Comparison)
+    for modulo in within(test, cst.BinaryOperation):
+        if isinstance(modulo.operator, cst.Modulo):
+            return bench.code(modulo.right)
+    for found in within(test, cst.Comparison):
         other = found.comparisons[0].comparator
         if isinstance(other, cst.Name | cst.Attribute | cst.Integer | cst.Subscript):
             return bench.code(other)
@@ -104,7 +100,8 @@ def size_of_loop(bench: Bench, loop: Statement) -> str:
 
 def _has_length(bench: Bench, name: str) -> bool:
     """It is made of a list or a tuple: a generator has no length."""
-    made = m.findall(bench.document.module, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))
+    here = m.Assign(targets=[m.AssignTarget(target=m.Name(name))])
+    made = [x for x in bench.every(cst.Assign) if m.matches(x, here)]
     sized = m.List() | m.ListComp() | m.Tuple() | m.Call(func=m.Name("list") | m.Name("tuple") | m.Name("sorted"))
     method = m.Attribute(attr=m.Name("chunk") | m.Name("split") | m.Name("tensor_split") | m.Name("unbind"))
     return bool(made) and all(m.matches(x, m.Assign(value=sized | m.Call(func=method))) for x in made)
@@ -120,7 +117,7 @@ def count_from_one(bench: Bench, step: Step, *, everywhere: bool) -> None:
     loop = loop_of(guard_of(bench, step))
     if everywhere and loop is not None:
         same = bench.code(modulo)
-        nodes = [x for x in m.findall(loop.node, _MODULO) if bench.code(x) == same and isinstance(x, cst.BinaryOperation)]
+        nodes = [x for x in within(loop.node, cst.BinaryOperation) if bench.code(x) == same]
     for node in nodes:
         bench.replace(node.left, f"({bench.code(node.left)} + 1)")
 
@@ -142,7 +139,7 @@ def step_at_the_end(bench: Bench, step: Step) -> None:
     last = f"{counted} == {end}"
     _say_so_to_no_sync(bench, loop, test, modulo, f"{counted} != {end}")
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        place = next(x for x in _operands(test) if modulo is x or m.findall(x, m.MatchIfTrue(lambda n: n is modulo)))
+        place = next(x for x in _operands(test) if modulo in within(x, cst.BinaryOperation))
         bench.replace(place, f"({bench.code(place)} or {last})")
     elif isinstance(test, cst.UnaryOperation | cst.Comparison | cst.BooleanOperation | cst.BinaryOperation):
         inner = bench.code(test)
@@ -155,12 +152,11 @@ def _say_so_to_no_sync(
     bench: Bench, loop: Statement, boundary: cst.BaseExpression, modulo: cst.BinaryOperation, more: str
 ) -> None:  # fmt: skip
     """A no_sync that asks the same question in other words has to know of the new answer."""
-    same = m.MatchIfTrue(lambda node: bench.code(node) == bench.code(modulo))
-    for found in m.findall(loop.node, m.Comparison(left=same)):
+    asked = set(within(boundary, cst.Comparison))
+    for found in within(loop.node, cst.Comparison):
         statement = bench.statement(found)
-        if statement.node.__class__ is cst.If or m.findall(boundary, m.MatchIfTrue(lambda node, it=found: node is it)):
+        if found in asked or isinstance(statement.node, cst.If) or bench.code(found.left) != bench.code(modulo):
             continue
-        assert isinstance(found, cst.Comparison)
         if "sync" in bench.code(statement.node) and isinstance(found.comparisons[0].operator, cst.NotEqual):
             bench.replace(found, f"{bench.code(found)} and {more}")
 
@@ -175,10 +171,8 @@ def _operands(test: cst.BooleanOperation) -> list[cst.BaseExpression]:
 
 def _compared_with_last(test: cst.BaseExpression, modulo: cst.BinaryOperation) -> bool:
     """`i % n == n - 1` counts from zero."""
-    for found in m.findall(test, m.Comparison(left=m.MatchIfTrue(lambda node: node is modulo))):
-        assert isinstance(found, cst.Comparison)
-        return isinstance(found.comparisons[0].comparator, cst.BinaryOperation)
-    return False
+    comparisons = [x for x in within(test, cst.Comparison) if x.left is modulo]
+    return any(isinstance(x.comparisons[0].comparator, cst.BinaryOperation) for x in comparisons)
 
 
 def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_based: bool) -> str:
@@ -194,7 +188,7 @@ def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_
     if shown != expected:
         raise NotFixable("what is counted is not the index of the loader")
     loader = call.args[0].value
-    if m.matches(loader, m.Call(func=m.Name("tqdm") | m.Attribute(attr=m.Name("tqdm")))) and isinstance(loader, cst.Call):
+    if isinstance(loader, cst.Call) and bench.code(loader.func).rpartition(".")[2] == "tqdm" and loader.args:
         loader = loader.args[0].value
     if not isinstance(loader, cst.Name | cst.Attribute | cst.Subscript):
         raise NotFixable("the length of the loader cannot be asked for")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update
 from gradlint.rewrite.calls import optimizer_of
+from gradlint.rewrite.moving import move
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -35,6 +36,6 @@ def _zero(bench: Bench, step: Step) -> str:
 
 
 def step_behind(bench: Bench, step: Step, backward: Backward, followers: Sequence[Event]) -> None:
-    bench.move(step, after=backward, past=(Unscale, Clip, Edit, Read))
+    move(bench, step, after=backward, past=(Unscale, Clip, Edit, Read))
     for follower in followers:
-        bench.move(follower, after=step, past=(Update,))
+        move(bench, follower, after=step, past=(Update,))

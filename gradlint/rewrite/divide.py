@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.events import Backward, Edit, Norm, Site, Step
-from gradlint.rewrite.bench import NotFixable
+from gradlint.rewrite.bench import NotFixable, within
 from gradlint.rewrite.boundary import size_of_window
 from gradlint.rewrite.calls import first_argument, in_product, loss_of
 
@@ -88,11 +87,13 @@ def undivide_at(bench: Bench, loss: Site) -> None:
     """The division whose left side, or target, is here."""
     node = bench.node(loss)
     statement = bench.statement(loss)
-    here = m.MatchIfTrue(lambda x: x is node)
-    for found in m.findall(statement.node, m.BinaryOperation(left=here) | m.AugAssign(target=here)):
-        right = found.right if isinstance(found, cst.BinaryOperation) else getattr(found, "value", None)
-        if isinstance(right, cst.BaseExpression):
-            drop_division(bench, found, right)
+    for found in within(statement.node, cst.BinaryOperation):
+        if found.left is node:
+            drop_division(bench, found, found.right)
+            return
+    for small in within(statement.node, cst.AugAssign):
+        if small.target is node:
+            drop_division(bench, small, small.value)
             return
     raise NotFixable("the division was not found")
 
@@ -123,11 +124,12 @@ def function_of(statement: Statement) -> Statement | None:
 
 def divisions_in(bench: Bench, home: Statement, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
     wanted = _last(divisor)
-    for node in m.findall(home.node, m.BinaryOperation(operator=m.Divide()) | m.AugAssign(operator=m.DivideAssign())):
-        assert isinstance(node, cst.BinaryOperation | cst.AugAssign)
-        right = node.right if isinstance(node, cst.BinaryOperation) else node.value
-        if _last(bench.code(right)) == wanted:
-            yield node, right
+    for node in within(home.node, cst.BinaryOperation):
+        if isinstance(node.operator, cst.Divide) and _last(bench.code(node.right)) == wanted:
+            yield node, node.right
+    for small in within(home.node, cst.AugAssign):
+        if isinstance(small.operator, cst.DivideAssign) and _last(bench.code(small.value)) == wanted:
+            yield small, small.value
 
 
 def _last(text: str) -> str:

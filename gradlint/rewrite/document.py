@@ -227,13 +227,12 @@ class Document:
             item.node = with_leading(item.node, [*_empty(gap), *Leading.of(item.node).own])
         self._put(item, anchor, 1)
 
-    def wrap(self, context: str, first: Statement, last: Statement) -> Statement:
+    def wrap(self, context: tuple[str, str, str] | str, first: Statement, last: Statement) -> Statement:
         """`with context:` round the statements from first to last, which stand in one block."""
         siblings = first.siblings()
         low, high = siblings.index(first), siblings.index(last) + 1
         column = self._positions[first.node].start.column
-        header = f"with {context}:" if column + len(context) + 6 <= _WIDTH else f"with (\n    {context}\n):"
-        outer = self.new(f"{header}\n    pass\n", first.block)
+        outer = self.new(f"{_with(context, column)}\n    pass\n", first.block)
         inner = outer.blocks[0]
         inner.items = siblings[low:high]
         for item in inner.items:
@@ -242,6 +241,23 @@ class Document:
         self.tidy_head(outer, inner)
         inner.touch()
         return outer
+
+    def under(self, header: str, item: Statement) -> Statement:
+        """A new compound statement round a statement that was taken out; its comments stand above both."""
+        outer = self.new(f"{header}\n    pass\n", item.block)
+        inner = outer.blocks[0]
+        outer.node = with_leading(outer.node, item.node.leading_lines)
+        item.node = with_leading(item.node, ())
+        inner.items, item.block = [item], inner
+        inner.touch()
+        return outer
+
+    def wrap_in(self, header: str, item: Statement) -> None:
+        """A new compound statement round one that stays where it is."""
+        siblings = item.siblings()
+        at = siblings.index(item)
+        siblings[at] = self.under(header, item)
+        siblings[at].block.touch()
 
     def unwrap(self, block: Statement) -> None:
         """The statements of a `with` without it."""
@@ -307,6 +323,14 @@ class Document:
             owner.blocks.remove(block)
             owner.node = owner.node.with_changes(orelse=None)
             owner.touch()
+
+
+def _with(context: tuple[str, str, str] | str, column: int) -> str:
+    """`with context:`, or `with (this if so else that):` over several lines if it is too long."""
+    one = context if isinstance(context, str) else "{} if {} else {}".format(*context)
+    if isinstance(context, str) or column + len(one) + 6 <= _WIDTH:
+        return f"with {one}:"
+    return "with (\n    {}\n    if {}\n    else {}\n):".format(*context)
 
 
 def _empty(gap: bool) -> list[cst.EmptyLine]:

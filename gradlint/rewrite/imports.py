@@ -130,16 +130,7 @@ def _key(statement: Statement) -> tuple[bool, str]:
 
 def uses(bench: Bench, local: str) -> list[cst.Name]:
     """Every place of the file that reads this name, outside of imports."""
-    found = []
-    for name in m.findall(bench.document.module, m.Name(local)):
-        assert isinstance(name, cst.Name)
-        statement = bench.document.at(name)
-        if statement is None or not _is_import(statement):
-            found.append(name)
-    # the second half of `x.local` and the keyword of `f(local=1)` are other names
-    other = {id(a.attr) for a in m.findall(bench.document.module, m.Attribute(attr=m.Name(local)))}  # type: ignore[attr-defined]
-    other |= {id(a.keyword) for a in m.findall(bench.document.module, m.Arg(keyword=m.Name(local)))}  # type: ignore[attr-defined]
-    return [name for name in found if id(name) not in other]
+    return [name for name in bench.every(cst.Name) if name.value == local]
 
 
 def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
@@ -153,7 +144,8 @@ def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
         if known.alias.asname is None and present:
             del names[at]
     elif not present:
-        names.insert(at, known.alias.with_changes(name=cst.Name(new), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))))
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        names.insert(at, known.alias.with_changes(name=cst.Name(new), comma=comma))
     names[-1] = names[-1].with_changes(comma=names[-1].comma if _in_parentheses(node) else cst.MaybeSentinel.DEFAULT)
     bench.document.exchange(known.statement, node, node.with_changes(names=names))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,7 +9,7 @@ import libcst.matchers as m
 
 from gradlint.events import Clip, Site
 from gradlint.rewrite.bench import NotFixable
-from gradlint.rewrite.calls import arguments, call_of, first_argument
+from gradlint.rewrite.calls import arguments, call_of, first_argument, receiver
 from gradlint.rewrite.imports import Import, drop_if_last, imports, reference, rename, uses
 
 if TYPE_CHECKING:
@@ -139,6 +138,19 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
     bench.replace(call, f"{bench.code(parameters.func.value)}.clip_grad_norm_({rest})")
 
 
+def clip_when_synced(bench: Bench, clip: Clip) -> None:
+    """Accelerate says which micro-batch is the last of its window."""
+    names = {bench.code(receiver(x)) for x in bench.every(cst.Call) if _accumulates(x)}
+    if len(names) != 1:
+        raise NotFixable("the accelerator was not found")
+    statement = bench.document.apart(bench.statement(clip), bench.node(clip))
+    bench.document.wrap_in(f"if {names.pop()}.sync_gradients:", statement)
+
+
+def _accumulates(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "accumulate"
+
+
 def insert_clip(bench: Bench, step: Site, model: str) -> None:
     bench.insert(f"{reference(bench, CLIP_NORM)}({model}.parameters(), max_norm=1.0)", before=step)
 
@@ -147,10 +159,13 @@ def make_list(bench: Bench, clip: Clip) -> None:
     """`params = model.parameters()` -> `params = list(model.parameters())`."""
     node = bench.node(clip)
     name = bench.code(first_argument(node) if isinstance(node, cst.Call) else node)
-    homes = [x for x in _assignments(bench, name) if not isinstance(x.value, cst.List | cst.ListComp)]
-    if len(homes) != 1:
-        raise NotFixable(f"where `{name}` is made was not found")
-    value = homes[0].value
+    value: cst.BaseExpression | None = None
+    while value is None or isinstance(value, cst.Name | cst.Attribute):
+        homes = [x for x in _assignments(bench, name) if not isinstance(x.value, cst.List | cst.ListComp)]
+        if len(homes) != 1 or homes[0].value is value:
+            raise NotFixable(f"where `{name}` is made was not found")
+        value = homes[0].value
+        name = bench.code(value)
     bare = value.with_changes(lpar=(), rpar=()) if isinstance(value, cst.GeneratorExp) else value
     if isinstance(bare, cst.GeneratorExp):
         bench.replace(value, f"[{bench.code(bare)}]")
@@ -159,9 +174,7 @@ def make_list(bench: Bench, clip: Clip) -> None:
 
 
 def _assignments(bench: Bench, name: str) -> list[cst.Assign]:
-    target = m.MatchIfTrue(lambda node: bench.code(node) == name)
-    found = m.findall(bench.document.module, m.Assign(targets=[m.AssignTarget(target=target)]))
-    return [x for x in found if isinstance(x, cst.Assign)]
+    return [x for x in bench.every(cst.Assign) if len(x.targets) == 1 and bench.code(x.targets[0].target) == name]
 
 
 # -- torch.cuda.amp
@@ -199,8 +212,8 @@ def _migrate(bench: Bench, known: Import, node: cst.CSTNode, dotted: str) -> Non
 
 def _attribute_of(bench: Bench, name: cst.Name) -> cst.CSTNode:
     """`amp.autocast` round the name `amp`."""
-    for found in m.findall(bench.document.module, m.Attribute(value=m.MatchIfTrue(lambda x: x is name))):
-        if isinstance(found, cst.Attribute) and found.attr.value in _PARAMETERS:
+    for found in bench.every(cst.Attribute):
+        if found.value is name and found.attr.value in _PARAMETERS:
             return found
     raise NotFixable("the module is used for something else, too")
 
@@ -231,15 +244,14 @@ def _original(bench: Bench, func: cst.CSTNode) -> str:
 
 
 def _call_round(bench: Bench, func: cst.CSTNode) -> cst.Call:
-    same: Callable[[cst.CSTNode], bool] = lambda x: x is func  # noqa: E731  # a matcher wants a function
-    for found in m.findall(bench.document.module, m.Call(func=m.MatchIfTrue(same))):
-        assert isinstance(found, cst.Call)
-        return found
+    for found in bench.every(cst.Call):
+        if found.func is func:
+            return found
     raise NotFixable("it is handed on uncalled")
 
 
 def _import_module(bench: Bench, known: Import) -> None:
-    """`from torch.cuda import amp` -> `from torch import amp`, `import torch.cuda.amp as a` -> `import torch.amp as a`."""
+    """`from torch.cuda import amp` -> `from torch import amp`, and so with `import torch.cuda.amp as amp`."""
     node = known.node
     if len(node.names) != 1:  # type: ignore[arg-type]  # a star import binds no names that could be known
         raise NotFixable("the import gives something else, too")

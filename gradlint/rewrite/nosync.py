@@ -8,7 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Backward, Site, Step
-from gradlint.rewrite.bench import NotFixable
+from gradlint.rewrite.bench import NotFixable, within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.rewrite.divide import function_of
 from gradlint.rewrite.imports import reference
@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Statement
 
+#: this, if that, else the other
+Choice = tuple[str, str, str]
+
 
 def wrap(bench: Bench, backward: Backward, step: Step) -> None:
     """`with model.no_sync() if … else nullcontext():` round forward and backward."""
     first, last = _span(bench, backward)
+    if any(isinstance(e, Step) for e in bench.events_in(last)):
+        raise NotFixable("the backward stands in one block with the step")
     bench.document.wrap(_header(bench, backward, step, first), first, last)
 
 
@@ -49,14 +54,10 @@ def _functions_round(statement: Statement) -> set[str]:
 def _calls(bench: Bench, statement: Statement, names: set[str]) -> bool:
     if not names or not isinstance(statement.node, cst.SimpleStatementLine | cst.With):
         return False
-    for call in m.findall(statement.node, m.Call()):
-        assert isinstance(call, cst.Call)
-        if bench.code(call.func).rpartition(".")[2] in names:
-            return True
-    return False
+    return any(bench.code(call.func).rpartition(".")[2] in names for call in within(statement.node, cst.Call))
 
 
-def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> str:
+def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> Choice:
     model = _model(bench, backward)
     nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
     quiet = f"{model}.no_sync()"
@@ -65,7 +66,31 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> s
         condition, boundary = before_last_turn(bench, loop), False
     else:
         condition, boundary = before_boundary(bench, step, place)
-    return f"{nothing} if {condition} else {quiet}" if boundary else f"{quiet} if {condition} else {nothing}"
+    if not _always_wrapped(bench):
+        wrapped = f"hasattr({model}, {bench.quote}no_sync{bench.quote})"
+        condition = f"{condition} or not {wrapped}" if boundary else f"{wrapped} and {condition}"
+    return (nothing, condition, quiet) if boundary else (quiet, condition, nothing)
+
+
+def _always_wrapped(bench: Bench) -> bool:
+    """The file wraps the model without a condition; else a plain model, which has no no_sync, may come here."""
+    wraps = [x for x in bench.every(cst.Call) if bench.code(x.func).rpartition(".")[2] in _WRAPPERS]
+    return bool(wraps) and not any(_is_conditional(bench, call) for call in wraps)
+
+
+def _is_conditional(bench: Bench, call: cst.Call) -> bool:
+    statement = bench.statement(call)
+    for owner in statement.ancestors():
+        if isinstance(owner.node, cst.FunctionDef):
+            break
+        if isinstance(owner.node, cst.If) and "__main__" not in bench.code(owner.node.test):
+            return True
+    return any(call in within(x, cst.Call) for x in within(statement.node, cst.IfExp))
+
+
+_WRAPPERS = {
+    "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard", "DistributedDataParallelCPU",
+}  # fmt: skip
 
 
 def _model(bench: Bench, backward: Backward) -> str:
@@ -117,8 +142,9 @@ def pull_forward_in(bench: Bench, backward: Backward) -> None:
 
 def _with_of(bench: Bench, statement: Statement) -> Statement | None:
     for owner in statement.ancestors():
-        if isinstance(owner.node, cst.With) and ("no_sync" in bench.code(owner.node.items[0].item) or _is_context(owner)):
-            return owner
+        if isinstance(owner.node, cst.With):
+            if "no_sync" in bench.code(owner.node.items[0].item) or _is_context(owner):
+                return owner
     return None
 
 
@@ -151,7 +177,7 @@ def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
     test = bench.code(choice.node.test)
     context = bench.code(block.node.items[0].item)
     nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
-    header = f"{context} if {test} else {nothing}" if in_body else f"{nothing} if {test} else {context}"
+    header = (context, test, nothing) if in_body else (nothing, test, context)
     rest = other.items[count:]
     if rest and in_body:
         return False  # what is left of the `else` would need the negated condition
@@ -176,9 +202,8 @@ def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
     """no_sync where the condition does not hold, and nothing where it does."""
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
-    for choice in m.findall(statement.node, m.IfExp()):
-        assert isinstance(choice, cst.IfExp)
-        if m.findall(choice, m.MatchIfTrue(lambda x: x is node)):
+    for choice in within(statement.node, cst.IfExp):
+        if any(x is node for x in within(choice, cst.CSTNode)):
             swapped = choice.with_changes(body=choice.orelse, orelse=choice.body)
             bench.replace(choice, bench.code(swapped))
             return
@@ -199,27 +224,32 @@ def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
 
 def _mend_block(bench: Bench, block: Statement, backward: Backward, step: Step) -> None:
     """`with model.no_sync():` without a condition."""
-    choice = next((x for x in block.ancestors() if isinstance(x.node, cst.If) and x.holds(bench.statement(step))), None)
+    arms = next((x for x in block.ancestors() if isinstance(x.node, cst.If) and x.holds(bench.statement(step))), None)
     loop = inner_loop(bench, backward, step)
-    if choice is not None:
-        _change_arms(bench, choice, block)
+    if arms is not None:
+        _change_arms(bench, arms, block)
     elif loop is not None and block.holds(loop):
         context = _choice(bench, block, before_last_turn(bench, loop), boundary=False)
         bench.document.unwrap(block)
         bench.document.wrap(context, loop.blocks[0].items[0], loop.blocks[0].items[-1])
     elif loop is not None:
-        bench.replace(block.node.items[0].item, _choice(bench, block, before_last_turn(bench, loop), boundary=False))
+        choice = _choice(bench, block, before_last_turn(bench, loop), boundary=False)
+        bench.replace(block.node.items[0].item, _text(choice))
     elif step.guard is None:
         bench.document.unwrap(block)  # every backward is stepped: there is nothing to leave out
     else:
         condition, boundary = before_boundary(bench, step, block)
-        bench.replace(block.node.items[0].item, _choice(bench, block, condition, boundary=boundary))
+        bench.replace(block.node.items[0].item, _text(_choice(bench, block, condition, boundary=boundary)))
 
 
-def _choice(bench: Bench, block: Statement, condition: str, *, boundary: bool) -> str:
+def _choice(bench: Bench, block: Statement, condition: str, *, boundary: bool) -> Choice:
     context = bench.code(block.node.items[0].item)
     nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
-    return f"{nothing} if {condition} else {context}" if boundary else f"{context} if {condition} else {nothing}"
+    return (nothing, condition, context) if boundary else (context, condition, nothing)
+
+
+def _text(choice: Choice) -> str:
+    return "{} if {} else {}".format(*choice)
 
 
 def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
@@ -237,8 +267,8 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
 def invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
     home = function_of(bench.statement(backward))
-    flag = m.AssignTarget(target=m.Attribute(attr=m.Name("require_backward_grad_sync")))
-    found = m.findall(home.node if home is not None else bench.document.module, m.Assign(targets=[flag]))
-    if len(found) != 1 or not isinstance(found[0], cst.Assign):
+    flag = m.Assign(targets=[m.AssignTarget(target=m.Attribute(attr=m.Name("require_backward_grad_sync")))])
+    found = [x for x in bench.every(cst.Assign) if m.matches(x, flag) and (not home or home.holds(bench.statement(x)))]
+    if len(found) != 1:
         raise NotFixable("where syncing is switched off was not found")
     bench.replace(found[0].value, negated(bench, found[0].value))

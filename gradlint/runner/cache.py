@@ -35,7 +35,6 @@ class Cache:
         self._entries = self._load()
         self._changed: dict[str, Any] = {}
         self._seen: set[str] = set()
-        self.hits = 0
 
     def unchanged(self, file: SourceFile, *, parsed: bool) -> FileResult | None:
         """The result if the file looks untouched; `parsed` asks for one that includes a syntax check."""
@@ -53,7 +52,6 @@ class Cache:
             result = decode(plain, file.shown)
         except _BROKEN:
             return None
-        self.hits += 1
         return result
 
     def same_content(self, file: SourceFile, digest: str) -> FileResult | None:
@@ -68,7 +66,6 @@ class Cache:
             result = decode(plain, file.shown)
         except _BROKEN:
             return None
-        self.hits += 1
         self.store(file, result, digest, parsed=True)
         return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import os
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from gradlint.model import FileResult, RuleCrash
+from gradlint.model import FileResult, Fixed, RuleCrash
 from gradlint.runner.files import SourceFile
 
 if TYPE_CHECKING:
@@ -28,18 +29,22 @@ class Candidate(NamedTuple):
     digest: str | None = None
 
 
-Done = tuple[Candidate, FileResult]
+Done = tuple[Candidate, Fixed]
 
 
 class Workforce:
-    """Takes candidates as they are found; starts processes once enough have come, and else works here."""
+    """Takes candidates as they are found; starts processes once enough have come, and else works here.
 
-    def __init__(self, jobs: int) -> None:
+    `unsafe` is None if files are only linted; else they are fixed as well, with or without the unsafe fixes.
+    """
+
+    def __init__(self, jobs: int, unsafe: bool | None = None) -> None:
         self._jobs = jobs
+        self._unsafe = unsafe
         self._waiting: list[Candidate] = []
         self._waiting_bytes = 0
         self._pool: ProcessPoolExecutor | None = None
-        self._running: dict[Future[FileResult], Candidate] = {}
+        self._running: dict[Future[FileResult | Fixed], Candidate] = {}
         self._lost: list[Candidate] = []
 
     def add(self, candidate: Candidate) -> None:
@@ -56,10 +61,10 @@ class Workforce:
         """Every candidate's result, in no particular order."""
         if self._pool is None:
             for candidate in self._waiting:
-                yield candidate, lint_one(candidate.source, candidate.file)
+                yield candidate, _settled(candidate, self._task(candidate)())
             return
         yield from self._collect()
-        yield from _one_by_one(self._lost)
+        yield from self._one_by_one()
 
     def stop(self) -> None:
         """Leave without waiting for work that nobody wants any more."""
@@ -80,7 +85,7 @@ class Workforce:
 
         assert self._pool is not None
         try:
-            self._running[self._pool.submit(lint_one, candidate.source, candidate.file)] = candidate
+            self._running[self._pool.submit(self._task(candidate))] = candidate
         except BrokenExecutor:
             self._lost.append(candidate)
 
@@ -90,13 +95,35 @@ class Workforce:
         for future in as_completed(self._running):
             candidate = self._running[future]
             try:
-                yield candidate, future.result()
+                yield candidate, _settled(candidate, future.result())
             except BrokenExecutor:
                 self._lost.append(candidate)
             except Exception as error:  # a result that cannot be sent back
                 yield candidate, _crashed(candidate, f"{type(error).__name__}: {error}")
         if self._pool is not None:
             self._pool.shutdown()
+
+    def _one_by_one(self) -> Iterator[Done]:
+        """A process died and its neighbours' work with it: each file gets a process that no other file can break."""
+        from concurrent.futures import BrokenExecutor
+
+        pool: ProcessPoolExecutor | None = None
+        for candidate in self._lost:
+            pool = pool or _pool(1, fresh=True)
+            try:
+                yield candidate, _settled(candidate, pool.submit(self._task(candidate)).result())
+            except BrokenExecutor:
+                pool.shutdown(wait=False)
+                pool = None
+                yield candidate, _crashed(candidate, "the process that linted this file died")
+        if pool is not None:
+            pool.shutdown()
+
+    def _task(self, candidate: Candidate) -> Callable[[], FileResult | Fixed]:
+        """The work on one file, such that it can be sent to a process."""
+        if self._unsafe is None:
+            return functools.partial(lint_one, candidate.source, candidate.file)
+        return functools.partial(fix_one, candidate.source, candidate.file, self._unsafe)
 
 
 def lint_one(source: bytes, file: SourceFile) -> FileResult:
@@ -105,32 +132,34 @@ def lint_one(source: bytes, file: SourceFile) -> FileResult:
         from gradlint.engine import lint
 
         return lint(source, file.shown, file.settings)
-    except Exception as error:  # the engine promises not to; should it ever, one file is lost and not the run
-        import traceback
-
-        crash = RuleCrash("engine", f"{type(error).__name__}: {error}", traceback.format_exc())
-        return FileResult(file.shown, crashes=(crash,))
+    except Exception as error:
+        return _raised(file, error)
 
 
-def _one_by_one(lost: list[Candidate]) -> Iterator[Done]:
-    """A process died and its neighbours' work with it: each file gets a process that no other file can break."""
-    from concurrent.futures import BrokenExecutor
+def fix_one(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
+    """The same with all fixes applied; nothing is written here."""
+    try:
+        from gradlint.engine import fix
 
-    pool: ProcessPoolExecutor | None = None
-    for candidate in lost:
-        pool = pool or _pool(1, fresh=True)
-        try:
-            yield candidate, pool.submit(lint_one, candidate.source, candidate.file).result()
-        except BrokenExecutor:
-            pool.shutdown(wait=False)
-            pool = None
-            yield candidate, _crashed(candidate, "the process that linted this file died")
-    if pool is not None:
-        pool.shutdown()
+        return fix(source, file.shown, file.settings, unsafe=unsafe)
+    except Exception as error:
+        return Fixed(source, (), _raised(file, error))
 
 
-def _crashed(candidate: Candidate, error: str) -> FileResult:
-    return FileResult(candidate.file.shown, crashes=(RuleCrash("engine", error, ""),))
+def _raised(file: SourceFile, error: Exception) -> FileResult:
+    """The engine promises not to raise; should it ever, one file is lost and not the run."""
+    import traceback
+
+    crash = RuleCrash("engine", f"{type(error).__name__}: {error}", traceback.format_exc())
+    return FileResult(file.shown, crashes=(crash,))
+
+
+def _settled(candidate: Candidate, outcome: FileResult | Fixed) -> Fixed:
+    return outcome if isinstance(outcome, Fixed) else Fixed(candidate.source, (), outcome)
+
+
+def _crashed(candidate: Candidate, error: str) -> Fixed:
+    return Fixed(candidate.source, (), FileResult(candidate.file.shown, crashes=(RuleCrash("engine", error, ""),)))
 
 
 def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:

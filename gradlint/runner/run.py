@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from gradlint.config.settings import Settings
 from gradlint.frontend.bytescan import may_hold_events
-from gradlint.model import FileResult, Unreadable
+from gradlint.model import FileResult, Fixed, Unreadable
 from gradlint.runner.files import SourceFile
-from gradlint.runner.processes import Candidate, Workforce, lint_one, relax_collector
+from gradlint.runner.processes import Candidate, Workforce, fix_one, lint_one, relax_collector
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
+    from gradlint.runner.mending import Failure, FixedFile, FixPlan, Mender
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
 SYNTAX_CHECKED_FILES = 500
@@ -22,20 +23,29 @@ Tick = Callable[[int, int], None]
 
 
 class Run:
-    """What a run saw; results in the order of their paths."""
+    """What a run saw and did; everything in the order of the paths."""
 
-    __slots__ = ("cached", "checked", "parsed", "results")
+    __slots__ = ("cached", "checked", "failures", "fixed", "parsed", "results")
 
     def __init__(self, results: list[FileResult] | None = None, *, checked: int = 0, parsed: int = 0) -> None:
         self.results = results or []
         self.checked = checked
         self.parsed = parsed
         self.cached = 0
+        self.fixed: list[FixedFile] = []
+        self.failures: list[Failure] = []
 
 
-def run(files: Iterable[SourceFile], *, cache: Cache | None, jobs: int, tick: Tick | None = None) -> Run:
-    """Lint the files; `tick(done, total)` is told of progress."""
-    work = _Work(list(files), cache, jobs, tick or _silent)
+def run(
+    files: Iterable[SourceFile],
+    *,
+    cache: Cache | None,
+    jobs: int,
+    tick: Tick | None = None,
+    fix: FixPlan | None = None,
+) -> Run:
+    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress."""
+    work = _Work(list(files), cache, jobs, tick or _silent, fix)
     relax_collector()
     try:
         return work.done()
@@ -49,11 +59,15 @@ def _silent(done: int, total: int) -> None:
 
 
 class _Work:
-    def __init__(self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick) -> None:
+    def __init__(
+        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None
+    ) -> None:
         self._files = files
         self._cache = cache
         self._tick = tick
-        self._workforce = Workforce(jobs)
+        self._mender = _mender(fix)
+        self._unsafe = None if fix is None else fix.unsafe
+        self._workforce = Workforce(jobs, self._unsafe)
         self._run = Run()
         self._every = len(files) <= SYNTAX_CHECKED_FILES
 
@@ -61,39 +75,51 @@ class _Work:
         self._workforce.stop()
 
     def done(self) -> Run:
-        total = len(self._files)
-        candidates = 0
-        # the largest first: a long file that is begun last would keep one process busy while the others wait
-        for file in sorted(self._files, key=lambda file: -file.size):
-            result = self._without_parsing(file)
-            if result is None:
-                candidates += 1
-            else:
-                self._take(result)
-        self._tick(total - candidates, total)
-        for number, (candidate, result) in enumerate(self._workforce.results(), start=1):
-            self._run.parsed += 1
-            self._take(result)
-            if self._cache is not None:
-                self._cache.store(candidate.file, result, candidate.digest, parsed=True)
-            self._tick(total - candidates + number, total)
-        if self._cache is not None:
-            self._run.cached = self._cache.hits
-            self._cache.save()
-        self._run.checked = total
+        saved = self._cache
+        waiting = self._wave(self._in_order())
+        while waiting:  # other names of files that are fixed by now; the cache knows them only as they were
+            self._cache, self._workforce = None, Workforce(1, self._unsafe)
+            waiting = self._wave(waiting)
+        if saved is not None:
+            saved.save()
+        self._run.checked = len(self._files)
         self._run.results.sort(key=lambda result: result.path)
+        if self._mender is not None:
+            self._run.fixed = sorted(self._mender.files, key=lambda file: file.path)
+            self._run.failures = sorted(self._mender.failures)
         return self._run
+
+    def _in_order(self) -> list[SourceFile]:
+        """The largest first: a long file that is begun last would keep one process busy while the others wait."""
+        return sorted(self._files, key=lambda file: -file.size)
+
+    def _wave(self, files: list[SourceFile]) -> list[SourceFile]:
+        """Work on all files, and give back those that are the same on the disk as one that came before."""
+        now, later = (files, []) if self._mender is None else self._mender.apart(files)
+        for file in now:
+            result = self._without_parsing(file)
+            if result is not None:
+                self._take(result)
+        self._progress()
+        for candidate, fixed in self._workforce.results():
+            self._run.parsed += 1
+            self._take(self._settle(candidate, fixed))
+            self._progress()
+        return later
 
     def _take(self, result: FileResult) -> None:
         self._run.results.append(result)
 
+    def _progress(self) -> None:
+        self._tick(len(self._run.results), len(self._files))
+
     def _without_parsing(self, file: SourceFile) -> FileResult | None:
         """The result if it is cheap to know; None after handing the file to the workforce."""
         parsed = self._every or file.explicit
-        if self._cache is not None and (hit := self._cache.unchanged(file, parsed=parsed)):
+        if self._cache is not None and (hit := self._known(self._cache.unchanged(file, parsed=parsed))):
             return hit
         try:
-            source = read_bytes(file.path)
+            source = self._read(file)
         except OSError as error:
             return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
         if not worth_parsing(source) and not (parsed and not compiles(source)):
@@ -106,17 +132,81 @@ class _Work:
             from gradlint.runner.cache import digest_of
 
             digest = digest_of(source)
-            if hit := self._cache.same_content(file, digest):
+            if hit := self._known(self._cache.same_content(file, digest)):
                 return hit
         self._workforce.add(Candidate(file, source, digest))
         return None
 
+    def _read(self, file: SourceFile) -> bytes:
+        unwritten = None if self._mender is None else self._mender.content(file)
+        return read_bytes(file.path) if unwritten is None else unwritten
+
+    def _known(self, hit: FileResult | None) -> FileResult | None:
+        """What the cache says, unless it says that there is something to fix."""
+        if hit is None or (self._unsafe is not None and fixable(hit, unsafe=self._unsafe)):
+            return None
+        self._run.cached += 1
+        return hit
+
+    def _settle(self, candidate: Candidate, fixed: Fixed) -> FileResult:
+        """The result that holds for the file as it is now, remembered if the cache can know that file."""
+        file, digest = candidate.file, candidate.digest
+        if self._mender is not None and fixed.source != candidate.source:
+            stamp = self._mender.take(file, candidate.source, fixed)
+            if stamp is None:
+                return fixed.result if not self._mender.plan.write else _as_it_is(file)
+            file = file._replace(mtime_ns=stamp.mtime_ns, size=stamp.size)
+            if self._cache is not None:
+                from gradlint.runner.cache import digest_of
+
+                digest = digest_of(fixed.source)
+        if self._cache is not None:
+            self._cache.store(file, fixed.result, digest, parsed=True)
+        return fixed.result
+
+
+def _mender(fix: FixPlan | None) -> Mender | None:
+    if fix is None:
+        return None
+    from gradlint.runner.mending import Mender
+
+    return Mender(fix)
+
+
+def fixable(result: FileResult, *, unsafe: bool) -> bool:
+    return any(finding.fixable(unsafe=unsafe) for finding in result.findings)
+
+
+def _as_it_is(file: SourceFile) -> FileResult:
+    """A file that could not be fixed, as whoever was faster has left it; why it was not fixed is told already."""
+    try:
+        return lint_text(read_bytes(file.path), file.shown, file.settings)
+    except OSError:
+        return FileResult(file.shown)
+
+
+def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
+    """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
+    if fix is None or (not worth_parsing(source) and compiles(source)):
+        return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
+    from gradlint.runner.mending import FixedFile
+
+    fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
+    run = Run([fixed.result], checked=1, parsed=1)
+    if fixed.source != source:
+        run.fixed = [FixedFile(shown, source, fixed.source, fixed.applied)]
+    return run, fixed.source
+
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
-    """One source that is already in memory, such as what came through stdin."""
+    """One source that is already in memory."""
     if not worth_parsing(source) and compiles(source):
         return FileResult(shown)
-    return lint_one(source, SourceFile(shown, shown, 0, len(source), settings, True))
+    return lint_one(source, _in_memory(source, shown, settings))
+
+
+def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
+    return SourceFile(shown, shown, 0, len(source), settings, True)
 
 
 def worth_parsing(source: bytes) -> bool:

@@ -206,7 +206,8 @@ class Api(Frameworks):
             return self._same_elements(first, name, node)
         if name in ("list", "tuple"):
             if isinstance(first, v.ParamsValue):
-                made = v.ParamsValue("", first.params, False, first.used_by, first.named, first.wrap, first.partial)
+                empty = first.generator and first.used_by is not None
+                made = v.ParamsValue("", first.params, empty, first.used_by, first.named, first.wrap, first.partial)
                 self.use_up(first, node)
                 return made
             if isinstance(first, v.Collection):

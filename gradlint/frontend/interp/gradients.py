@@ -98,7 +98,8 @@ class Gradients(Expressions):
         enabled = scaler is not None and scaler.ref.enabled is not False
         self.run.emit(
             Step, node, optimizer=ref.id, scaler=scaler.ref if scaler and enabled else None, manager=ref.manager,
-            exact=guard.exact if guard else True, boundary=guard.text if guard else "", guard=guard.site if guard else None,
+            exact=guard.exact if guard else True, boundary=guard.text if guard else "",
+            guard=guard.site if guard else None,
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
         )  # fmt: skip
 

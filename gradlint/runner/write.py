@@ -1,0 +1,155 @@
+"""Replaces a user's file by new text, whole or not at all.
+
+The new text is written beside the file, made safe on the disk, and takes the file's name in one step: no reader, crash
+or full disk ever meets half a file. Symbolic links are followed: the file they lead to is replaced, and they stay.
+Other hard links to a file keep the old text: they may belong to others (package managers link from their caches), and
+no system can replace a file under all its names at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NamedTuple
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+
+
+class WriteError(Exception):
+    """Why a file was left as it was, in words for the user."""
+
+
+class Stamp(NamedTuple):
+    """What the cache compares, of the file as it was written."""
+
+    mtime_ns: int
+    size: int
+
+
+def replace_file(path: str, old: bytes, new: bytes) -> Stamp:
+    """Put `new` in the place of `old`; WriteError, and nothing changed, if that fails or the file is not `old` now."""
+    try:
+        target = os.path.realpath(path)
+        status = os.stat(path)
+        _refuse_unwritable(target, status)
+        with _undisturbed():
+            return _replaced(target, status, old, new)
+    except FileNotFoundError:
+        raise WriteError("it has vanished meanwhile") from None
+    except OSError as error:
+        raise WriteError(error.strerror or str(error)) from None
+
+
+def _refuse_unwritable(target: str, status: os.stat_result) -> None:
+    """A file without write permission is protected on purpose, though its folder would let us replace it."""
+    if not stat.S_ISREG(status.st_mode):
+        raise WriteError("it is not a regular file")
+    if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
+        raise WriteError("it is read-only")
+    if not os.access(os.path.dirname(target), os.W_OK):
+        raise WriteError("its folder is read-only")
+
+
+def _replaced(target: str, status: os.stat_result, old: bytes, new: bytes) -> Stamp:
+    folder = os.path.dirname(target)
+    # named before it is made: from its first moment on, whatever happens, we know what to remove
+    temporary = os.path.join(folder, f".gradlint-{os.urandom(8).hex()}.tmp")
+    try:
+        stamp = _written(temporary, status, target, new)
+        if _content(target) != old:
+            raise WriteError("it was changed by someone else meanwhile; run gradlint again")
+        os.replace(temporary, target)
+    finally:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # it has become the file, or it never was
+    _sync_folder(folder)
+    return stamp
+
+
+def _written(temporary: str, status: os.stat_result, target: str, new: bytes) -> Stamp:
+    """The new text on the disk, with the rights of the file that it is to replace."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(temporary, flags, 0o600)
+    try:
+        left = memoryview(new)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        _copy_rights(descriptor, status, target)
+        os.fsync(descriptor)
+        made = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return Stamp(made.st_mtime_ns, made.st_size)
+
+
+def _copy_rights(descriptor: int, status: os.stat_result, target: str) -> None:
+    """Mode always; owner, group, access lists and other attributes as far as this user may give them."""
+    if not hasattr(os, "fchown"):
+        return  # Windows: the folder's rights hold, and a read-only file was refused
+    mode = stat.S_IMODE(status.st_mode)
+    try:
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+    except OSError:
+        mode &= 0o777  # a set-user bit must not come to mean another user
+    os.fchmod(descriptor, mode)
+    for attribute in _attributes(target):
+        try:
+            os.setxattr(descriptor, attribute, os.getxattr(target, attribute))
+        except OSError:
+            pass  # one that only the system may set
+
+
+def _attributes(target: str) -> list[str]:
+    try:
+        return os.listxattr(target) if hasattr(os, "listxattr") else []
+    except OSError:
+        return []  # not known to this file system
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _sync_folder(folder: str) -> None:
+    """So that the new name survives a power cut; not all systems can, and the text itself is safe already."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C and its like wait the few milliseconds until the file is whole and nothing is left beside it."""
+    came: list[int] = []
+
+    def later(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    usual = {}
+    try:
+        for number in (getattr(signal, name) for name in _ENDING if hasattr(signal, name)):
+            if signal.getsignal(number) is not None:  # one set outside Python could not be put back
+                usual[number] = signal.signal(number, later)
+    except ValueError:
+        pass  # not in the main thread, where signals never come
+    try:
+        yield
+    finally:
+        for number, handler in reversed(usual.items()):
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
