@@ -31,6 +31,16 @@ class Reading:
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self.events.get(id(draft), ())
 
+    def function_of(self, draft: Draft) -> str:
+        """The name of the innermost function that a finding is in; "" outside of any."""
+        row = self.lowered.spans({draft.site.node})[draft.site.node].start.row
+        name, begun = "", 0
+        for node in self.lowered.functions():
+            place = self.lowered.positions[node]
+            if begun <= place.start.line <= row <= place.end.line:
+                name, begun = node.name.value, place.start.line
+        return name
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:

@@ -12,7 +12,7 @@ from gradlint.model import FixSafety
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
-    from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step
+    from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update, Zero
     from gradlint.rewrite.bench import Bench
 
 
@@ -48,10 +48,9 @@ def move_all(events: Sequence[Event], message: str, before: Event) -> Remedy:
     """Several statements, in their order."""
 
     def act(bench: Bench) -> None:
-        from gradlint.rewrite.moving import move
+        from gradlint.rewrite.moving import move_all
 
-        for event in events:
-            move(bench, event, before=before)
+        move_all(bench, events, before)
 
     return Remedy(message, act)
 
@@ -59,6 +58,17 @@ def move_all(events: Sequence[Event], message: str, before: Event) -> Remedy:
 def delete(event: Event, message: str) -> Remedy:
     """The statement of an event goes."""
     return Remedy(message, lambda bench: bench.delete(event))
+
+
+def add_parentheses(at: Site) -> Remedy:
+    """`optimizer.step` -> `optimizer.step()`."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.calls import call_it
+
+        call_it(bench, at)
+
+    return Remedy("Add the parentheses", act)
 
 
 def rewrite(at: Event | Site, code: str, message: str) -> Remedy:
@@ -70,7 +80,7 @@ def rewrite(at: Event | Site, code: str, message: str) -> Remedy:
 
 
 def unscale_before(
-    event: Clip | Read | Edit, backward: Backward | None, step: Step | None, *, wide: bool = False
+    event: Clip | Read | Edit, backward: Backward | None, steps: Sequence[Step], *, wide: bool = False
 ) -> Iterator[Remedy]:  # fmt: skip
     """`scaler.unscale_(optimizer)` in front of what needs true gradients, or of the call that leads there.
 
@@ -81,7 +91,7 @@ def unscale_before(
         def act(bench: Bench) -> None:
             from gradlint.rewrite.amp import unscale
 
-            unscale(bench, event, backward, step, outer=outer, wide=wide)
+            unscale(bench, event, backward, steps, outer=outer, wide=wide)
 
         return act
 
@@ -89,22 +99,31 @@ def unscale_before(
         yield Remedy("Unscale the gradients first", at(outer))
 
 
-def step_through_scaler(step: Step, backward: Backward) -> Remedy:
+def step_through_scaler(step: Step, backward: Backward, updates: Sequence[Update]) -> Remedy:
+    """`updates`: those that come too early."""
+
     def act(bench: Bench) -> None:
         from gradlint.rewrite.amp import step_through
 
-        step_through(bench, step, backward)
+        step_through(bench, step, backward, updates)
 
     return Remedy("Step through the scaler", act)
 
 
-def update_scaler(steps: Sequence[Step], scaler: str) -> Remedy:
-    def act(bench: Bench) -> None:
-        from gradlint.rewrite.amp import update
+def update_scaler(steps: Sequence[Step], scaler: str) -> Iterator[Remedy]:
+    """Behind the last step, behind its condition, behind the call that leads there."""
 
-        update(bench, steps)
+    def at(outer: int, wide: bool) -> Callable[[Bench], None]:
+        def act(bench: Bench) -> None:
+            from gradlint.rewrite.amp import update
 
-    return Remedy(f"Insert `{scaler}.update()`", act)
+            update(bench, steps, outer=outer, wide=wide)
+
+        return act
+
+    for outer in range(len(steps[-1].via) + 1):
+        for wide in (False, True):
+            yield Remedy(f"Insert `{scaler}.update()`", at(outer, wide))
 
 
 def scale_losses(backwards: Sequence[Backward], step: Step) -> Remedy:
@@ -139,15 +158,19 @@ def divide_loss(backward: Backward, step: Step, n: str) -> Remedy:
     return Remedy(f"Divide the loss by {n}", act)
 
 
-def divide_losses_not_gradients(edit: Edit, backwards: Sequence[Backward], by: str) -> Remedy:
-    """The loop that divides gradients goes; the loss is divided instead."""
+def divide_losses_not_gradients(edits: Sequence[Edit], backwards: Sequence[Backward], by: str) -> Iterator[Remedy]:
+    """The loop that divides gradients goes, or the call of the function that has it; the loss is divided instead."""
 
-    def act(bench: Bench) -> None:
-        from gradlint.rewrite.divide import divide_not_gradients
+    def at(outer: int) -> Callable[[Bench], None]:
+        def act(bench: Bench) -> None:
+            from gradlint.rewrite.divide import divide_not_gradients
 
-        divide_not_gradients(bench, edit, backwards)
+            divide_not_gradients(bench, edits, backwards, outer)
 
-    return Remedy(f"Divide the loss by `{by}` instead of the gradients", act)
+        return act
+
+    for outer in reversed(range(len(edits[0].via) + 1)):
+        yield Remedy(f"Divide the loss by `{by}` instead of the gradients", at(outer))
 
 
 def undivide_loss(loss: Backward | Site, divisor: str) -> Remedy:
@@ -288,7 +311,7 @@ def invert_no_sync(backward: Backward, no_sync: Site | None, step: Step) -> Reme
     return Remedy("Use no_sync before the boundary, not on it", act)
 
 
-def delete_all(event: Event, message: str, allowed: tuple[type[Event], ...]) -> Iterator[Remedy]:
+def delete_all(event: Event, message: str, allowed: Callable[[Event], bool]) -> Iterator[Remedy]:
     """The statement of an event goes, with the loop or the condition round it, or the call of the function, that
     does nothing else."""
     for outer in reversed(range(len(event.via) + 1)):
@@ -298,15 +321,24 @@ def delete_all(event: Event, message: str, allowed: tuple[type[Event], ...]) -> 
 # -- the loop
 
 
-def clear_first(backward: Backward, step: Step) -> Remedy:
+def clear_first(backward: Backward, steps: Sequence[Step]) -> Remedy:
     """`optimizer.zero_grad()` at the head of the loop; in a function for one batch, in front of the backward."""
 
     def act(bench: Bench) -> None:
         from gradlint.rewrite.clear import clear_first
 
-        clear_first(bench, backward, step)
+        clear_first(bench, backward, steps)
 
-    return Remedy("Clear the gradients at the head of the loop", act)
+    return Remedy("Clear the gradients before the backward", act)
+
+
+def clear_behind_window(zero: Zero, step: Step) -> Remedy:
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.clear import clear_behind_window
+
+        clear_behind_window(bench, zero, step)
+
+    return Remedy("Move the clearing behind the step", act)
 
 
 def clear_behind(step: Step) -> Remedy:

@@ -28,7 +28,7 @@ class AccumulationOffByOne(Rule):
         for i, (x, y) in enumerate(loader):
             loss = criterion(model(x), y) / accum_steps
             loss.backward()
-            if i % accum_steps == 0:
+            if i % accum_steps == 0 or i + 1 == len(loader):
                 optimizer.step()
                 optimizer.zero_grad()
     ```
@@ -45,7 +45,9 @@ class AccumulationOffByOne(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix writes `(i + 1) % accum_steps == 0`: every window then has N micro-batches, as the division says.
+    Safe. The fix writes `(i + 1) % accum_steps == 0`, and the same in a `no_sync` or other condition of the loop that
+    must agree with it. Every window then has N micro-batches, as the division says: the first update, which was made
+    of a single one, is gone, and all others come one micro-batch earlier.
 
     ## Known limits
     Counters that start at one (`enumerate(loader, 1)`), that are incremented before the question, or whose start cannot

@@ -51,8 +51,11 @@ class BackwardUnderAutocast(Rule):
     ```
 
     ## Fix safety
-    The fix takes the backward, and what follows it, out of the block. It is safe: the forward and its loss stay under
-    autocast, and the backward keeps the dtypes of the forward.
+    The fix takes the backward, and what follows it, out of the block. It is safe: the forward and its loss stay
+    under autocast, and PyTorch's own backward takes the dtypes of the forward wherever it runs, so the gradients
+    are the same to the bit. Only the `backward` of an autograd function that you wrote yourself may compute in
+    another dtype, the one you gave it. No fix is offered where autocast is a decorator, shares its `with` with
+    another context or holds the whole loop, or where another forward stands behind the backward.
 
     ## Known limits
     An autocast that is entered in another file, or by a decorator there, is not seen. Frameworks that run the

@@ -47,8 +47,11 @@ class ClipAfterStep(Rule):
     ```
 
     ## Fix safety
-    The fix moves the clip in front of the step. It is safe: a clip can only act there, so this is what the code
-    meant. Expect other numbers afterwards, because the clip now works.
+    The fix moves the clip in front of the step, with the condition round it and the norm that it binds, and unscales
+    first if a scaler is used. It is safe: a clip can only act there, so this is what the code meant. The clip acts
+    from now on: expect shorter updates wherever the norm is above the limit. No fix is offered where the clip would
+    have to stand twice (backward and step in both arms of an `if`), where its norm decides how the loop goes on, or
+    where a name that it uses gets its value only behind the step.
 
     ## Known limits
     The backward and the step must be visible in the file, or in a function that the file defines. A clip at the head

@@ -49,8 +49,11 @@ class ClipBeforeBackward(Rule):
     ```
 
     ## Fix safety
-    The fix moves the clip behind the backward. It is safe: a clip before it has no effect at all. In Lightning's
-    `training_step` there is no backward to move behind; pass `gradient_clip_val` to the `Trainer` there.
+    The fix moves the clip behind the backward, as close to the step as it can, with the condition round it, and
+    unscales first if a scaler is used. It is safe: a clip before the backward has no effect at all. The clip acts
+    from now on: expect shorter updates wherever the norm is above the limit. No fix is offered where the norm is used
+    before the backward, where backward and step are in one helper or in both arms of an `if`, and in Lightning's
+    `training_step`: pass `gradient_clip_val` to the `Trainer` there.
 
     ## Known limits
     A call that gradlint cannot follow, between the clip and the backward, might make gradients itself: then nothing

@@ -54,8 +54,10 @@ class ClipExhaustedGenerator(Rule):
     ```
 
     ## Fix safety
-    The fix puts `list(...)` round the generator where it is made. It is safe: the optimizer gets the same parameters
-    as before, and the clip gets them too.
+    The fix puts `list(...)` round the generator where it is made, or makes a list of a generator expression. It is
+    safe: the optimizer gets the same parameters as before, and the clip gets them too. The clip acts from now on:
+    expect shorter updates wherever the norm is above the limit. No fix is offered where the place that makes the
+    generator is not found.
 
     ## Known limits
     A generator that comes out of a function in another file looks like any other value and is not reported.

@@ -56,9 +56,12 @@ class ClipScaledGradients(Rule):
     ```
 
     ## Fix safety
-    The fix inserts `scaler.unscale_(optimizer)` in front of the clip. It is safe: `scaler.step` sees that the
-    gradients are unscaled already and does not divide them again. If you tuned `max_norm` with the bug in place, look
-    at it once more.
+    The fix inserts `scaler.unscale_(optimizer)` in front of the clip (or of the loop or the call that it is in),
+    under your own flag where the scaler has one. It is safe: `scaler.step` sees that the gradients are unscaled
+    already and does not divide them again. The clip now acts at `max_norm` instead of `max_norm / scale`: with SGD
+    expect updates larger by orders of magnitude, with Adam, which hardly feels a constant factor, a little larger
+    ones; a `max_norm` that was tuned with the bug in place wants tuning again. No fix is offered where a turn is
+    skipped behind the clip (`continue`): it would need an `update()` of its own.
 
     ## Known limits
     Clips that unscale by themselves (Accelerate, Fabric, apex's `master_params`) and scalers built with
@@ -78,8 +81,7 @@ class ClipScaledGradients(Rule):
             return  # a turn that skips the step may skip the unscale_ with it
         if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.APEX) or clip.exhausted_by is not None:
             return
-        later = next(state.window.after(clip, Unscale), None)
-        if later is not None and same_turn(clip, later):
+        if any(state.window.after(clip, Unscale)):
             return  # the unscale_ comes too late: GL207
         yield self.finding(
             clip, clip=short(clip), related=[(state.scaled, "scaled gradients are made here")],
@@ -101,7 +103,13 @@ class ClipScaledGradients(Rule):
 
 
 def _remedies(clip: Clip, backward: Backward | None, state: GradientState) -> Iterator[Remedy]:
-    """One unscale_ serves all clips of a turn: it goes in front of the first."""
+    """One unscale_ serves all clips of a turn: it goes in front of the first; all that one clip touches need it."""
     clips = [c for c in state.window.of(Clip) if same_turn(c, clip)]
     wide = len({c.site for c in clips}) > 1
-    yield from unscale_before(clips[0] if wide else clip, backward, state.window.step, wide=wide)
+    first = clips[0] if wide and clips else clip
+    own = state.window.step
+    yield from unscale_before(first, backward, [own] if own else [], wide=wide)
+    later = [e for e in state.path.events[clip.index :] if isinstance(e, Step) and same_turn(e, clip)]
+    steps = list({e.optimizer: e for e in later if e.scaler is not None}.values())
+    if len(steps) > 1:
+        yield from unscale_before(first, backward, steps, wide=wide)

@@ -51,8 +51,11 @@ class DeprecatedAmpApi(Rule):
     ```
 
     ## Fix safety
-    The fix rewrites the call to `torch.amp`, with the device as first argument, and the import with it. It is safe:
-    the old classes are thin wrappers round the new ones.
+    The fix rewrites the call to `torch.amp`, with the device as first argument, and the import with it; arguments
+    by position get their names where the order is another one now. It is safe: the old classes are thin wrappers
+    round the new ones, so no number changes and there is a FutureWarning less. (An `isinstance` check against the
+    old class in another file fails for the new one.) No fix is offered where `autocast` or `GradScaler` is handed
+    on uncalled, or called with `*` or `**`.
 
     ## Known limits
     Projects that support PyTorch before 2.4 are left alone: set `target-torch = "2.1"` in the configuration, or state

@@ -45,7 +45,8 @@ class DeprecatedClip(Rule):
     ```
 
     ## Fix safety
-    The fix adds the underscore, in the import too. It is safe: the old function does nothing but call the new one.
+    The fix adds the underscore, in the import and at all uses of the name. It is safe: the old function does nothing
+    but warn and call the new one. No number changes, and a FutureWarning is gone.
 
     ## Known limits
     Only PyTorch's own function is meant. A `clip_grad_norm` of your project or of another library is left alone.

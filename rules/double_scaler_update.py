@@ -59,8 +59,10 @@ class DoubleScalerUpdate(Rule):
     ```
 
     ## Fix safety
-    The fix keeps the last `update()` and drops the others. It is safe: PyTorch asks for one `update()`, after all
-    steps of the iteration.
+    Of two calls in a row the fix drops the second, which could only raise: no number changes. An `update()`
+    between two steps is dropped if another one follows them all, and else moved there. It is safe: PyTorch asks
+    for one `update()`, after all steps of the iteration. Numbers change where the scale did between the two steps,
+    and where gradients that were unscaled for a clip were divided once more.
 
     ## Known limits
     Two full rounds in one iteration (scale, backward, step, update for each optimizer, as a GAN does) are right and

@@ -56,7 +56,10 @@ class DoubleUnscale(Rule):
     ```
 
     ## Fix safety
-    The fix drops the second call. It is safe: the gradients are unscaled already, and the call could only raise.
+    The fix drops the second call, and the condition round it if nothing else is in there. It is safe: the
+    gradients are unscaled already, and the call could only raise, so no number changes and there is a RuntimeError
+    less. No fix is offered where the first call runs only on some turns and the clip needs the second on the
+    others.
 
     ## Known limits
     Both calls must be in sight, in this file and on one path; two calls in two branches are fine. One call that runs

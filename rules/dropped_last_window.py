@@ -53,9 +53,12 @@ class DroppedLastWindow(Rule):
     ```
 
     ## Fix safety
-    Unsafe. The fix adds `or i + 1 == len(loader)` to the condition. That is one more update per epoch, made of fewer
-    micro-batches but still divided by N, so a smaller one, and a scheduler that counts updates sees one more. Only you
-    can say whether you want that, or would rather drop the rest (`drop_last`, a length that is a multiple of N).
+    Unsafe. The fix adds `or i + 1 == len(loader)` to the boundary, and to a `no_sync` that asks the same. That is one
+    more update per epoch, made of fewer micro-batches but still divided by N, so a smaller one; a scheduler in the
+    boundary moves on once more, too, and `OneCycleLR` raises if its `total_steps` was counted without it. Only you
+    can say whether you want that, or would rather drop the rest (`drop_last`, a length that is a multiple of N). No
+    fix is offered where the counter is not the index of an `enumerate` over a loader, as with `zip` or a loader that
+    is made in the loop's own line.
 
     ## Known limits
     gradlint does not know the loader's length: if it is always a multiple of N, nothing is dropped. Streams without

@@ -53,8 +53,10 @@ class ForwardOutsideNoSync(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix pulls the forward, and what stands between it and the backward, into the block. The gradients at the
-    step are the same, with one all-reduce in place of N.
+    Safe. The fix pulls the forward, and what stands between it and the backward, into the block; a backward in both
+    arms of an `if` becomes one. No number changes beyond rounding: there is one all-reduce per update in place of N.
+    No fix is offered where the condition of `no_sync` asks for the loss, or where an arm of the `if` does more than
+    the backward.
 
     ## Known limits
     Forward inside and backward outside works, and is not flagged. FSDP, both versions, reads its flag in the backward,

@@ -53,8 +53,11 @@ class GradientEditAfterClip(Rule):
     ```
 
     ## Fix safety
-    The fix moves the clip behind the edit. It is safe: the limit then holds for the gradients that the step really
-    uses.
+    The fix moves the clip, with the condition round it, behind the last of the edits that follow it. It is safe: the
+    limit then holds for the gradients that the step really uses. Expect shorter updates wherever the edit had
+    lengthened a gradient beyond the limit; a norm that the clip returns is now that of the edited gradients, and
+    after an all-reduce it is the same on all ranks. No fix is offered where the edit is made from the norm that the
+    clip returns.
 
     ## Known limits
     Edits that cannot lengthen a gradient (division, clamping, a constant factor of at most 1, clearing some of them)

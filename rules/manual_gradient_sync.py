@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Edit, EditKind, Sync, Wrap
+from gradlint.events import Edit, EditKind, Event, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import delete_all
@@ -50,7 +50,10 @@ class ManualGradientSync(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix deletes the loop that reduces. The gradients of DDP are the averages already.
+    Safe. The fix deletes the loop that reduces, or the call of a function that does nothing else (the function itself
+    stays). Where the sum was divided by the world size no number changes, and a round of traffic is gone; where that
+    division was forgotten, gradients become `world_size` times smaller, and with SGD so does the effective learning
+    rate.
 
     ## Known limits
     Without DDP, or under `no_sync()`, reducing by hand is legitimate and is not flagged; nor are losses and metrics.
@@ -70,5 +73,9 @@ class ManualGradientSync(Rule):
         if all(b.sync is Sync.ON and b.wrap is Wrap.DDP for b in state.pending):
             yield self.finding(
                 edit, edit=short(edit), related=[(state.pending[-1], "DDP reduces in this backward")],
-                fix=delete_all(edit, "Leave the averaging to DDP", (Edit,)),
+                fix=delete_all(edit, "Leave the averaging to DDP", _averages),
             )  # fmt: skip
+
+
+def _averages(event: Event) -> bool:
+    return isinstance(event, Edit) and event.kind in (EditKind.REDUCE, EditKind.DIVIDE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import rewrite
+from gradlint.remedy import add_parentheses
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -44,7 +45,9 @@ class MethodNotCalled(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix adds `()`. A bare method has no other meaning as a statement.
+    Safe. The fix adds `()`; a bare method has no other meaning as a statement. What was skipped now happens, so expect
+    other numbers. Nothing is offered for methods that need an argument: `scaler.unscale_`, `accelerator.backward`, the
+    `step` of `ReduceLROnPlateau`.
 
     ## Known limits
     A method that is handed on is not flagged: `LambdaLR(opt, lr_lambda=schedule.step)`,
@@ -62,8 +65,10 @@ class MethodNotCalled(Rule):
     def on_program(self, program: Program) -> Iterator[Draft]:
         for stmt in program.statements():
             if isinstance(stmt, s.ExprStmt) and isinstance(stmt.value, s.Attr) and _is_training(stmt.value, program):
-                site, method = program.site(stmt.value), s.render(stmt.value)
-                yield self.finding(site, method=method, fix=[rewrite(site, f"{method}()", "Add the parentheses")])
+                site = program.site(stmt.value)
+                # no fix where an argument is missing with the parentheses: which one, only the author knows
+                fix = [add_parentheses(site)] if _needs_no_argument(stmt.value, program) else []
+                yield self.finding(site, method=s.render(stmt.value), fix=fix)
 
 
 def _is_training(attr: s.Attr, program: Program) -> bool:
@@ -80,3 +85,19 @@ def _is_training(attr: s.Attr, program: Program) -> bool:
             return bool(naming.SCALER.search(base))
         case _:
             return False
+
+
+def _needs_no_argument(attr: s.Attr, program: Program) -> bool:
+    base = naming.last(s.render(attr.base))
+    match attr.name:
+        case "backward":
+            return base != "self" and not _FRAMEWORK.search(base)
+        case "step":
+            return not (naming.SCHEDULER.search(base) and "ReduceLROnPlateau" in program.all_words.seen)
+        case "unscale_":
+            return False
+        case _:
+            return True
+
+
+_FRAMEWORK = re.compile(r"(?i)accelerat|fabric|engine|model|trainer|strategy|deepspeed|optim")

@@ -54,8 +54,10 @@ class MissingClip(Rule):
     ```
 
     ## Fix safety
-    The fix inserts a clip with `max_norm=1.0` in front of the step. It is unsafe: 1.0 is a common choice but not your
-    choice, and it changes how the model trains.
+    The fix inserts a clip with `max_norm=1.0` in front of the step, and unscales first if a scaler is used. It is
+    unsafe: 1.0 is a common choice but not your choice. Every update whose norm was above 1.0 becomes shorter, and
+    early in training that may be most of them. No fix is offered where the step has a closure, or where the one model
+    of the optimizer is not known at the step.
 
     ## Known limits
     Off by default: many small models train well without a clip. The kind of model is read from the names in this
@@ -74,7 +76,8 @@ class MissingClip(Rule):
         evidence = self._evidence
         if evidence and not self._clips and state.pending and step.frames and step.manager is not Manager.DEEPSPEED:
             owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
-            fix = [insert_clip(step, owners[0])] if len(owners) == 1 else []  # of several models, which to clip?
+            # of several models, which to clip? and one may be known by its name in __init__
+            fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
             yield self.finding(step, step=short(step), evidence=evidence, fix=fix)
 
     def on_program(self, program: Program) -> Iterator[Draft]:

@@ -24,6 +24,10 @@ class MissingNoSync(Rule):
 
     ## Example
     ```python
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+
     def train(net, loader, criterion, accum_steps):
         model = DistributedDataParallel(net)
         optimizer = torch.optim.AdamW(model.parameters())
@@ -38,6 +42,12 @@ class MissingNoSync(Rule):
 
     ## Use instead
     ```python
+    from contextlib import nullcontext
+
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+
     def train(net, loader, criterion, accum_steps):
         model = DistributedDataParallel(net)
         optimizer = torch.optim.AdamW(model.parameters())
@@ -52,9 +62,11 @@ class MissingNoSync(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix puts forward and backward inside `with model.no_sync() if … else nullcontext():` and adds the import.
-    The forward must be in it as well: that is where DDP decides. The boundary still synchronises all that was added
-    up, so the gradients at the step are the same up to rounding.
+    Safe. The fix puts forward and backward inside `with model.no_sync() if … else nullcontext():`, as DDP decides in
+    the forward, and adds the import; the condition is the boundary's, the last batch of the loader included. The
+    gradients at the step are the same up to rounding, with one all-reduce per update in place of N. Where the model
+    is wrapped only if a flag says so, the condition asks for `no_sync` first. No fix is offered where the boundary
+    asks for the loss or for a counter that moves behind the forward, or where the rest is stepped behind the loop.
 
     ## Known limits
     FSDP's `no_sync()` keeps whole gradients on every rank until the boundary, which costs memory; if that is why you

@@ -52,7 +52,10 @@ class MissingScalerUpdate(Rule):
     ```
 
     ## Fix safety
-    The fix inserts `scaler.update()` behind the step. It is safe: the loop cannot run a second time without it.
+    The fix inserts `scaler.update()` behind the step, with several optimizers behind the last one, or moves one
+    that comes too late there. It is safe: the loop cannot run a second time without it, so there is a RuntimeError
+    less, and the scale adapts from now on. For an `unscale_` on a skipped turn no fix is offered: whether that
+    turn should step, clear or only update is your choice.
 
     ## Known limits
     An `update()` inside a function that gradlint cannot follow silences the rule. With several optimizers, one
@@ -72,7 +75,7 @@ class MissingScalerUpdate(Rule):
             return
         if waiting.site == step.site:
             scaler = in_user_words(step.scaler.text)
-            fix = [update_scaler([waiting, *_others(waiting, state)], scaler)]
+            fix = [*update_scaler([waiting, *_others(waiting, state)], scaler)]
             late = next((e for e in state.path.events[step.index :] if isinstance(e, Update)), None)
             if late is not None:
                 fix.append(move(late, f"Move `{short(late)}` behind the step", after=waiting))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Norm, Step
+from gradlint.events import Backward, Manager, Norm, Step, Zero
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import share_loop
@@ -46,8 +46,10 @@ class MissingZeroGrad(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix inserts `optimizer.zero_grad()` at the head of the loop or, when gradients are accumulated, right
-    behind the step. Each update then uses its own gradients only.
+    Safe. The fix inserts `optimizer.zero_grad()` at the head of the loop or, when gradients are accumulated, behind
+    the step, with the arguments that the file's other calls have. Each update then uses its own gradients only: expect
+    smaller steps, and choose the learning rate again if it was lowered to keep the loss from diverging. Nothing is
+    offered where the gradients are still read behind the step.
 
     ## Known limits
     A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
@@ -75,8 +77,9 @@ class MissingZeroGrad(Rule):
         first = state.pending[0]
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
-        windowed = step.window or state.window.inner_loop
-        fix = [clear_behind(step), clear_first(first, step)] if windowed else [clear_first(first, step)]
+        early, late = clear_first(first, _never_cleared(step, state)), clear_behind(step)
+        windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
+        fix = [late, early] if windowed else [early, late]
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
             fix=fix,
@@ -103,3 +106,10 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
     mine = state.optimizer.text
     others = {ref.text for ref in state.path.optimizers.values() if ref.text != mine}
     return state.path.file_zeroes <= others
+
+
+def _never_cleared(step: Step, state: GradientState) -> list[Step]:
+    """The steps of all optimizers that share the loop and the fate of this one."""
+    cleared = {e.optimizer for e in state.path.events if isinstance(e, Zero)}
+    steps = {e.optimizer: e for e in state.path.events if isinstance(e, Step) and e.frames == step.frames}
+    return [e for e in steps.values() if e.optimizer not in cleared] or [step]

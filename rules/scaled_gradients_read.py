@@ -59,8 +59,11 @@ class ScaledGradientsRead(Rule):
     ```
 
     ## Fix safety
-    The fix moves the lines behind `unscale_`, or inserts `unscale_` if there is none. It is safe: `scaler.step` does
-    not divide gradients that are unscaled already.
+    The fix moves the lines behind `unscale_`, or inserts `unscale_` in front of them if there is none. It is safe:
+    `scaler.step` does not divide gradients that are unscaled already. What is only measured shrinks by the scale,
+    to its true size, and training stays as it is; noise or decay that is added acts in full from now on, so expect
+    to see it. No fix is offered where gradients are read on every micro-batch of a window, or where a turn is
+    skipped behind it (`continue`).
 
     ## Known limits
     A factor is left alone: halving scaled gradients halves the true ones. So is a measurement that the code divides
@@ -102,4 +105,4 @@ def _remedies(event: Read | Edit, state: GradientState) -> Iterator[Remedy]:
         yield move(event, f"Move it behind `{short(later)}`", after=later)
         yield move(later, f"Move `{short(later)}` in front of it", before=event)
     else:
-        yield from unscale_before(event, state.scaled, state.window.step)
+        yield from unscale_before(event, state.scaled, [state.window.step] if state.window.step else [])

@@ -49,7 +49,10 @@ class SchedulerBeforeOptimizer(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix moves the scheduler's step behind the optimizer's: the first update gets the first learning rate.
+    Safe. The fix moves the scheduler's step, with its condition, behind the optimizer's and the scaler's update; a
+    scheduler of epochs goes behind the whole loop over the batches. The curve stays the same and begins where it
+    should: every update gets the rate that the update before it got until now. A batch that is skipped with `continue`
+    no longer counts.
 
     ## Known limits
     Schedulers of your own, or of other libraries, may set the rate of this step by design; only those of

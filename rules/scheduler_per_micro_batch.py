@@ -49,8 +49,11 @@ class SchedulerPerMicroBatch(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix moves the call into the boundary, behind the optimizer's step, where one call is one update. Have
-    a look at the length you gave the schedule (`T_max`, `total_steps`, warm-up): it must be counted in updates too.
+    Safe. The fix moves the call, with its comments and its condition, into the boundary, behind the optimizer's step
+    and the scaler's update. The learning rate then changes once per update, so warm-up and decay last N times as many
+    batches. Have a look at the lengths you gave the schedule (`T_max`, `total_steps`, warm-up): they must be counted
+    in updates, too. No fix is offered where the call stands alone in a `try`, or in a function that does something
+    else.
 
     ## Known limits
     gradlint does not know in which unit the schedule was laid out. If you counted its length in micro-batches on
@@ -75,16 +78,20 @@ class SchedulerPerMicroBatch(Rule):
                 continue
             if schedule.manager not in (Manager.NOBODY, Manager.HELPER):
                 continue
+            if not schedule.text.endswith("()"):
+                continue  # `step(epoch + i / n)` says itself where in the schedule it is
             counts[schedule.site] = 0
             counted = schedule.manager is Manager.HELPER  # its length is a number of micro-batches: on time, yet uneven
             yield self.finding(
                 schedule, schedule=short(schedule), step=short(step), n=window.size_shown,
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
                 related=[(step, f"the window of {window.size_shown} ends here")],
-                fix=[move(schedule, "Move the scheduler into the boundary", after=step, past=(Update,))],
+                # no fix where the length counts micro-batches: it would have to change, too
+                fix=[move(schedule, _MOVE, after=step, past=(Update,))] if not counted else [],
             )  # fmt: skip
 
 
+_MOVE = "Move the scheduler into the boundary"
 _COUNTED = (
     "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: most of its learning rates are never used"
 )

@@ -43,7 +43,10 @@ class StepBeforeBackward(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix moves the step behind the backward of the same iteration.
+    Safe. The fix moves the step behind the backward and behind the clip that follows it; the scaler's update and the
+    scheduler's step go with it. The model begins to learn, and a `GradScaler` no longer raises an `AssertionError`.
+    Nothing is offered where the step's result is used before the backward, or where the step shares the `if` of its
+    window with the clearing.
 
     ## Known limits
     Loops that step first on purpose, with the gradients of the iteration before, clear behind the step and are not
@@ -70,7 +73,9 @@ class StepBeforeBackward(Rule):
         if backward is not None and same_turn(step, backward) and share_loop(step, backward):
             between = state.path.events[step.index + 1 : backward.index]
             followers = [e for e in between if isinstance(e, Update | Schedule)]
+            # no fix where the step would leave its boundary, or where it is not sure whose backward it waits for
+            sure = step.guard is None and not any(isinstance(e, Backward) for e in between)
             yield self.finding(
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
-                fix=[step_behind(step, backward, followers)],
+                fix=[step_behind(step, backward, followers)] if sure else [],
             )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Step
+from gradlint.events import Manager, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import step_through_scaler
@@ -52,7 +52,10 @@ class StepBypassesScaler(Rule):
 
     ## Fix safety
     The fix writes `scaler.step(optimizer)`, and adds `scaler.update()` behind it if there is none. It is safe: a
-    scaled loss has no other use than a step through the scaler.
+    scaled loss has no other use than a step through the scaler. Steps with inf or NaN gradients are skipped from
+    now on; where `unscale_` was missing, too, the updates of SGD shrink by the scale (they were that many times
+    too large), those of Adam, which hardly feels a constant factor, change little. No fix is offered for a step
+    with a closure, which a scaler cannot take, nor where the step is in a function that does not know the scaler.
 
     ## Known limits
     Scalers built with `enabled=False` are left alone. Where a flag chooses between the two ways (`if use_amp: ...`),
@@ -78,5 +81,5 @@ class StepBypassesScaler(Rule):
         )  # fmt: skip
         yield self.finding(
             step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")],
-            fix=[step_through_scaler(step, scaled)],
+            fix=[step_through_scaler(step, scaled, list(state.window.between(scaled, step, Update)))],
         )  # fmt: skip

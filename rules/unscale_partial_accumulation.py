@@ -58,8 +58,11 @@ class UnscalePartialAccumulation(Rule):
     ```
 
     ## Fix safety
-    The fix moves `unscale_` into the boundary, in front of the clip. It is safe: PyTorch asks for one `unscale_` per
-    step, once all gradients of the window are there.
+    The fix moves `unscale_` into the boundary, in front of its clip; a clip that stands behind it on every
+    micro-batch comes along. It is safe: PyTorch asks for one `unscale_` per step, once all gradients of the window
+    are there. Mostly there is a RuntimeError less; where none was raised, scaled and unscaled gradients were
+    summed, and the updates change to what you meant. No fix is offered where something else reads the unscaled
+    gradients, or the norm that the clip returns, on every micro-batch.
 
     ## Known limits
     The window must be recognised: a modulo of a counter or an inner loop over micro-batches. A boundary hidden in a
@@ -92,7 +95,9 @@ def _remedies(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Re
     """In front of the boundary's clip if it has one."""
     clips = [c for c in state.window.of(Clip) if same_turn(c, step)]
     message = f"Move `{short(unscale)}` into the boundary"
+    along = [c for c in state.window.after(unscale, Clip) if same_turn(c, unscale)]
+    if along:
+        # a clip that runs on every micro-batch as well comes along: it needs the unscaled gradients
+        yield move_all([unscale, *along], message, step)
     for goal in (*clips[:1], step):
         yield move(unscale, message, before=goal)
-    # a clip that runs on every micro-batch as well comes along: it needs the unscaled gradients
-    yield move_all([unscale, *(c for c in state.window.after(unscale, Clip) if same_turn(c, unscale))], message, step)

@@ -48,17 +48,20 @@ class UnscaledAccumulationLoss(Rule):
     def train(model, loader, criterion, accum_steps):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for i, (x, y) in enumerate(loader):
-            loss = criterion(model(x), y) / accum_steps
-            loss.backward()
+            loss = criterion(model(x), y)
+            (loss / accum_steps).backward()
             if (i + 1) % accum_steps == 0 or i + 1 == len(loader):
                 optimizer.step()
                 optimizer.zero_grad()
     ```
 
     ## Fix safety
-    Safe. The fix divides where the backward is, `(loss / accum_steps).backward()`, under a scaler too, so the loss
-    that you log stays what it was. It restores the mean over the window. If you tuned the learning rate with the
-    larger gradients, you may want to tune it again.
+    Safe. The fix writes `(loss / N).backward()` with the N of the boundary, under a scaler too, and puts N in the
+    place of a running counter. The gradients at the step become the mean over the window: with SGD the effective
+    learning rate drops by N, so one that was tuned to the larger gradients may have to go up again; with AdamW hardly
+    anything changes unless you clip, and then the clip acts less often. The loss that you log stays what it was,
+    unless the counter divided it. No fix is offered where N is not written in the boundary, or has no value yet where
+    the backward stands.
 
     ## Known limits
     A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. A loss that is

@@ -30,7 +30,8 @@ class UnusedSuppression(Rule):
     ```
 
     ## Fix safety
-    Removing the comment is safe: it changes no code.
+    The fix takes the comment away, or only the needless code if others in it are still used. It is safe: it changes
+    no code. What other tools read (`# type: ignore`, codes of other linters) and remarks behind the comment stay.
 
     ## Known limits
     Never reported: a bare `# noqa` and codes of other tools (they may serve another linter), and codes of rules

@@ -33,7 +33,7 @@ class ValueClipping(Rule):
         optimizer.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()
-        torch.nn.utils.clip_grad_value_(model.parameters(), clip_value=0.5)
+        torch.nn.utils.clip_grad_value_(model.parameters(), clip_value=1.0)
         optimizer.step()
     ```
 
@@ -50,12 +50,16 @@ class ValueClipping(Rule):
     ```
 
     ## Fix safety
-    The fix calls `clip_grad_norm_` instead. It is unsafe, because a limit for each value says little about a limit
-    for the whole norm: log the norm that `clip_grad_norm_` returns for a while, and choose `max_norm` from that.
+    The fix calls `clip_grad_norm_` with the same number, or with 1.0 if that number is tiny for a norm; a loop that
+    clamps `.grad` becomes one call. It is unsafe: a limit for each value says little about a limit for the norm. A
+    limit of 0.5 per value lets norms of up to 0.5 times the square root of the number of parameters pass, so the same
+    number cuts far more: expect shorter updates with SGD. Log the norm that `clip_grad_norm_` returns for a while and
+    choose `max_norm` from that.
 
     ## Known limits
     This is advice, not an error. Some recipes clip by value on purpose (DQN and its relatives do); to reproduce one,
-    ignore the rule there. Clamping weights, as a WGAN does, is not reported.
+    ignore the rule there. Clamping weights, as a WGAN does, is not reported. A loop that clamps and does something else,
+    too, gets no fix.
 
     ## References
     - [torch.nn.utils.clip_grad_value_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html)

@@ -38,15 +38,17 @@ class ZeroGradBeforeStep(Rule):
     ```python
     def train(model, optimizer, loader, criterion):
         for x, y in loader:
-            optimizer.zero_grad()
             loss = criterion(model(x), y)
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
     ```
 
     ## Fix safety
-    Safe. The fix moves the clearing before the backward or behind the step; both are right, and the step gets its
-    gradients back.
+    Safe. The fix moves the clearing in front of the backward, or behind the step at the end of a window; both are
+    right. The step gets its gradients back: weights that stood still begin to move, and a `GradScaler` no longer
+    raises `No inf checks were recorded for this optimizer`. Nothing is offered where a move would empty a block of
+    yours (`finally`), or where the gradients are read behind the step that they would be cleared at.
 
     ## Known limits
     Clearing some parameters only (a frozen last layer), clearing one optimizer between the backward and the step of
@@ -75,15 +77,15 @@ class ZeroGradBeforeStep(Rule):
             yield self.finding(
                 zero, zero=short(zero), backward=short(lost), step=short(step),
                 related=[(lost, "gradients are made here"), (step, "and missed here")],
-                fix=_remedies(zero, lost, step),
+                fix=_remedies(zero, lost, step, windowed=bool(step.window) or state.window.inner_loop),
             )  # fmt: skip
 
 
-def _remedies(zero: Zero, lost: Backward, step: Step) -> Iterator[Remedy]:
+def _remedies(zero: Zero, lost: Backward, step: Step, *, windowed: bool) -> Iterator[Remedy]:
     """Both are right; people clear before the backward in a plain loop, and behind the step of a window."""
     early = move(zero, "Move the clearing in front of the backward", before=lost)
     late = move(zero, "Move the clearing behind the step", after=step, past=BEHIND_STEP)
-    yield from (late, early) if step.window else (early, late)
+    yield from (late, early) if windowed else (early, late)
 
 
 _WARM_UP = re.compile(r"(?i)warm_?up|init|dummy|setup|materiali[sz]e")

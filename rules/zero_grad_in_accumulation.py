@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import BEHIND_STEP, Backward, Manager, Step, Zero
+from gradlint.events import Backward, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_loss
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move
+from gradlint.remedy import clear_behind_window
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -48,8 +48,10 @@ class ZeroGradInAccumulation(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix moves the clearing behind the boundary's step, so that each window starts empty and keeps all of its
-    micro-batches.
+    Safe. The fix moves the clearing behind the boundary's step; where the loader may end in the middle of a window, it
+    also clears in front of the loop. Each update is then made of N micro-batches instead of one: with SGD the steps
+    become about N times longer, with AdamW they keep their length and lose noise. Nothing is offered where the
+    gradients are read behind the step, or where the boundary is hidden in another function.
 
     ## Known limits
     Only windows with a visible boundary are judged: a modulo, a counter, an inner loop, Accelerate. With `accumulate`,
@@ -76,7 +78,7 @@ class ZeroGradInAccumulation(Rule):
                     yield self.finding(
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
-                        fix=[move(zero, "Move the clearing behind the step", after=step, past=BEHIND_STEP)],
+                        fix=[clear_behind_window(zero, step)],
                     )  # fmt: skip
                     return
 

@@ -40,20 +40,22 @@ def rules(output_format: str) -> int:
 @_FORMAT
 def rule(rule: str, output_format: str) -> int:
     """Explain one rule: what it finds, why it matters, what to write instead."""
-    from gradlint.docs.pages import page, record
+    from gradlint.docs.example import page_with_fix, record_with_fix
 
     found = _find(rule)
     if output_format == "json":
         import json
 
-        click.echo(json.dumps(record(found), indent=2))
+        click.echo(json.dumps(record_with_fix(found), indent=2))
     elif sys.stdout.isatty():
         from rich.console import Console
-        from rich.markdown import Markdown
 
-        Console().print(Markdown(page(found)))
+        from gradlint.docs.terminal import terminal_page
+
+        console = Console()
+        console.print(*terminal_page(found, console.width), sep="\n")
     else:
-        click.echo(page(found), nl=False)
+        click.echo(page_with_fix(found), nl=False)
     return 0
 
 

@@ -66,10 +66,9 @@ class Offers:
             return Fix(cure.safety, message, difference(self._source.text, cure.text))
         return "; ".join(dict.fromkeys(reasons)) or None
 
-    def _cures(
-        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str
-    ) -> Iterator[_Cure]:  # fmt: skip
-        """Texts in which the finding is gone and no other has come; the best first."""
+    def _cures(self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str) -> Iterator[_Cure]:
+        """Texts in which the finding is gone and no other has come; those that need no further mending first."""
+        uncovering: list[tuple[_Cure, Counter[str]]] = []
         for remedy in draft.remedies:
             tried = _attempt(reading, draft, remedy)
             if isinstance(tried, Refusal):
@@ -79,29 +78,34 @@ class Offers:
             if isinstance(now, str):
                 reasons.append(now)
                 continue
-            safety = remedy.safety or draft.rule.meta.fix
             extra = self._extra(now.codes, code)
+            cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
             if not extra:
-                yield _Cure(tried, (remedy.message,), safety)
+                yield cure
             elif code in extra:
                 reasons.append("the finding would stay")
-            elif not depth:
-                reasons.append(f"it would leave {', '.join(sorted(extra))}")
             else:
-                yield from self._with_companions(tried, remedy.message, safety, extra, depth, reasons, code)
+                uncovering.append((cure, extra))
+        for cure, extra in uncovering:
+            if depth:
+                yield from self._with_companions(reading, draft, cure, extra, depth, reasons, code)
+            else:
+                reasons.append(f"it would leave {', '.join(sorted(extra))}")
 
     def _with_companions(
-        self, text: str, message: str, safety: FixSafety, extra: Counter[str], depth: int, reasons: list[str], code: str
+        self, before: Reading, cured: Draft, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str],
+        code: str,
     ) -> Iterator[_Cure]:  # fmt: skip
-        """What a fix uncovers was wrong before, and is mended with it."""
-        reading = self._read(text)
+        """What a fix uncovers was wrong before, and is mended with it; what it causes elsewhere is not."""
+        reading = self._read(so_far.text)
+        homes = touched_functions(self._source.text, so_far.text) | {before.function_of(cured)}
         found = False
         for draft in reading.drafts:
-            if draft.rule.meta.code not in extra:
+            if draft.rule.meta.code not in extra or reading.function_of(draft) not in homes:
                 continue
             for cure in self._cures(reading, draft, depth - 1, [], code):
                 found = True
-                yield _Cure(cure.text, (message, *cure.messages), _weaker(safety, cure.safety))
+                yield _Cure(cure.text, (*so_far.messages, *cure.messages), _weaker(so_far.safety, cure.safety))
         if not found:
             reasons.append(f"it would leave {', '.join(sorted(extra))}")
 
@@ -152,8 +156,9 @@ class Refusal:
 
 
 def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
-    from gradlint.rewrite.bench import Bench, NotFixable
+    from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Document
+    from gradlint.rewrite.refusal import NotFixable
 
     lowered = reading.lowered
     document = Document(lowered.module, lowered.positions)
@@ -166,3 +171,16 @@ def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:
     return FixSafety.UNSAFE if FixSafety.UNSAFE in (one, other) else FixSafety.SAFE
+
+
+def touched_functions(old: str, new: str) -> set[str]:
+    """The names of the functions whose code differs."""
+    before, after = (dict(_functions(ast.parse(text))) for text in (old, new))
+    return {name for name, code in after.items() if before.get(name) != code}
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    yield "", ast.dump(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, ast.dump(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import libcst as cst
@@ -45,6 +45,9 @@ class Lowering:
             wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
             self._positions = wrapper.resolve(PositionProvider)
         return self._positions
+
+    def functions(self) -> Iterator[cst.FunctionDef]:
+        return (node for node in self._nodes if isinstance(node, cst.FunctionDef))
 
     def spans(self, wanted: set[int]) -> dict[int, Span]:
         """The positions of these nodes."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step
-from gradlint.rewrite.bench import NotFixable
+from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.calls import call_of, loss_of, optimizer_of, receiver, scaler_of
+from gradlint.rewrite.moving import landing, move
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -18,58 +19,118 @@ if TYPE_CHECKING:
 
 
 def unscale(
-    bench: Bench, before: Clip | Read | Edit, backward: Backward | None, step: Step | None, *, outer: int, wide: bool
+    bench: Bench, before: Clip | Read | Edit, backward: Backward | None, steps: Sequence[Step], *, outer: int,
+    wide: bool,
 ) -> None:  # fmt: skip
     """`scaler.unscale_(optimizer)` in front; `outer`: in front of the call that leads there, so many functions out;
     `wide`: outside of the condition that it stands under."""
-    if step is None:
+    if not steps:
         raise NotFixable("there is no step to take the optimizer's name from")
-    source = step if step.scaler is not None else backward
-    if source is None:
-        raise NotFixable("there is no scaler to take the name from")
-    code = f"{scaler_of(bench, source)}.unscale_({optimizer_of(bench, step)})"
-    place = bench.statement(bench.outer(before, outer))
-    if wide:
-        # several clips, each under a condition of its own: the first `if` is where all of them are still to come
-        for owner in list(place.ancestors()):
-            if not isinstance(owner.node, cst.If | cst.With) or owner.holds(bench.statement(step)):
-                break
-            if any(isinstance(e, Backward) for e in bench.events_in(owner)):
-                break
+    place = _once(bench, bench.statement(bench.outer(before, outer)), steps[0], wide=wide)
+    node = bench.node(bench.outer(before, outer))
+    if isinstance(place.node, cst.SimpleStatementLine):
+        place = bench.document.apart(place, node)
+    for step in steps:
+        source = step if step.scaler is not None else backward
+        if source is None:
+            raise NotFixable("there is no scaler to take the name from")
+        code = f"{scaler_of(bench, source)}.unscale_({optimizer_of(bench, step)})"
+        new = bench.document.new(_conditional(bench, code, place, step, backward), place.block)
+        bench.document.join_before(new, place)
+
+
+def _once(bench: Bench, place: Statement, step: Step, *, wide: bool) -> Statement:
+    """Out of loops that would unscale again and again (over parameters, groups); `wide`: out of conditions, too."""
+    stepping = bench.statement(step)
+    for owner in list(place.ancestors()):
+        if owner.holds(stepping) or isinstance(owner.node, cst.FunctionDef):
+            break
+        if isinstance(owner.node, cst.Try | cst.TryStar):
+            raise NotFixable("a handler could go on without the update")
+        if any(isinstance(e, Backward) for e in bench.events_in(owner)):
+            break
+        if isinstance(owner.node, cst.For | cst.While) or wide:
             place = owner
-    new = bench.document.new(_conditional(bench, code, place, step), place.block)
-    bench.document.put_before(new, place)
+    return place
 
 
-def _conditional(bench: Bench, code: str, place: Statement, step: Step) -> str:
+def _conditional(bench: Bench, code: str, place: Statement, step: Step, backward: Backward | None) -> str:
     """`if use_amp: scaler.step(optimizer) else: …`: where the scaler works only with a flag, so must unscale_."""
     inside = bench.statement(step)
-    guard = bench.statement(step.guard) if step.guard is not None else None
+    asked = _tests_round(bench, bench.statement(backward)) if backward is not None else set()
     for owner in inside.ancestors():
         if owner.holds(place) or isinstance(owner.node, cst.FunctionDef):
             break
-        if not isinstance(owner.node, cst.If) or owner is guard or owner.node.orelse is None:
+        if not isinstance(owner.node, cst.If) or owner in bench.guards():
             continue
         test = owner.node.test
+        if owner.node.orelse is None and bench.code(test) not in asked:
+            continue
         bench.check_same_value(test, place, owner)
         in_body = any(x.holds(inside) for x in owner.blocks[0].items)
         return f"if {bench.code(test) if in_body else negated(bench, test)}:\n    {code}\n"
     return code
 
 
-def step_through(bench: Bench, step: Step, backward: Backward) -> None:
-    """`optimizer.step()` -> `scaler.step(optimizer)`."""
+def _tests_round(bench: Bench, statement: Statement) -> set[str]:
+    return {bench.code(x.node.test) for x in statement.ancestors() if isinstance(x.node, cst.If)}
+
+
+def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence[Update]) -> None:
+    """`optimizer.step()` -> `scaler.step(optimizer)`; an update() that came too early follows it."""
     call = call_of(bench, step)
-    arguments = ", ".join(bench.code(a) for a in call.args)
-    if arguments:
+    if call.args:
         raise NotFixable("a step with a closure cannot go through the scaler")
-    bench.replace(call, f"{scaler_of(bench, backward)}.step({bench.code(receiver(call))})")
+    scaler = scaler_of(bench, backward)
+    code = f"{scaler}.step({bench.code(receiver(call))})"
+    choice = _choice_round(bench, bench.statement(backward), bench.statement(step))
+    if choice is not None:
+        _step_in_arms(bench, step, choice, f"{code}\n    {scaler}.update()", bench.statement(backward))
+        return
+    bench.replace(call, code)
+    for update in updates:
+        move(bench, update, after=step)
 
 
-def update(bench: Bench, steps: Iterable[Step]) -> None:
-    """`scaler.update()` behind the last of these steps."""
-    last = list(steps)[-1]
-    bench.insert(f"{scaler_of(bench, last)}.update()", after=last, past=(Step,))
+def _choice_round(bench: Bench, made: Statement, used: Statement) -> Statement | None:
+    """The flag under which the loss is scaled, if the step does not hang on it."""
+    for owner in made.ancestors():
+        if owner.holds(used) or isinstance(owner.node, cst.FunctionDef):
+            return None
+        if isinstance(owner.node, cst.If):
+            return owner
+    return None
+
+
+def _step_in_arms(bench: Bench, step: Step, choice: Statement, code: str, made: Statement) -> None:
+    """Through the scaler where the loss was scaled, and as it was where it was not."""
+    plain = bench.statement(step)
+    if not isinstance(plain.node, cst.SimpleStatementLine) or len(plain.node.body) != 1:
+        raise NotFixable("the step shares its line with something else")
+    test = choice.node.test
+    bench.check_same_value(test, choice, plain)
+    in_body = any(x.holds(made) for x in choice.blocks[0].items)
+    asked = bench.code(test) if in_body else negated(bench, test)
+    both = bench.document.new(f"if {asked}:\n    {code}\nelse:\n    pass\n", plain.block)
+    bench.document.put_before(both, plain)
+    bench.document.take_out(plain)
+    bench.document.fill(both.blocks[1], plain)
+
+
+def update(bench: Bench, steps: Sequence[Step], *, outer: int, wide: bool) -> None:
+    """`scaler.update()` behind the last of these steps; `wide`: outside of its condition."""
+    last = steps[-1]
+    place = bench.outer(last, outer)
+    anchor = bench.document.apart(bench.statement(place), bench.node(place))
+    for owner in list(anchor.ancestors()):
+        others = [e for e in bench.events_in(owner) if not isinstance(e, Step | Update)]
+        if isinstance(owner.node, cst.For) and not others:
+            anchor = owner  # a loop over optimizers: one update for all
+    if wide:
+        anchor = landing(bench, anchor, None, last, in_front=False)
+    anchor = bench.past(anchor, (Step,))
+    new = bench.document.new(f"{scaler_of(bench, last)}.update()", anchor.block)
+    bench.document.put_after(new, anchor)
 
 
 def scale(bench: Bench, backwards: Iterable[Backward], step: Step) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import libcst as cst
 
-from gradlint.events import Event, Mark, Opaque, Site
+from gradlint.events import Event, Mark, Opaque, Site, Step
 from gradlint.rewrite.document import Document, Statement
 from gradlint.rewrite.flow import Names, merged, names_of
+from gradlint.rewrite.refusal import NotFixable
 
 N = TypeVar("N", bound=cst.CSTNode)
 
@@ -23,10 +24,6 @@ def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
         if isinstance(node, kind):
             yield node
         pending.extend(reversed(node.children))
-
-
-class NotFixable(Exception):  # noqa: N818  # not an error: the answer "no", with its reason
-    """This rewrite is not possible here; the text says why."""
 
 
 class Bench:
@@ -86,17 +83,27 @@ class Bench:
             raise NotFixable("no function further out calls it")
         return Site(places[-1 - times], "")
 
-    def pair(self, one: Event, other: Event) -> tuple[Statement, Statement]:
-        """The statements of two events in the innermost function that runs both: calls stand for what they do."""
+    @staticmethod
+    def common_depth(one: Event, other: Event) -> int:
+        """How many calls led to both."""
         depth = 0
         while depth < min(len(one.via), len(other.via)) and one.via[depth] == other.via[depth]:
             depth += 1
-        return self._in_frame(one, depth), self._in_frame(other, depth)
+        return depth
 
-    def _in_frame(self, event: Event, depth: int) -> Statement:
-        node = self._nodes[(*event.via, event.site.node)[depth]]
-        statement = self.statement(node)
-        return self.document.apart(statement, node)
+    def pair(self, one: Event, other: Event) -> tuple[Statement, Statement]:
+        """The statements of two events in the innermost function that runs both: calls stand for what they do."""
+        depth = self.common_depth(one, other)
+        return self.statement(self.in_frame(one, depth)), self.statement(self.in_frame(other, depth))
+
+    def in_frame(self, event: Event, depth: int) -> cst.CSTNode:
+        """The node that stands for an event so many calls inside."""
+        return self._nodes[(*event.via, event.site.node)[depth]]
+
+    def guards(self) -> list[Statement]:
+        """The `if`s that ask whether a window is full."""
+        sites = [e.guard for e in self._events if isinstance(e, Step) and e.guard is not None]
+        return [x for x in (self.document.at(self.node(site)) for site in sites) if x is not None]
 
     # -- placing
 
@@ -130,7 +137,7 @@ class Bench:
     def check_same_value(self, node: cst.CSTNode, early: Statement, late: Statement) -> None:
         """What is asked at `late` would have the same answer at `early`: nothing in between binds its names."""
         read = self.names_read(node)
-        for other in self.document.between(early.first - 1, late.first):
+        for other in self.document.between(early.start, late.start):
             changed = read & self.names_in(other).bound
             if changed:
                 raise NotFixable(f"`{min(changed)}` changes between the forward and the boundary")
@@ -171,14 +178,14 @@ class Bench:
             anchor = self.past(anchor, past)
         new = self.document.new(code, anchor.block)
         if before is not None:
-            self.document.put_before(new, anchor)
+            self.document.join_before(new, anchor)
         else:
             self.document.put_after(new, anchor)
 
     def insert_first(self, code: str, loop: Statement) -> None:
         """A new statement at the head of a loop."""
         body = loop.blocks[0]
-        self.document.put_before(self.document.new(code, body), body.items[0])
+        self.document.put_first(self.document.new(code, body), body)
 
     def common_loop(self, one: Event, other: Event) -> Statement | None:
         """The innermost loop of the function that runs both."""
@@ -190,22 +197,27 @@ class Bench:
                 return owner
         return None
 
-    def delete(self, event: Event, allowed: tuple[type[Event], ...] = (), outer: int = 0) -> None:
+    def delete(self, event: Event, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
         """Takes the statement of an event away; with the loop or condition round it that does only `allowed` things.
 
         `outer`: that of the call that led there, so many functions out.
         """
         place = self.outer(event, outer)
         statement = self.document.apart(self.statement(place), self.node(place))
-        if outer and any(not isinstance(e, allowed) for e in self.events_in(statement)):
+        if outer and not self._does_only(statement, allowed):
             raise NotFixable("the function that does it does something else, too")
-        for owner in statement.ancestors() if allowed else ():
+        for owner in list(statement.ancestors()) if allowed else ():
             if not isinstance(owner.node, cst.If | cst.For | cst.With):
                 break
-            if any(not isinstance(e, allowed) for e in self.events_in(owner)):
+            simple = [x for x in owner.leaves() if not x.blocks]
+            if not all(self._does_only(x, allowed) for x in simple):
                 break
             statement = owner
         self.take_away(statement)
+
+    def _does_only(self, statement: Statement, allowed: Callable[[Event], bool] | None) -> bool:
+        events = self.events_in(statement)
+        return bool(events) and allowed is not None and all(allowed(e) for e in events)
 
     def take_away(self, statement: Statement) -> None:
         """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
@@ -214,13 +226,14 @@ class Bench:
         drop_if_unused(self, statement)
         self.document.take_out(statement)
 
-    def replace(self, old: Event | Site | cst.CSTNode, code: str) -> None:
+    def replace(self, old: Event | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
         """Another expression in the place of one."""
         node = old if isinstance(old, cst.CSTNode) else self.node(old)
         statement = self.statement(node)
-        if not isinstance(node, cst.BaseExpression):
-            raise NotFixable("it is not an expression")
-        new = cst.parse_expression(code, config=self.document.module.config_for_parsing)
+        if isinstance(new, str):
+            if not isinstance(node, cst.BaseExpression):
+                raise NotFixable("it is not an expression")
+            new = cst.parse_expression(new, config=self.document.module.config_for_parsing)
         self.document.exchange(statement, node, new)
 
 

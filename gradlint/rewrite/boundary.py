@@ -8,8 +8,10 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Backward, Step
-from gradlint.rewrite.bench import NotFixable, within
+from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import in_product
+from gradlint.rewrite.refusal import NotFixable
+from gradlint.rule import in_user_words
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -60,21 +62,29 @@ def modulo_in(node: cst.BaseExpression) -> cst.BinaryOperation:
 
 
 def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
-    """N as the boundary writes it: the right side of its modulo, or what its counter is compared with."""
+    """N as the boundary writes it: a side of its modulo or of its comparison, the one that the window was seen by."""
     if step.guard is None:
         loop = inner_loop(bench, backward, step)
         if loop is None:
             raise NotFixable("the size of the window was not found")
         return size_of_loop(bench, loop)
     test = condition(bench, step)
-    for modulo in within(test, cst.BinaryOperation):
-        if isinstance(modulo.operator, cst.Modulo):
-            return bench.code(modulo.right)
+    known = last_name(in_user_words(step.window))
+    sides = [x.right for x in within(test, cst.BinaryOperation) if isinstance(x.operator, cst.Modulo)]
     for found in within(test, cst.Comparison):
-        other = found.comparisons[0].comparator
-        if isinstance(other, cst.Name | cst.Attribute | cst.Integer | cst.Subscript):
-            return bench.code(other)
+        sides.extend([found.comparisons[0].comparator, found.left])
+    for side in sides:
+        text = bench.code(side.with_changes(lpar=(), rpar=()))
+        if last_name(text) == known and text not in ("0", "1"):
+            return text
+    if known.isidentifier():
+        return in_user_words(step.window)
     raise NotFixable("the size of the window is not written in its boundary")
+
+
+def last_name(text: str) -> str:
+    """`self.accum` and a parameter `accum` that it was made of are the same number; quotes do not matter."""
+    return text.replace(" ", "").replace('"', "'").strip("()").rpartition(".")[2]
 
 
 def inner_loop(bench: Bench, backward: Backward, step: Step) -> Statement | None:
@@ -119,7 +129,9 @@ def count_from_one(bench: Bench, step: Step, *, everywhere: bool) -> None:
         same = bench.code(modulo)
         nodes = [x for x in within(loop.node, cst.BinaryOperation) if bench.code(x) == same]
     for node in nodes:
-        bench.replace(node.left, f"({bench.code(node.left)} + 1)")
+        left = bench.code(node.left)
+        tight = "%" in bench.code(node) and " % " not in bench.code(node)
+        bench.replace(node.left, f"({left}+1)" if tight else f"({left} + 1)")
 
 
 # -- GL304
@@ -138,14 +150,29 @@ def step_at_the_end(bench: Bench, step: Step) -> None:
     end = f"len({_loader(bench, loop, modulo.left, zero_based=zero_based)}){' - 1' if zero_based else ''}"
     last = f"{counted} == {end}"
     _say_so_to_no_sync(bench, loop, test, modulo, f"{counted} != {end}")
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+    if _negates(test, modulo):
+        # `if (i + 1) % n != 0: continue`
+        bench.replace(test, _joined(bench, test, cst.And(), f"{counted} != {end}"))
+    elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         place = next(x for x in _operands(test) if modulo in within(x, cst.BinaryOperation))
         bench.replace(place, f"({bench.code(place)} or {last})")
     elif isinstance(test, cst.UnaryOperation | cst.Comparison | cst.BooleanOperation | cst.BinaryOperation):
-        inner = bench.code(test)
-        bench.replace(test, f"({inner} or {last})" if test.lpar else f"{inner} or {last}")
+        bench.replace(test, _joined(bench, test, cst.Or(), last))
     else:
         raise NotFixable("the boundary is not a plain comparison")
+
+
+def _negates(test: cst.BaseExpression, modulo: cst.BinaryOperation) -> bool:
+    """The whole condition is true *before* the boundary."""
+    unequal = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.NotEqual)
+    return unequal and isinstance(test, cst.Comparison) and test.left is modulo
+
+
+def _joined(bench: Bench, test: cst.BaseExpression, operator: cst.BaseBooleanOp, more: str) -> cst.BooleanOperation:
+    """The condition with one more part, inside of the user's own parentheses."""
+    right = cst.parse_expression(more, config=bench.document.module.config_for_parsing)
+    bare = test.with_changes(lpar=(), rpar=())
+    return cst.BooleanOperation(bare, operator, right, lpar=test.lpar, rpar=test.rpar)
 
 
 def _say_so_to_no_sync(
@@ -157,8 +184,14 @@ def _say_so_to_no_sync(
         statement = bench.statement(found)
         if found in asked or isinstance(statement.node, cst.If) or bench.code(found.left) != bench.code(modulo):
             continue
-        if "sync" in bench.code(statement.node) and isinstance(found.comparisons[0].operator, cst.NotEqual):
-            bench.replace(found, f"{bench.code(found)} and {more}")
+        if "sync" not in bench.code(statement.node) or isinstance(found.comparisons[0].comparator, cst.BinaryOperation):
+            continue
+        if isinstance(found.comparisons[0].operator, cst.NotEqual):
+            joined = f"{bench.code(found)} and {more}"
+        else:
+            joined = f"{bench.code(found)} or {more.replace('!=', '==', 1)}"
+        alone = any(x.test is found for x in within(statement.node, cst.IfExp))
+        bench.replace(found, joined if alone else f"({joined})")
 
 
 def _operands(test: cst.BooleanOperation) -> list[cst.BaseExpression]:
@@ -203,7 +236,7 @@ def before_boundary(bench: Bench, step: Step, place: Statement) -> tuple[str, bo
     guard = guard_of(bench, step)
     test = guard.node.test
     made = flag_home(bench, guard, test.value) if isinstance(test, cst.Name) else None
-    if made is not None and bench.statement(made).last >= place.first:
+    if made is not None and bench.statement(made).start >= place.start:
         raise NotFixable(f"`{bench.code(test)}` is known only behind the forward")
     bench.check_same_value(test, place, guard)
     if m.matches(test, m.Comparison(comparisons=[m.ComparisonTarget(operator=m.Equal())])):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Backward, Event, Step, Unscale, Update, Zero
-from gradlint.rewrite.bench import NotFixable
+from gradlint.events import Backward, Event, Site, Step, Unscale, Update, Zero
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -44,7 +44,7 @@ def scaler_of(bench: Bench, event: Backward | Step | Unscale | Update) -> str:
     """The user's own words for the scaler of a call; of a backward, that of `scaler.scale(loss).backward()`."""
     call = call_of(bench, event)
     if isinstance(event, Backward):
-        scale = scaling(call)
+        scale = scaling(call) or _scaled_before(bench, call)
         if scale is None:
             raise NotFixable("where the loss is scaled was not found")
         return bench.code(receiver(scale))
@@ -56,6 +56,17 @@ def scaling(backward: cst.Call) -> cst.Call | None:
     inner = backward.func.value if isinstance(backward.func, cst.Attribute) else None
     named = isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "scale"
     return inner if isinstance(inner, cst.Call) and named else None
+
+
+def _scaled_before(bench: Bench, backward: cst.Call) -> cst.Call | None:
+    """`scaled = scaler.scale(loss)` before `scaled.backward()`."""
+    name = bench.code(backward.func.value) if isinstance(backward.func, cst.Attribute) else ""
+    for assign in bench.every(cst.Assign):
+        value = assign.value
+        if bench.code(assign.targets[0].target) == name and isinstance(value, cst.Call):
+            if isinstance(value.func, cst.Attribute) and value.func.attr.value == "scale":
+                return value
+    return None
 
 
 def loss_of(bench: Bench, backward: Backward) -> cst.BaseExpression:
@@ -90,3 +101,12 @@ def in_product(code: str, node: cst.BaseExpression) -> str:
 def arguments(bench: Bench, call: cst.Call) -> str:
     """The text between the parentheses."""
     return ", ".join(bench.code(a.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for a in call.args)
+
+
+def call_it(bench: Bench, at: Site) -> None:
+    """A method that was only named is called; the user's own text stays."""
+    node = bench.node(at)
+    if not isinstance(node, cst.BaseExpression):
+        raise NotFixable("it is not an expression")
+    bare = node.with_changes(lpar=(), rpar=())
+    bench.replace(node, cst.Call(bare, lpar=node.lpar, rpar=node.rpar))

@@ -6,26 +6,42 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update
+import libcst as cst
+
+from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update, Zero
+from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import optimizer_of
-from gradlint.rewrite.moving import move
+from gradlint.rewrite.moving import check_not_read, landing, move
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
+    from gradlint.rewrite.document import Statement
 
 
-def clear_first(bench: Bench, backward: Backward, step: Step) -> None:
-    """At the head of the loop that runs both; without one, in front of the backward."""
-    code = _zero(bench, step)
-    loop = bench.common_loop(backward, step)
-    if loop is not None:
-        bench.insert_first(code, loop)
-    else:
-        bench.insert(code, before=backward)
+def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step]) -> None:
+    """At the head of the loop that runs all; without one, in front of the backward."""
+    for step in reversed(steps):
+        code = _zero(bench, step)
+        loop = bench.common_loop(backward, step)
+        if step.site.node in backward.via:
+            # a closure may be called several times for one step: it clears itself
+            bench.insert_first(code, _function(bench, backward))
+        elif loop is not None:
+            bench.insert_first(code, loop)
+        else:
+            bench.insert(code, before=backward)
+
+
+def _function(bench: Bench, event: Event) -> Statement:
+    return next(x for x in bench.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef))
 
 
 def clear_behind(bench: Bench, step: Step) -> None:
-    bench.insert(_zero(bench, step), after=step, past=BEHIND_STEP)
+    """Behind the step and what belongs to it, once for the arms of a flag."""
+    target = bench.document.apart(bench.statement(step), bench.node(step))
+    anchor = bench.past(landing(bench, target, None, step, in_front=False), BEHIND_STEP)
+    check_not_read(bench, anchor)
+    bench.document.put_after(bench.document.new(_zero(bench, step), anchor.block), anchor)
 
 
 def _zero(bench: Bench, step: Step) -> str:
@@ -35,7 +51,31 @@ def _zero(bench: Bench, step: Step) -> str:
     return f"{optimizer_of(bench, step)}.zero_grad({arguments})"
 
 
+def clear_behind_window(bench: Bench, zero: Zero, step: Step) -> None:
+    """The clearing of each micro-batch goes behind the step; what an epoch leaves over is cleared before the next."""
+    code = bench.code(bench.statement(zero).node.with_changes(leading_lines=()))
+    loop = _loader_loop(bench, step)
+    move(bench, zero, after=step, past=BEHIND_STEP)
+    if loop is not None:
+        bench.document.put_before(bench.document.new(code.partition("#")[0], loop.block), loop)
+
+
+def _loader_loop(bench: Bench, step: Step) -> Statement | None:
+    """The loop over the loader, if it runs again and again, may end amid a window, and nothing clears before it."""
+    guard = bench.document.at(bench.node(step.guard)) if step.guard is not None else None
+    if guard is None or any(isinstance(x.operator, cst.Or) for x in within(guard.node, cst.BooleanOperation)):
+        return None
+    loops = [x for x in guard.ancestors() if isinstance(x.node, cst.For | cst.While)]
+    if len(loops) < 2 or loops[0].owner is not loops[1]:
+        return None
+    above = [x for x in loops[0].siblings() if x.start < loops[0].start]
+    return None if any("zero_grad" in bench.code(x.node) for x in above) else loops[0]
+
+
 def step_behind(bench: Bench, step: Step, backward: Backward, followers: Sequence[Event]) -> None:
-    move(bench, step, after=backward, past=(Unscale, Clip, Edit, Read))
+    """The step goes behind the backward, or behind the loop of backwards; what must follow it goes with it."""
+    level = len(step.frames) < len(backward.frames)
+    moved = move(bench, step, after=backward, past=(Unscale, Clip, Edit, Read, Step, Update), level=level)
     for follower in followers:
-        move(bench, follower, after=step, past=(Update,))
+        if not any(moved.holds(x) for x in bench.standing(follower)):
+            move(bench, follower, after=step, past=(Update,))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Backward, Edit, Norm, Site, Step
-from gradlint.rewrite.bench import NotFixable, within
-from gradlint.rewrite.boundary import size_of_window
+from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
+from gradlint.rewrite.bench import within
+from gradlint.rewrite.boundary import last_name, size_of_window
 from gradlint.rewrite.calls import first_argument, in_product, loss_of
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -27,11 +28,29 @@ def divide_by_window(bench: Bench, backward: Backward, step: Step) -> None:
         divide(bench, [backward], size)
 
 
-def divide_not_gradients(bench: Bench, edit: Edit, backwards: Iterable[Backward]) -> None:
-    """By what the gradients were divided by, in the user's words."""
-    by = divisor_of(bench, edit)
-    bench.delete(edit, allowed=(Edit,))
-    divide(bench, backwards, by)
+def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequence[Backward], outer: int) -> None:
+    """By what the gradients were divided by, in the user's words; a loss that is divided already stays as it is."""
+    by = divisor_of(bench, edits[0])
+    for edit in edits:
+        if any(
+            not isinstance(x.node, cst.FunctionDef | cst.ClassDef) for x in _conditions_round(bench, edit, backwards)
+        ):
+            raise NotFixable("the gradients are divided under a condition")
+        bench.delete(edit, allowed=_divides, outer=outer)
+    raw = [b for b in backwards if b.norm is not Norm.DIVIDED]
+    divide(bench, raw, by)
+
+
+def _divides(event: Event) -> bool:
+    return isinstance(event, Edit) and event.kind is EditKind.DIVIDE
+
+
+def _conditions_round(bench: Bench, edit: Edit, backwards: Sequence[Backward]) -> list[Statement]:
+    """The `if`s that the division hangs on and the backward does not, the one for missing gradients left out."""
+    made = bench.statement(backwards[0])
+    guards = bench.guards()
+    choices = [x for x in bench.statement(edit).ancestors() if isinstance(x.node, cst.If) and not x.holds(made)]
+    return [x for x in choices if x not in guards and "grad" not in bench.code(x.node.test)]
 
 
 def divisor_of(bench: Bench, edit: Edit) -> str:
@@ -78,9 +97,36 @@ def redivide(bench: Bench, backward: Backward, by: str) -> None:
 def undivide(bench: Bench, backward: Backward) -> None:
     """Takes the division away: `loss = loss / n` and `loss /= n` go, `f(x) / n` becomes `f(x)`."""
     found = list(_divisions(bench, backward, backward.divisor))
-    if len(found) != 1:
+    own = [x for x in found if _makes_loss(bench, x[1], backward)]
+    if len(own) != 1:
         raise NotFixable(f"where the loss is divided by `{backward.divisor}` was not found")
-    drop_division(bench, *found[0])
+    if _multiplied_back(bench, backward):
+        raise NotFixable("elsewhere the loss is multiplied by the same number")
+    drop_division(bench, *own[0])
+
+
+def _multiplied_back(bench: Bench, backward: Backward) -> bool:
+    """`total += loss.item() * n` undoes the division for a log."""
+    home = function_of(bench.statement(backward))
+    loss, by = bench.code(loss_of(bench, backward)), last_name(backward.divisor)
+    for product in within(home.node, cst.BinaryOperation) if home is not None else ():
+        if isinstance(product.operator, cst.Multiply):
+            sides = bench.code(product.left), bench.code(product.right)
+            if any(last_name(a) == by and b.startswith(loss) for a, b in (sides, sides[::-1])):
+                return True
+    return False
+
+
+def _makes_loss(bench: Bench, divisor: cst.BaseExpression, backward: Backward) -> bool:
+    """The division stands in the backward itself, or makes the name that goes backward."""
+    statement = bench.statement(divisor)
+    if statement is bench.statement(backward):
+        return True
+    loss = bench.code(loss_of(bench, backward))
+    small = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
+    if isinstance(small, cst.AugAssign):
+        return bench.code(small.target) == loss
+    return isinstance(small, cst.Assign) and any(bench.code(t.target) == loss for t in small.targets)
 
 
 def undivide_at(bench: Bench, loss: Site) -> None:
@@ -109,7 +155,10 @@ def drop_division(bench: Bench, division: cst.CSTNode, divisor: cst.BaseExpressi
         if bench.code(small.targets[0].target) == bench.code(division.left):
             bench.document.take_out(bench.document.apart(statement, division))
             return
-    bench.replace(division, bench.code(division.left))
+    left = division.left
+    if isinstance(small, cst.Assign) and small.value is division:
+        left = left.with_changes(lpar=(), rpar=())
+    bench.replace(division, left)
 
 
 def _divisions(bench: Bench, backward: Backward, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
@@ -123,15 +172,10 @@ def function_of(statement: Statement) -> Statement | None:
 
 
 def divisions_in(bench: Bench, home: Statement, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    wanted = _last(divisor)
+    wanted = last_name(divisor)
     for node in within(home.node, cst.BinaryOperation):
-        if isinstance(node.operator, cst.Divide) and _last(bench.code(node.right)) == wanted:
+        if isinstance(node.operator, cst.Divide) and last_name(bench.code(node.right)) == wanted:
             yield node, node.right
     for small in within(home.node, cst.AugAssign):
-        if isinstance(small.operator, cst.DivideAssign) and _last(bench.code(small.value)) == wanted:
+        if isinstance(small.operator, cst.DivideAssign) and last_name(bench.code(small.value)) == wanted:
             yield small, small.value
-
-
-def _last(text: str) -> str:
-    """`self.accum` and a parameter `accum` that it was made of are the same number."""
-    return text.replace(" ", "").strip("()").rpartition(".")[2]

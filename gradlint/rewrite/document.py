@@ -9,9 +9,12 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from gradlint.rewrite.layout import Leading, heads, split_line, with_leading
+from gradlint.rewrite.refusal import NotFixable
 
 #: longer `with` lines are put into parentheses
 _WIDTH = 100
+#: row and column
+Place = tuple[int, int]
 #: where a suite hangs below its compound statement: attribute names, and numbers of handlers and cases
 Route = tuple[str | int, ...]
 
@@ -19,17 +22,25 @@ Route = tuple[str | int, ...]
 class Statement:
     """One statement; `node` is libcst's, without the changes that are still to be made below it."""
 
-    __slots__ = ("block", "blocks", "changed", "first", "last", "node", "replaced")
+    __slots__ = ("block", "blocks", "changed", "end", "node", "replaced", "start")
 
-    def __init__(self, node: Any, block: Block, first: int, last: int) -> None:
+    def __init__(self, node: Any, block: Block, start: Place, end: Place) -> None:
         self.node = node
         self.block = block
         self.blocks: list[Block] = []
-        #: the rows of the statement itself, without the comments above it
-        self.first, self.last = first, last
+        #: where it stood in the text, without the comments above it
+        self.start, self.end = start, end
         self.changed = False
         #: parts of the header (or of a simple statement) to be exchanged
         self.replaced: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+
+    @property
+    def first(self) -> int:
+        return self.start[0]
+
+    @property
+    def last(self) -> int:
+        return self.end[0]
 
     @property
     def owner(self) -> Statement | None:
@@ -88,12 +99,11 @@ class Block:
         self.changed = False
 
     def built(self) -> Any:
-        body = [item.built() for item in self.items]
-        if not body:
-            body = [cst.SimpleStatementLine([cst.Pass()])]
         if isinstance(self.suite, cst.SimpleStatementSuite):
-            return cst.IndentedBlock(body)
-        return self.suite.with_changes(body=body)
+            if not self.changed:  # only expressions: it stays on its line
+                return _exchanged(self.suite, [pair for item in self.items for pair in item.replaced])
+            return cst.IndentedBlock([item.built() for item in self.items])
+        return self.suite.with_changes(body=[item.built() for item in self.items])
 
     def touch(self) -> None:
         self.changed = True
@@ -115,7 +125,7 @@ class Document:
     def at(self, node: cst.CSTNode) -> Statement | None:
         """The innermost statement that a node is a part of."""
         place = self._positions[node].start
-        return self._find(self.root, place.line, place.column)
+        return self._find(self.root, (place.line, place.column))
 
     def statements(self) -> Iterator[Statement]:
         for item in self.root.items:
@@ -124,39 +134,26 @@ class Document:
     def code(self, node: cst.CSTNode) -> str:
         return self.module.code_for_node(node)
 
-    def between(self, low: int, high: int) -> Iterator[Statement]:
-        """The statements that begin in rows low < row < high."""
-        return (x for x in self.statements() if low < x.first < high)
+    def between(self, low: Place, high: Place) -> Iterator[Statement]:
+        """The statements that begin at or behind `low` and before `high`."""
+        return (x for x in self.statements() if low <= x.start < high)
 
-    def _find(self, block: Block, row: int, column: int) -> Statement | None:
+    def _find(self, block: Block, place: Place) -> Statement | None:
         for item in block.items:
-            if item.first <= row <= item.last:
-                if item.first == item.last and not self._covers(item, row, column):
-                    continue  # another statement of the same row: `a(); b()`
+            if item.start <= place <= item.end:
                 for inner in item.blocks:
-                    found = self._find(inner, row, column)
+                    found = self._find(inner, place)
                     if found is not None:
                         return found
                 return item
         return None
 
-    def _covers(self, item: Statement, row: int, column: int) -> bool:
-        node = item.node
-        if isinstance(node, cst.SimpleStatementLine):
-            inside = [self._positions[x] for x in node.body if x in self._positions]
-            if not inside:
-                return True
-            first, last = inside[0].start, inside[-1].end
-            return (first.line, first.column) <= (row, column) <= (last.line, last.column)
-        return True
-
     # -- building the tree
 
     def _fill(self, block: Block, body: Sequence[Any]) -> None:
         for node in body:
-            place = self._positions[node]
-            first = min([place.start.line, *(self._positions[d].start.line for d in getattr(node, "decorators", ()))])
-            item = Statement(node, block, first, max(place.start.line, place.end.line))
+            start, end = self._range(node)
+            item = Statement(node, block, start, end)
             block.items.append(item)
             for route, suite in _suites(node):
                 inner = Block(suite, item, route)
@@ -169,8 +166,12 @@ class Document:
     def _fill_inline(self, block: Block, suite: cst.SimpleStatementSuite) -> None:
         """`if full: step(); zero()`: lines that exist only once something is changed."""
         for line, small in zip(split_line(suite), suite.body, strict=True):
-            place = self._positions[small]
-            block.items.append(Statement(line, block, place.start.line, max(place.start.line, place.end.line)))
+            block.items.append(Statement(line, block, *self._range(small)))
+
+    def _range(self, node: Any) -> tuple[Place, Place]:
+        found = self._positions[node]
+        starts = [found.start, *(self._positions[d].start for d in getattr(node, "decorators", ()))]
+        return min((x.line, x.column) for x in starts), (found.end.line, found.end.column)
 
     # -- changing
 
@@ -182,9 +183,8 @@ class Document:
         place = self._positions[node].start
         lines = []
         for small, alone in zip(line.body, split_line(line), strict=True):
-            lines.append(Statement(alone, item.block, item.first, item.last))
-            begin = self._positions[small].start
-            if (begin.line, begin.column) <= (place.line, place.column):
+            lines.append(Statement(alone, item.block, *self._range(small)))
+            if lines[-1].start <= (place.line, place.column):
                 chosen = lines[-1]
         at = item.siblings().index(item)
         item.siblings()[at : at + 1] = lines
@@ -213,14 +213,30 @@ class Document:
     def put_before(
         self, item: Statement, anchor: Statement, *, keep_lines: bool = False, gap: bool = False
     ) -> None:  # fmt: skip
-        """The anchor keeps its own comments; the empty lines above it go to the newcomer. `gap`: one in between."""
+        """The anchor keeps its own comments; the empty lines above it go to the newcomer. `gap`: one in between.
+
+        A paragraph with a heading stays one: an empty line above the anchor's own comment is kept there, too.
+        """
         if keep_lines:
             self._put(item, anchor, 0)
             return
         lead = Leading.of(anchor.node)
         item.node = with_leading(item.node, [*lead.rest, *Leading.of(item.node).own])
-        self._lead(anchor, [*_empty(gap), *lead.own])
+        paragraph = bool(lead.own) and bool(lead.rest)
+        self._lead(anchor, [*_empty(gap or paragraph), *lead.own])
         self._put(item, anchor, 0)
+
+    def join_before(self, item: Statement, anchor: Statement) -> None:
+        """The newcomer becomes the first of the anchor's paragraph, under its heading."""
+        item.node = with_leading(item.node, anchor.node.leading_lines)
+        self._lead(anchor, ())
+        self._put(item, anchor, 0)
+
+    def put_first(self, item: Statement, block: Block) -> None:
+        """At the very head of a block; what was first keeps the lines above it."""
+        item.block = block
+        block.items.insert(0, item)
+        block.touch()
 
     def put_after(self, item: Statement, anchor: Statement, *, keep_lines: bool = False, gap: bool = False) -> None:
         if not keep_lines:
@@ -237,6 +253,7 @@ class Document:
         inner.items = siblings[low:high]
         for item in inner.items:
             item.block = inner
+        outer.start, outer.end = first.start, last.end
         siblings[low:high] = [outer]
         self.tidy_head(outer, inner)
         inner.touch()
@@ -251,6 +268,11 @@ class Document:
         inner.items, item.block = [item], inner
         inner.touch()
         return outer
+
+    def fill(self, block: Block, item: Statement) -> None:
+        """A statement that was taken out becomes the only one of a block."""
+        block.items, item.block = [item], block
+        block.touch()
 
     def wrap_in(self, header: str, item: Statement) -> None:
         """A new compound statement round one that stays where it is."""
@@ -291,7 +313,7 @@ class Document:
     def new(self, code: str, block: Block) -> Statement:
         """A statement made from text."""
         node = cst.parse_statement(code, config=self.module.config_for_parsing)
-        item = Statement(node, block, 0, 0)
+        item = Statement(node, block, (0, 0), (0, 0))
         for route, suite in _suites(node):
             item.blocks.append(Block(suite, item, route))
         return item
@@ -303,6 +325,8 @@ class Document:
         return cast(cst.Module, self.root.built()).code
 
     def _put(self, item: Statement, anchor: Statement, offset: int) -> None:
+        if item.holds(anchor):
+            raise NotFixable("a statement cannot be put into itself")
         siblings = anchor.siblings()
         item.block = anchor.block
         siblings.insert(siblings.index(anchor) + offset, item)
@@ -313,16 +337,19 @@ class Document:
         item.block.touch()
 
     def _without_empty(self, block: Block) -> None:
-        """An `if` whose only arm has become empty goes; an empty `else` goes."""
+        """An `if` or `with` that has become empty goes; an empty `else` goes; nothing else may become empty."""
         owner = block.owner
         if block.items or owner is None:
             return
-        if isinstance(owner.node, cst.If) and block.route == ("body",) and owner.node.orelse is None:
+        alone = block.route == ("body",) and getattr(owner.node, "orelse", None) is None
+        if alone and isinstance(owner.node, cst.If | cst.With | cst.For):
             self.take_out(owner)
         elif block.route == ("orelse", "body") and isinstance(getattr(owner.node, "orelse", None), cst.Else):
             owner.blocks.remove(block)
             owner.node = owner.node.with_changes(orelse=None)
             owner.touch()
+        else:
+            raise NotFixable("it would leave an empty block")
 
 
 def _with(context: tuple[str, str, str] | str, column: int) -> str:
@@ -337,19 +364,22 @@ def _empty(gap: bool) -> list[cst.EmptyLine]:
     return [cst.EmptyLine(indent=False)] if gap else []
 
 
-def _suites(node: Any) -> Iterator[tuple[Route, Any]]:
+def _suites(statement: object) -> Iterator[tuple[Route, Any]]:
     """The suites of a compound statement, with the way to each."""
-    if isinstance(node, cst.SimpleStatementLine):
+    node: Any = statement
+    if isinstance(statement, cst.SimpleStatementLine):
         return
-    if isinstance(node, cst.Match):
-        yield from ((("cases", n, "body"), case.body) for n, case in enumerate(node.cases))
+    if isinstance(statement, cst.Match):
+        for n, case in enumerate(node.cases):
+            yield ("cases", n, "body"), case.body
         return
     yield ("body",), node.body
-    if isinstance(node, cst.Try | cst.TryStar):
-        yield from ((("handlers", n, "body"), handler.body) for n, handler in enumerate(node.handlers))
+    if isinstance(statement, cst.Try | cst.TryStar):
+        for n, handler in enumerate(node.handlers):
+            yield ("handlers", n, "body"), handler.body
         if node.finalbody is not None:
             yield ("finalbody", "body"), node.finalbody.body
-    orelse = getattr(node, "orelse", None)
+    orelse: Any = getattr(node, "orelse", None)
     route: Route = ("orelse",)
     while orelse is not None:
         yield (*route, "body"), orelse.body
@@ -377,7 +407,7 @@ def _exchanged(node: Any, replaced: list[tuple[cst.CSTNode, cst.CSTNode]]) -> An
     if not replaced:
         return node
     exchange = _Exchange({id(old): new for old, new in replaced})
-    if isinstance(node, cst.SimpleStatementLine):
+    if isinstance(node, cst.SimpleStatementLine | cst.SimpleStatementSuite):
         return node.visit(exchange)
     changes: dict[str, Any] = {}
     for name in _HEADER:

@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.records import dataclass
-from gradlint.rewrite.bench import NotFixable
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Clip, Site
-from gradlint.rewrite.bench import NotFixable
 from gradlint.rewrite.calls import arguments, call_of, first_argument, receiver
 from gradlint.rewrite.imports import Import, drop_if_last, imports, reference, rename, uses
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -50,38 +51,29 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None) -> None:
     if name in ("clamp_", "clip_"):
         _clamped(bench, call, limit)
     elif name == "clip_gradients":
-        _fabric(bench, call, limit)
+        _rename_argument(bench, call, "clip_val", "max_norm", limit)
+    elif isinstance(call.func, cst.Attribute):
+        bench.replace(call.func.attr, cst.Name("clip_grad_norm_"))
+        _rename_argument(bench, call, "clip_value", "max_norm", limit)
     else:
-        changes = {"clip_value": "max_norm"}
-        given = [_argument(bench, a, changes, limit if n == 1 else None) for n, a in enumerate(call.args)]
-        bench.replace(call, f"{_clip_function(bench, call)}({', '.join(given)})")
+        # all uses of the import at once: it gives another function then
+        known = _imported(bench, call.func, "clip_grad_value_")
+        rename(bench, known, "clip_grad_norm_", everywhere=True)
+        for name_used in uses(bench, known.local):
+            one = _call_round(bench, name_used)
+            _rename_argument(bench, one, "clip_value", "max_norm", limit)
+            if known.alias.asname is None:
+                bench.replace(name_used, "clip_grad_norm_")
 
 
-def _argument(bench: Bench, arg: cst.Arg, changes: dict[str, str], value: str | None) -> str:
-    keyword = arg.keyword.value if arg.keyword is not None else ""
-    text = value or bench.code(arg.value)
-    return f"{changes.get(keyword, keyword)}={text}" if keyword else f"{arg.star}{text}"
-
-
-def _clip_function(bench: Bench, call: cst.Call) -> str:
-    """The norm's function in the place of the value's, with the import if it is imported by name."""
-    func = call.func
-    if isinstance(func, cst.Attribute):
-        return bench.code(func.with_changes(attr=cst.Name("clip_grad_norm_")))
-    known = _imported(bench, func, "clip_grad_value_")
-    last = len(uses(bench, known.local)) == 1
-    if known.alias.asname is not None and not last:
-        return reference(bench, CLIP_NORM)
-    rename(bench, known, "clip_grad_norm_", everywhere=last)
-    return known.alias.evaluated_alias or "clip_grad_norm_"
-
-
-def _fabric(bench: Bench, call: cst.Call, limit: str | None) -> None:
-    given = []
-    for arg in call.args:
-        named = arg.keyword is not None and arg.keyword.value == "clip_val"
-        given.append(_argument(bench, arg, {"clip_val": "max_norm"}, limit if named else None))
-    bench.replace(call, f"{bench.code(call.func)}({', '.join(given)})")
+def _rename_argument(bench: Bench, call: cst.Call, old: str, new: str, value: str | None) -> None:
+    """In place: lines and comments of a long call stay."""
+    for n, arg in enumerate(call.args):
+        named = arg.keyword is not None and arg.keyword.value == old
+        if named and arg.keyword is not None:
+            bench.replace(arg.keyword, cst.Name(new))
+        if value is not None and (named or (arg.keyword is None and n == 1)):
+            bench.replace(arg.value, value)
 
 
 def _clamped(bench: Bench, call: cst.Call, limit: str | None) -> None:
@@ -91,35 +83,45 @@ def _clamped(bench: Bench, call: cst.Call, limit: str | None) -> None:
         if loop.owner is None:
             raise NotFixable("the loop over the parameters was not found")
         loop = loop.owner
-    if sum(1 for x in loop.leaves() if isinstance(x.node, cst.SimpleStatementLine)) != 1:
+    leaves = list(loop.leaves())
+    if sum(1 for x in leaves if not x.blocks) != 1:
         raise NotFixable("the loop does something else, too")
-    parameters = _parameters(bench, loop)
+    for choice in leaves:
+        if isinstance(choice.node, cst.If) and not re.search(r"\.(grad|requires_grad)\b", bench.code(choice.node.test)):
+            raise NotFixable("only some of the parameters are clamped")
+    parameters = _parameters(bench, loop, call)
     value = limit or _limit(bench, call)
-    code = f"{reference(bench, CLIP_NORM)}({parameters}, {value})"
-    new = bench.document.new(code, loop.block)
-    inner = [x.node for x in loop.leaves()]
-    comments = [line for node in inner for line in node.leading_lines if line.comment]
+    new = bench.document.new(f"{reference(bench, CLIP_NORM)}({parameters}, {value})", loop.block)
+    comments = [line for x in leaves for line in x.node.leading_lines if line.comment]
     bench.document.put_before(new, loop)
     new.node = new.node.with_changes(
-        leading_lines=(*new.node.leading_lines, *comments), trailing_whitespace=inner[-1].trailing_whitespace
+        leading_lines=(*new.node.leading_lines, *comments), trailing_whitespace=leaves[-1].node.trailing_whitespace
     )
     loop.node = loop.node.with_changes(leading_lines=())
     bench.document.take_out(loop)
 
 
-def _parameters(bench: Bench, loop: Statement) -> str:
-    """`model.parameters()`, also where the loop goes over `model.named_parameters()`."""
-    code = bench.code(loop.node.iter)
-    if code.endswith(".named_parameters()"):
-        return code.removesuffix(".named_parameters()") + ".parameters()"
-    return code
+def _parameters(bench: Bench, loop: Statement, call: cst.Call) -> str:
+    """`model.parameters()`, also where the loop goes over `model.named_parameters()`; what else it goes over is not
+    sure to be parameters."""
+    assert isinstance(call.func, cst.Attribute)
+    clamped = bench.code(call.func.value).removesuffix(".data")
+    code, target = bench.code(loop.node.iter), loop.node.target
+    if isinstance(target, cst.Name) and clamped == f"{target.value}.grad" and ".named_parameters(" not in code:
+        return code
+    if isinstance(target, cst.Tuple) and len(target.elements) == 2 and ".named_parameters(" in code:
+        if clamped == f"{bench.code(target.elements[1].value)}.grad" and re.match(r"[\w.]+\.named_parameters\(", code):
+            return code.replace(".named_parameters(", ".parameters(", 1)
+    raise NotFixable("what the loop goes over is not plainly the parameters")
 
 
 def _limit(bench: Bench, call: cst.Call) -> str:
-    for n, arg in enumerate(call.args):
-        if (arg.keyword is not None and arg.keyword.value == "max") or (arg.keyword is None and n == 1):
-            return bench.code(arg.value)
-    raise NotFixable("its upper limit was not found")
+    """The upper limit, if the lower one is its negative."""
+    given = {a.keyword.value if a.keyword is not None else ("min", "max")[n]: a.value for n, a in enumerate(call.args)}
+    high, low = given.get("max"), given.get("min")
+    if high is None or low is None or bench.code(low).replace(" ", "").strip("()") != f"-{bench.code(high)}":
+        raise NotFixable("its limits are not the same on both sides")
+    return bench.code(high)
 
 
 def clip_through_model(bench: Bench, clip: Clip) -> None:
@@ -152,29 +154,53 @@ def _accumulates(call: cst.Call) -> bool:
 
 
 def insert_clip(bench: Bench, step: Site, model: str) -> None:
+    if not re.fullmatch(r"[\w.]+", model):
+        raise NotFixable("the model has no name here")
     bench.insert(f"{reference(bench, CLIP_NORM)}({model}.parameters(), max_norm=1.0)", before=step)
 
 
 def make_list(bench: Bench, clip: Clip) -> None:
-    """`params = model.parameters()` -> `params = list(model.parameters())`."""
+    """`params = model.parameters()` -> `params = list(model.parameters())`, in all places that make it."""
     node = bench.node(clip)
-    name = bench.code(first_argument(node) if isinstance(node, cst.Call) else node)
-    value: cst.BaseExpression | None = None
-    while value is None or isinstance(value, cst.Name | cst.Attribute):
-        homes = [x for x in _assignments(bench, name) if not isinstance(x.value, cst.List | cst.ListComp)]
-        if len(homes) != 1 or homes[0].value is value:
-            raise NotFixable(f"where `{name}` is made was not found")
-        value = homes[0].value
-        name = bench.code(value)
-    bare = value.with_changes(lpar=(), rpar=()) if isinstance(value, cst.GeneratorExp) else value
-    if isinstance(bare, cst.GeneratorExp):
-        bench.replace(value, f"[{bench.code(bare)}]")
-    else:
-        bench.replace(value, f"list({bench.code(value)})")
+    names = [bench.code(first_argument(node) if isinstance(node, cst.Call) else node)]
+    if clip.exhausted_by is not None:
+        # a helper has another name for it than the call that used it up
+        user = bench.node(clip.exhausted_by)
+        names += [bench.code(a.value) for a in user.args] if isinstance(user, cst.Call) else [bench.code(user)]
+    for name in names:
+        homes = _generators(bench, name, bench.statement(clip.exhausted_by or clip))
+        if homes:
+            for value in homes:
+                bench.replace(value, _as_list(value))
+            return
+    raise NotFixable(f"where `{names[0]}` is made was not found")
 
 
-def _assignments(bench: Bench, name: str) -> list[cst.Assign]:
-    return [x for x in bench.every(cst.Assign) if len(x.targets) == 1 and bench.code(x.targets[0].target) == name]
+def _generators(bench: Bench, name: str, near: Statement) -> list[cst.BaseExpression]:
+    """The expressions that a name is made of, through other names, in the function of its use if it is made there."""
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        values = [x for x in bench.every(cst.Assign) if len(x.targets) == 1 and bench.code(x.targets[0].target) == name]
+        inside = [x for x in values if _function(bench.statement(x)) is _function(near)]
+        made = [x.value for x in inside or values if not isinstance(x.value, cst.List | cst.ListComp)]
+        if len(made) == 1 and isinstance(made[0], cst.Name | cst.Attribute):
+            name = bench.code(made[0])
+            continue
+        return [x for x in made if isinstance(x, cst.Call | cst.GeneratorExp)]
+    return []
+
+
+def _function(statement: Statement) -> Statement | None:
+    return next((x for x in statement.ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+
+
+def _as_list(value: cst.BaseExpression) -> cst.BaseExpression:
+    if isinstance(value, cst.GeneratorExp):
+        left = cst.LeftSquareBracket(value.lpar[0].whitespace_after)
+        right = cst.RightSquareBracket(value.rpar[0].whitespace_before)
+        return cst.ListComp(value.elt, value.for_in, lbracket=left, rbracket=right)
+    return cst.Call(cst.Name("list"), [cst.Arg(value)])
 
 
 # -- torch.cuda.amp
@@ -223,18 +249,24 @@ _PARAMETERS = {"autocast": ("enabled", "dtype", "cache_enabled"), "GradScaler": 
 
 
 def _call_anew(bench: Bench, func: cst.CSTNode, new: str, device: str) -> None:
+    """The new function with the device first; the old arguments keep their lines, and get names where their order
+    is another one now."""
     call = _call_round(bench, func)
     name = new.rpartition(".")[2]
-    known = {"autocast": "autocast", "GradScaler": "GradScaler"}.get(name) or _original(bench, func)
-    order = _PARAMETERS[known]
-    given = [f"{bench.quote}{device}{bench.quote}"]
+    order = _PARAMETERS[name if name in _PARAMETERS else _original(bench, func)]
+    if any(arg.star for arg in call.args):
+        raise NotFixable("arguments are handed on with a star")
+    between = cst.Comma(whitespace_after=call.whitespace_before_args if call.args else cst.SimpleWhitespace(""))
+    if isinstance(between.whitespace_after, cst.SimpleWhitespace):
+        between = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    comma = between if call.args else cst.MaybeSentinel.DEFAULT
+    given = [cst.Arg(cst.SimpleString(f"{bench.quote}{device}{bench.quote}"), comma=comma)]
     for n, arg in enumerate(call.args):
-        if arg.star:
-            raise NotFixable("arguments are handed on with a star")
-        text = bench.code(arg.value)
-        keyword = arg.keyword.value if arg.keyword is not None else order[n] if n < len(order) else ""
-        given.append(f"{keyword}={text}" if keyword else text)
-    bench.replace(call, f"{new}({', '.join(given)})")
+        if arg.keyword is None and n < len(order):
+            bare = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            arg = arg.with_changes(keyword=cst.Name(order[n]), equal=bare)
+        given.append(arg)
+    bench.replace(call, call.with_changes(func=cst.parse_expression(new), args=given))
 
 
 def _original(bench: Bench, func: cst.CSTNode) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
-from gradlint.rewrite.bench import NotFixable
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.flow import leaves_block, merged
+from gradlint.rewrite.layout import Leading
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 #: what may travel inside one `if` with an event
 _COMPANIONS: dict[type[Event], tuple[type[Event], ...]] = {
     Clip: (Clip, Unscale, Read),
+    Unscale: (Unscale, Clip, Read),
     Step: (Step, Update, Unscale, Clip),
 }
 #: what the code of an event looks like, for the arms of conditions that this path does not take
@@ -37,49 +40,101 @@ _MOST_COMPANIONS = 6
 def move(
     bench: Bench, event: Event, *, before: Event | None = None, after: Event | None = None,
     past: tuple[type[Event], ...] = (), level: bool = False,
-) -> None:  # fmt: skip
-    """See `remedy.move`."""
+) -> Statement:  # fmt: skip
+    """See `remedy.move`; gives what was moved."""
     goal = before or after
     assert goal is not None
-    moved, target = bench.pair(event, goal)
+    moved, target = _statements(bench, event, goal)
+    reasons = []
+    for unit in _units(bench, moved, target, event):
+        try:
+            in_front = before is not None
+            anchor = _beside(target, unit) if level else landing(bench, target, unit, goal, in_front=in_front)
+            if not in_front:
+                anchor = bench.past(anchor, past)
+            return _carry(bench, event, unit, target, anchor, in_front=in_front)
+        except NotFixable as refusal:
+            reasons.append(str(refusal))
+    raise NotFixable(reasons[0])
+
+
+def _statements(bench: Bench, event: Event, goal: Event) -> tuple[Statement, Statement]:
+    """The statements of both in one function; two on one row are put on rows of their own."""
+    depth = bench.common_depth(event, goal)
+    here, there = bench.in_frame(event, depth), bench.in_frame(goal, depth)
+    bench.document.apart(bench.statement(here), here)
+    bench.document.apart(bench.statement(there), there)
+    moved, target = bench.statement(here), bench.statement(there)
     if moved is target:
         raise NotFixable("both are in one statement")
-    unit = _unit(bench, moved, target, event)
-    anchor = _beside(target, unit) if level else _landing(bench, target, unit, goal)
-    if after is not None:
-        anchor = bench.past(anchor, past)
-    in_front = before is not None
+    if depth < len(event.via):
+        _check_function(bench, event)
+    return moved, target
+
+
+def _check_function(bench: Bench, event: Event) -> None:
+    """The call of a function may be moved if the function does nothing that the others would miss."""
+    inside = next((x for x in bench.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+    for statement in inside.leaves() if inside is not None else ():
+        other = statement is not inside and not bench.events_in(statement)
+        if other and any("." in name for name in bench.names_in(statement).bound):
+            raise NotFixable("the function that does it does something else, too")
+
+
+def _carry(
+    bench: Bench, event: Event, unit: Statement, target: Statement, anchor: Statement, *, in_front: bool
+) -> Statement:  # fmt: skip
     if anchor.block is unit.block and _adjacent(unit, anchor, in_front):
         raise NotFixable("it stands there already")
     _check_carried(bench, unit, anchor, in_front)
+    if isinstance(event, Zero) and not in_front:
+        check_not_read(bench, anchor)
     conditions = _conditions(bench, unit, target, anchor)
+    lead = Leading.of(unit.node)
     bench.document.take_out(unit)
     for condition in conditions:
         unit = bench.document.under(f"if {condition}:", unit)
     if in_front:
         bench.document.put_before(unit, anchor)
     else:
-        bench.document.put_after(unit, anchor)
+        # what was a paragraph with a heading stays one
+        bench.document.put_after(unit, anchor, gap=bool(lead.own) and bool(lead.rest))
+    return unit
+
+
+def check_not_read(bench: Bench, anchor: Statement) -> None:
+    """Gradients that are cleared behind this statement are not looked at later in the turn."""
+    loop = next((x for x in anchor.ancestors() if isinstance(x.node, cst.For | cst.While)), None)
+    for item in loop.leaves() if loop is not None else ():
+        simple = isinstance(item.node, cst.SimpleStatementLine)
+        if simple and item.start > anchor.end and re.search(r"\.grad\b", bench.code(item.node)):
+            raise NotFixable("the gradients are read behind the place where they would be cleared")
 
 
 # -- what is moved
 
 
-def _unit(bench: Bench, moved: Statement, target: Statement, event: Event) -> Statement:
-    """The condition (or the loop over parameters) round a statement goes with it."""
+def _units(bench: Bench, moved: Statement, target: Statement, event: Event) -> list[Statement]:
+    """The statement with the condition (or the loop over parameters) round it; else the statement alone."""
     allowed = _COMPANIONS.get(type(event), (type(event),))
+    if moved.blocks and leaves_block(bench.code(moved.node)):
+        raise NotFixable("it decides where the loop goes on")
     unit = moved
     for owner in moved.ancestors():
         if owner.holds(target) or not isinstance(owner.node, cst.If | cst.For | cst.With):
             break
         if any(not isinstance(e, allowed) for e in bench.events_in(owner)) or _says_else(bench, owner, allowed):
             break
-        if sum(1 for _ in owner.leaves()) > _MOST_COMPANIONS:
+        if sum(1 for _ in owner.leaves()) > _MOST_COMPANIONS or leaves_block(bench.code(owner.node)):
+            break
+        if isinstance(owner.node, cst.With) and not all(_is_event(bench, x) for x in owner.leaves()):
             break
         unit = owner
-    if unit is not moved and leaves_block(bench.code(unit.node)):
-        return moved
-    return unit
+    return [unit, moved] if unit is not moved else [moved]
+
+
+def _is_event(bench: Bench, statement: Statement) -> bool:
+    return bool(statement.blocks) or bool(bench.events_in(statement))
 
 
 def _says_else(bench: Bench, statement: Statement, allowed: tuple[type[Event], ...]) -> bool:
@@ -122,7 +177,7 @@ def _in_all_arms(bench: Bench, unit: Statement, arm: Block, choice: Statement) -
 
 def _condition(bench: Bench, choice: Statement, arm: Block, anchor: Statement) -> str:
     test = choice.node.test
-    early, late = (choice, anchor) if choice.first < anchor.first else (anchor, choice)
+    early, late = (choice, anchor) if choice.start < anchor.start else (anchor, choice)
     bench.check_same_value(test, early, late)
     if arm.route == ("body",):
         return bench.code(test)
@@ -134,14 +189,21 @@ def _condition(bench: Bench, choice: Statement, arm: Block, anchor: Statement) -
 # -- where it goes
 
 
-def _landing(bench: Bench, target: Statement, unit: Statement, goal: Event) -> Statement:
-    """Outside of `if amp: … else: …` round the target, but inside of the boundary."""
-    guard = bench.document.at(bench.node(goal.guard)) if isinstance(goal, Step) and goal.guard is not None else None
+def landing(bench: Bench, target: Statement, unit: Statement | None, goal: Event, *, in_front: bool) -> Statement:
+    """Outside of `if amp: … else: …` and of timers round the target, but inside of the boundary."""
+    guards = bench.guards()
     anchor = target
     for owner in target.ancestors():
-        if owner.holds(unit) or owner is guard or not isinstance(owner.node, cst.If | cst.For):
+        if (
+            (unit is not None and owner.holds(unit))
+            or owner in guards
+            or not isinstance(owner.node, cst.If | cst.For | cst.With)
+        ):
             break
-        if isinstance(owner.node, cst.For) and any(isinstance(e, Backward) for e in bench.events_in(owner)):
+        makes = any(isinstance(e, Backward) for e in bench.events_in(owner))
+        if makes and (isinstance(owner.node, cst.For) or not isinstance(goal, Backward)):
+            break
+        if isinstance(owner.node, cst.With) and "accumulate" in bench.code(owner.node.items[0].item):
             break
         anchor = owner
     return anchor
@@ -163,9 +225,9 @@ def _adjacent(unit: Statement, anchor: Statement, in_front: bool) -> bool:
 def _check_carried(bench: Bench, unit: Statement, anchor: Statement, in_front: bool) -> None:
     """No name may get another value on the way."""
     mine = merged(bench.names_in(x) for x in unit.leaves())
-    low, high = (unit.last, anchor.first if in_front else anchor.last + 1)
-    if anchor.first < unit.first:
-        low, high = (anchor.first - 1 if in_front else anchor.last, unit.first)
+    low, high = unit.end, anchor.start if in_front else anchor.end
+    if anchor.start < unit.start:
+        low, high = anchor.start if in_front else anchor.end, unit.start
     crossed = [x for x in bench.document.between(low, high) if not x.holds(unit) and not unit.holds(x)]
     for other in crossed:
         clash = mine.clash(bench.names_in(other))
@@ -173,3 +235,11 @@ def _check_carried(bench: Bench, unit: Statement, anchor: Statement, in_front: b
             raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
         if other.kind in (cst.FunctionDef, cst.ClassDef):
             raise NotFixable("a definition stands in between")
+
+
+def move_all(bench: Bench, events: Sequence[Event], before: Event) -> None:
+    """Several statements, in their order; what went along with the first is not moved again."""
+    moved: list[Statement] = []
+    for event in events:
+        if not any(unit.holds(x) for unit in moved for x in bench.standing(event)):
+            moved.append(move(bench, event, before=before))

@@ -8,10 +8,11 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Backward, Site, Step
-from gradlint.rewrite.bench import NotFixable, within
+from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.rewrite.divide import function_of
 from gradlint.rewrite.imports import reference
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -40,7 +41,7 @@ def _span(bench: Bench, backward: Backward) -> tuple[Statement, Statement]:
         if isinstance(owner.node, cst.FunctionDef):
             break
         for item in owner.siblings():
-            if item.first > owner.last:
+            if item.start > owner.end:
                 break
             if item.holds(forward) or _calls(bench, item, callers - _functions_round(last)):
                 return item, owner
@@ -126,10 +127,10 @@ def pull_forward_in(bench: Bench, backward: Backward) -> None:
     context = bench.names_read(block.node.items[0].item)
     # `context = … no_sync …` right before the block stays before it
     setup = [x for x in moved if context & bench.names_bound(x)]
-    if any(x.first < first.first or x is first for x in setup):
+    if any(x.start < first.start or x is first for x in setup):
         raise NotFixable("the no_sync condition is made of what the forward gives")
     for item in setup:
-        bench.check_free(item, [x for x in moved if x not in setup and x.first < item.first])
+        bench.check_free(item, [x for x in moved if x not in setup and x.start < item.start])
         bench.document.take_out(item)
         bench.document.put_before(item, first)
     inside = block.blocks[0]
@@ -203,7 +204,7 @@ def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
     for choice in within(statement.node, cst.IfExp):
-        if any(x is node for x in within(choice, cst.CSTNode)):
+        if any(x is node for x in (*within(choice, cst.Call), *within(choice, cst.Attribute))):
             swapped = choice.with_changes(body=choice.orelse, orelse=choice.body)
             bench.replace(choice, bench.code(swapped))
             return
