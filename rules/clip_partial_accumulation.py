@@ -50,11 +50,10 @@ class ClipPartialAccumulation(Rule):
     ```
 
     ## Fix safety
-    The fix moves the clip into the boundary, in front of the step, with the condition round it and a log of its norm.
-    It is safe: accumulation stands for one large batch, and a large batch is clipped once. The limit stays the same,
-    but updates turn: early micro-batches now weigh as much as late ones. No fix is offered where the norm is used on
-    every micro-batch, or where a framework steps by itself at the boundary (with Accelerate, put the clip under
-    `if accelerator.sync_gradients:`).
+    The fix moves the clip into the boundary, in front of the step, with the condition round it and a log of its norm;
+    with Accelerate, it puts `if accelerator.sync_gradients:` above it. It is safe: accumulation stands for one large
+    batch, and a large batch is clipped once. The limit stays the same, but updates turn: early micro-batches now
+    weigh as much as late ones. No fix is offered where the norm is used on every micro-batch.
 
     ## Known limits
     The window must be recognised: a modulo of a counter, an inner loop over micro-batches, or Accelerate's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradlint.events import Edit, EditKind
@@ -84,9 +85,7 @@ class GradientEditAfterClip(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Differentially private training clips first and adds noise then, on purpose."""
-        self._private = any(
-            w in name.lower() for name in program.all_words.seen for w in ("privacy", "noise_mult", "dp_")
-        )
+        self._private = any(_PRIVATE.search(name) for name in program.all_words.seen)
         yield from ()
 
     _private = False
@@ -98,3 +97,6 @@ def _shrinks(edit: Edit) -> bool:
         return edit.kind is EditKind.SCALE and abs(float(edit.by)) <= 1
     except ValueError:
         return False  # a name, an expression
+
+
+_PRIVATE = re.compile(r"(?i)privacy|noise_mult|(^|_)dp_")

@@ -73,8 +73,8 @@ class StepBeforeBackward(Rule):
         if backward is not None and same_turn(step, backward) and share_loop(step, backward):
             between = state.path.events[step.index + 1 : backward.index]
             followers = [e for e in between if isinstance(e, Update | Schedule)]
-            # no fix where the step would leave its boundary, or where it is not sure whose backward it waits for
-            sure = step.guard is None and not any(isinstance(e, Backward) for e in between)
+            # no fix where it is not sure whose backward the step waits for
+            sure = not any(isinstance(e, Backward) for e in between)
             yield self.finding(
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
                 fix=[step_behind(step, backward, followers)] if sure else [],

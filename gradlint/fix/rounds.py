@@ -11,6 +11,7 @@ from gradlint.fix.edits import applied, overlap
 from gradlint.model import Edit, FileResult, Finding, Fixed, FixSafety
 
 _ROUNDS = 40
+_CAUSES = ("GL405",)
 
 
 def rounds(
@@ -23,6 +24,8 @@ def rounds(
         wanted = [f for f in result.findings if _allowed(f, unsafe) and fixable(f.code)]
         if not wanted:
             break
+        # a method that is never called is the cause of what else is found: the rest is judged anew without it
+        wanted = [f for f in wanted if f.code in _CAUSES] or wanted
         # each is right alone; should they not be so together, they come one by one
         together = _apart(wanted)
         for chosen in (together, *([finding] for finding in wanted if together != [finding])):

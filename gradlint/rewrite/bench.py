@@ -32,9 +32,10 @@ class Bench:
     def __init__(self, document: Document, nodes: Sequence[cst.CSTNode], events: Iterable[Event]) -> None:
         self.document = document
         self._nodes = nodes
+        happened = [e for e in events if not isinstance(e, Mark | Opaque)]
         # a loop is followed for several turns, but each place need be known once
-        once = {(e.via, e.site.node, type(e)): e for e in events if not isinstance(e, Mark | Opaque)}
-        self._events = list(once.values())
+        self._events = list({(e.via, e.site.node, type(e)): e for e in happened}.values())
+        self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
 
     # -- reading
@@ -102,8 +103,7 @@ class Bench:
 
     def guards(self) -> list[Statement]:
         """The `if`s that ask whether a window is full."""
-        sites = [e.guard for e in self._events if isinstance(e, Step) and e.guard is not None]
-        return [x for x in (self.document.at(self.node(site)) for site in sites) if x is not None]
+        return [x for x in (self.document.at(self.node(site)) for site in self._guards) if x is not None]
 
     # -- placing
 
@@ -217,6 +217,8 @@ class Bench:
 
     def _does_only(self, statement: Statement, allowed: Callable[[Event], bool] | None) -> bool:
         events = self.events_in(statement)
+        if self.code(statement.node) in ("continue", "pass"):
+            return True  # `if p.grad is None: continue`
         return bool(events) and allowed is not None and all(allowed(e) for e in events)
 
     def take_away(self, statement: Statement) -> None:

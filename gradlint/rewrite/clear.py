@@ -12,6 +12,7 @@ from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import optimizer_of
 from gradlint.rewrite.moving import check_not_read, landing, move
+from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -39,7 +40,10 @@ def _function(bench: Bench, event: Event) -> Statement:
 def clear_behind(bench: Bench, step: Step) -> None:
     """Behind the step and what belongs to it, once for the arms of a flag."""
     target = bench.document.apart(bench.statement(step), bench.node(step))
-    anchor = bench.past(landing(bench, target, None, step, in_front=False), BEHIND_STEP)
+    anchor = landing(bench, target, None, step, in_front=False)
+    if isinstance(anchor.node, cst.For):
+        anchor = target  # `for opt in optimizers: opt.step()`: its name is known only there
+    anchor = bench.past(anchor, BEHIND_STEP)
     check_not_read(bench, anchor)
     bench.document.put_after(bench.document.new(_zero(bench, step), anchor.block), anchor)
 
@@ -74,6 +78,9 @@ def _loader_loop(bench: Bench, step: Step) -> Statement | None:
 
 def step_behind(bench: Bench, step: Step, backward: Backward, followers: Sequence[Event]) -> None:
     """The step goes behind the backward, or behind the loop of backwards; what must follow it goes with it."""
+    guard = bench.document.at(bench.node(step.guard)) if step.guard is not None else None
+    if guard is not None and not any(guard.holds(x) for x in bench.standing(backward)):
+        raise NotFixable("the step would leave its boundary")
     level = len(step.frames) < len(backward.frames)
     moved = move(bench, step, after=backward, past=(Unscale, Clip, Edit, Read, Step, Update), level=level)
     for follower in followers:

@@ -89,7 +89,7 @@ def _carry(
     _check_carried(bench, unit, anchor, in_front)
     if isinstance(event, Zero) and not in_front:
         check_not_read(bench, anchor)
-    conditions = _conditions(bench, unit, target, anchor)
+    conditions = _conditions(bench, event, unit, target, anchor)
     lead = Leading.of(unit.node)
     bench.document.take_out(unit)
     for condition in conditions:
@@ -144,13 +144,19 @@ def _says_else(bench: Bench, statement: Statement, allowed: tuple[type[Event], .
     return any(re.search(word, code) for word in set(_WORDS.values()) - fine)
 
 
-def _conditions(bench: Bench, unit: Statement, target: Statement, anchor: Statement) -> list[str]:
+def _conditions(
+    bench: Bench, event: Event, unit: Statement, target: Statement, anchor: Statement
+) -> list[str]:  # fmt: skip
     """What has to be asked anew where the statement goes, from the inside out: it leaves these `if`s."""
     found: list[str] = []
     inside = unit
     for owner in list(unit.ancestors()):
         if owner.holds(target) or isinstance(owner.node, cst.FunctionDef):
             break
+        in_body = isinstance(owner.node, cst.Try | cst.TryStar) and inside.block.route == ("body",)
+        if in_body and isinstance(event, Zero):
+            inside = owner
+            continue  # clearing does not fail, and is wanted whatever happens
         if isinstance(owner.node, cst.Try | cst.TryStar | cst.Match):
             raise NotFixable("it would leave its `try` or `match`")
         if isinstance(owner.node, cst.If) and not _in_all_arms(bench, unit, inside.block, owner):
@@ -201,7 +207,11 @@ def landing(bench: Bench, target: Statement, unit: Statement | None, goal: Event
         ):
             break
         makes = any(isinstance(e, Backward) for e in bench.events_in(owner))
-        if makes and (isinstance(owner.node, cst.For) or not isinstance(goal, Backward)):
+        if makes and isinstance(owner.node, cst.For):
+            break
+        # both arms make and use gradients: behind both is as good as behind one, in front of both is too early
+        both = isinstance(owner.node, cst.If) and owner.node.orelse is not None and not in_front
+        if makes and not isinstance(goal, Backward) and not both:
             break
         if isinstance(owner.node, cst.With) and "accumulate" in bench.code(owner.node.items[0].item):
             break
