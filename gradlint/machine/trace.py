@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -234,7 +235,9 @@ class _Touched:
                     if (r.id in self._unreached or event.params.may_meet(r.params))
                     and event.index not in self._stray.get(r.id, ())
                 ]
-            case Clip() | Edit() | Read():
+            case Clip():
+                return self._named_alike(event.target, self._holders(event.params))
+            case Edit() | Read():
                 return self._holders(event.params)
             case Schedule():
                 return self._scheduled(event)
@@ -259,6 +262,12 @@ class _Touched:
             return holding
         return candidates
 
+    def _named_alike(self, target: str, keys: list[str]) -> list[str]:
+        """Of several optimizers whose parameters are unknown, the one that is named after what is clipped."""
+        mine = _name_words(target)
+        alike = [r.id for r in self._used if r.id in keys and not r.params.known and _share(mine, _name_words(r.text))]
+        return alike if alike and len(keys) > 1 else keys
+
     def _scheduled(self, event: Schedule) -> list[str]:
         if event.optimizer in self._ids:
             return [event.optimizer]
@@ -267,3 +276,18 @@ class _Touched:
 
 def _surely_meet(a: Params, b: Params) -> bool:
     return a.known and b.known and a.may_meet(b)
+
+
+def _name_words(text: str) -> set[str]:
+    """`self.actor_optimizer` -> {actor}: what is said beside that it is an optimizer or a model."""
+    return set(re.findall(r"[a-z0-9]+", text.lower().replace("_", " "))) - _USUAL_WORDS
+
+
+def _share(some: set[str], others: set[str]) -> bool:
+    """A word in common; one letter may stand for a word (`g_opt`, `generator`)."""
+    return any(a == b or (1 in (len(a), len(b)) and a[0] == b[0]) for a in some for b in others)
+
+
+_USUAL_WORDS = {
+    "self", "optimizer", "optimizers", "optim", "opt", "parameters", "params", "model", "net", "network", "module",
+}  # fmt: skip

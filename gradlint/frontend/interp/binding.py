@@ -104,6 +104,12 @@ class Binding(Conditions):
                 value.key = key
                 value.ref = replace(value.ref, id=self.run.fresh(key), text=key)
                 return value
+            case v.Collection():
+                # optimizers in a list are different ones, whatever a loop calls them in turn
+                for number, item in enumerate(value.items):
+                    if isinstance(item, v.Optimizer) and not item.key:
+                        self.named(item, name, f"{key}[{number}]")
+                return value
             case v.Scheduler() | v.Framework() | v.ParamsValue() if not value.key:
                 value.key = key
                 return value
