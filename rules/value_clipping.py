@@ -58,8 +58,8 @@ class ValueClipping(Rule):
 
     ## Known limits
     This is advice, not an error. Some recipes clip by value on purpose (DQN and its relatives do); to reproduce one,
-    ignore the rule there. Clamping weights, as a WGAN does, is not reported. There is no fix for a loop that clamps only
-    some of the parameters, or does something else, too.
+    ignore the rule there. Clamping weights, as a WGAN does, is not reported. There is no fix for a loop that clamps
+    only some of the parameters, or does something else, too.
 
     ## References
     - [torch.nn.utils.clip_grad_value_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html)

@@ -184,13 +184,18 @@ def _say_so_to_no_sync(
         statement = bench.statement(found)
         if found in asked or isinstance(statement.node, cst.If) or bench.code(found.left) != bench.code(modulo):
             continue
-        if "sync" not in bench.code(statement.node) or isinstance(found.comparisons[0].comparator, cst.BinaryOperation):
+        said = bench.code(statement.node)
+        if "sync" not in said or more in said or more.replace("!=", "==", 1) in said:
+            continue
+        if isinstance(found.comparisons[0].comparator, cst.BinaryOperation):
             continue
         if isinstance(found.comparisons[0].operator, cst.NotEqual):
             joined = f"{bench.code(found)} and {more}"
         else:
             joined = f"{bench.code(found)} or {more.replace('!=', '==', 1)}"
-        alone = any(x.test is found for x in within(statement.node, cst.IfExp))
+        alone = any(x.test is found for x in within(statement.node, cst.IfExp)) or any(
+            x.value is found for x in within(statement.node, cst.Assign)
+        )
         bench.replace(found, joined if alone else f"({joined})")
 
 
@@ -223,9 +228,15 @@ def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_
     loader = call.args[0].value
     if isinstance(loader, cst.Call) and bench.code(loader.func).rpartition(".")[2] == "tqdm" and loader.args:
         loader = loader.args[0].value
-    if not isinstance(loader, cst.Name | cst.Attribute | cst.Subscript):
+    made = [x.value for x in bench.every(cst.Assign) if bench.code(x.targets[0].target) == bench.code(loader)]
+    iterators = [x for x in made if isinstance(x, cst.Call) and bench.code(x.func).rpartition(".")[2] in _ENDLESS]
+    if iterators or not isinstance(loader, cst.Name | cst.Attribute | cst.Subscript):
         raise NotFixable("the length of the loader cannot be asked for")
     return bench.code(loader)
+
+
+#: what these give has no length
+_ENDLESS = {"iter", "zip", "map", "filter", "islice", "cycle", "chain", "enumerate"}
 
 
 # -- for no_sync

@@ -59,9 +59,20 @@ def clear_behind_window(bench: Bench, zero: Zero, step: Step) -> None:
     """The clearing of each micro-batch goes behind the step; what an epoch leaves over is cleared before the next."""
     code = bench.code(bench.statement(zero).node.with_changes(leading_lines=()))
     loop = _loader_loop(bench, step)
-    move(bench, zero, after=step, past=BEHIND_STEP)
+    if _cleared_behind(bench, zero, step):
+        bench.delete(zero)
+    else:
+        move(bench, zero, after=step, past=BEHIND_STEP)
     if loop is not None:
         bench.document.put_before(bench.document.new(code.partition("#")[0], loop.block), loop)
+
+
+def _cleared_behind(bench: Bench, zero: Zero, step: Step) -> bool:
+    """The boundary has a clearing of its own: that of each micro-batch only has to go."""
+    used = bench.statement(step)
+    following = [x for x in used.siblings() if x.start > used.start]
+    later = [e for x in following for e in bench.events_in(x) if isinstance(e, Zero)]
+    return any(e.site != zero.site and e.optimizer == zero.optimizer for e in later)
 
 
 def _loader_loop(bench: Bench, step: Step) -> Statement | None:

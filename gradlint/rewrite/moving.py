@@ -87,6 +87,7 @@ def _carry(
     if anchor.block is unit.block and _adjacent(unit, anchor, in_front):
         raise NotFixable("it stands there already")
     _check_carried(bench, unit, anchor, in_front)
+    _check_arms(bench, unit, anchor)
     if isinstance(event, Zero) and not in_front:
         check_not_read(bench, anchor)
     conditions = _conditions(bench, event, unit, target, anchor)
@@ -100,6 +101,19 @@ def _carry(
         # what was a paragraph with a heading stays one
         bench.document.put_after(unit, anchor, gap=bool(lead.own) and bool(lead.rest))
     return unit
+
+
+def _check_arms(bench: Bench, unit: Statement, anchor: Statement) -> None:
+    """What runs on every turn may not come to run in one arm only, where the other arm steps as well."""
+    inside = anchor
+    for owner in anchor.ancestors():
+        if owner.holds(unit):
+            return
+        if isinstance(owner.node, cst.If):
+            others = [x for block in owner.blocks if block is not inside.block for x in block.items]
+            if any(re.search(r"\.step\(", bench.code(x.node)) for x in others):
+                raise NotFixable("it would run in one of two branches only")
+        inside = owner
 
 
 def check_not_read(bench: Bench, anchor: Statement) -> None:
