@@ -304,7 +304,7 @@ class Mark(Event):
 
 
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
-BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step)
+BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)
 
 #: the number of a starting point (-1: the module), and the decisions that differ from the usual ones
 Recipe = tuple[int, frozenset[tuple[str, bool]]]

@@ -311,6 +311,17 @@ def invert_no_sync(backward: Backward, no_sync: Site | None, step: Step) -> Reme
     return Remedy("Use no_sync before the boundary, not on it", act)
 
 
+def ask_boundary(backward: Backward, no_sync: Site, step: Step) -> Remedy:
+    """The condition of no_sync becomes that of the boundary."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.nosync import ask_boundary
+
+        ask_boundary(bench, no_sync, step)
+
+    return Remedy("Use no_sync exactly before the boundary", act)
+
+
 def delete_all(event: Event, message: str, allowed: Callable[[Event], bool]) -> Iterator[Remedy]:
     """The statement of an event goes, with the loop or the condition round it, or the call of the function, that
     does nothing else."""
@@ -359,3 +370,21 @@ def step_behind(step: Step, backward: Backward, followers: Sequence[Event]) -> R
         step_behind(bench, step, backward, followers)
 
     return Remedy("Move the step behind the backward", act)
+
+
+def measure_first(read: Read, clip: Clip) -> Iterator[Remedy]:
+    """The measure goes in front of the clip, or the clip behind it; whoever keeps the clip's own norm wants both."""
+    from gradlint.events import Read
+
+    def check(bench: Bench) -> None:
+        bench.check_binds_nothing(clip)
+
+    first = move(read, "Measure the gradients before they are clipped", before=clip)
+    second = move(clip, "Clip only after the gradients were measured", after=read, past=(Read,))
+    for way in (first, second):
+
+        def act(bench: Bench, way: Remedy = way) -> None:
+            check(bench)
+            way.act(bench)
+
+        yield Remedy(way.message, act)

@@ -73,7 +73,10 @@ class DeprecatedAmpApi(Rule):
         if program.target_torch is not None and program.target_torch < (2, 4):
             return
         guarded = _guarded(program)
+        shadowed = _bound_twice(program)
         for call in program.calls():
+            if s.render(call.func).partition(".")[0] in shadowed:
+                continue
             dotted = program.dotted(call.func)
             for device in ("cuda", "cpu"):
                 home = f"torch.{device}.amp."
@@ -81,6 +84,18 @@ class DeprecatedAmpApi(Rule):
                 if dotted.startswith(home) and name in ("autocast", "GradScaler") and call.node not in guarded:
                     site, new = program.site(call.func), f'torch.amp.{name}("{device}")'
                     yield self.finding(site, old=home + name, new=new, fix=[migrate_amp(site, new)])
+
+
+def _bound_twice(program: Program) -> set[str]:
+    """Names that are not always the import: another import, a class, a function or a parameter has them, too."""
+    found = {p.name for d in program.statements() if isinstance(d, s.Def) for p in d.params} | {*program.classes}
+    found |= {*program.functions} | {*program.assignments}
+    seen: dict[str, str] = {}
+    for stmt in program.statements():
+        for local, dotted in stmt.bindings.items() if isinstance(stmt, s.Import) else ():
+            if seen.setdefault(local, dotted) != dotted:
+                found.add(local)
+    return found - {"torch"}
 
 
 def _guarded(program: Program) -> set[int]:

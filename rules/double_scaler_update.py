@@ -77,8 +77,8 @@ class DoubleScalerUpdate(Rule):
     message = "`{update}` {what}"
 
     def on_update(self, update: Update, state: GradientState) -> Iterator[Draft]:
-        if update.scaler is None:
-            return
+        if update.scaler is None or not update.text.endswith("()"):
+            return  # `update(new_scale)` judges nothing
         scaled = state.pending[-1] if state.pending else None
         step = next(state.window.after(update, Step), None)
         if scaled is not None and scaled.scaler == update.scaler and step is not None and step.scaler == update.scaler:
@@ -98,7 +98,7 @@ class DoubleScalerUpdate(Rule):
             yield self.finding(
                 update, update=short(update), what=_AGAIN,
                 related=[(first, "already updated here")],
-                fix=[delete(first, f"Keep only the last `{short(update)}`")],
+                fix=[delete(e, f"Keep only one `{short(update)}`") for e in (update, first)],
             )  # fmt: skip
 
     @staticmethod

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Edit, EditKind, Manager, Opaque, Step, Sync
+from gradlint.events import Backward, Edit, EditKind, Manager, Opaque, Step, Sync
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import invert_no_sync
+from gradlint.remedy import Remedy, ask_boundary, invert_no_sync
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -83,5 +83,12 @@ class NoSyncOnBoundary(Rule):
         related = [(last.no_sync, "no_sync is active here")] if last.no_sync else []
         yield self.finding(
             last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")],
-            fix=[invert_no_sync(last, last.no_sync, step)],
+            fix=_remedies(last, step),
         )  # fmt: skip
+
+
+def _remedies(last: Backward, step: Step) -> Iterator[Remedy]:
+    """The condition is upside down, or another one than the boundary's."""
+    yield invert_no_sync(last, last.no_sync, step)
+    if last.no_sync is not None and step.guard is not None:
+        yield ask_boundary(last, last.no_sync, step)

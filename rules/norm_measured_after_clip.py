@@ -8,7 +8,7 @@ from gradlint.events import ClipKind, Read
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move
+from gradlint.remedy import measure_first
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -74,8 +74,5 @@ class NormMeasuredAfterClip(Rule):
         if clip is not None and clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
             yield self.finding(
                 read, read=short(read), clip=short(clip), related=[(clip, "clipped here")],
-                fix=[
-                    move(read, "Measure the gradients before they are clipped", before=clip),
-                    move(clip, "Clip only after the gradients were measured", after=read, past=(Read,)),
-                ],
+                fix=measure_first(read, clip),
             )  # fmt: skip

@@ -75,6 +75,8 @@ class SchedulerBeforeOptimizer(Rule):
             or not schedule.frames
         ):
             return
+        if not schedule.text.endswith("()"):
+            return  # `step(epoch)` says itself where in the schedule it is
         step = next(state.window.after(schedule, Step), None)
         if (
             step is None
@@ -94,4 +96,4 @@ class SchedulerBeforeOptimizer(Rule):
 def _remedy(schedule: Schedule, step: Step) -> Remedy:
     """A scheduler of epochs stays one: it goes behind the whole loop that steps."""
     outside = len(schedule.frames) < len(step.frames)
-    return move(schedule, "Move the scheduler behind the optimizer", after=step, past=(Update,), level=outside)
+    return move(schedule, "Move the scheduler behind the optimizer", after=step, past=(Update, Schedule), level=outside)

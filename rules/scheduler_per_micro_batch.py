@@ -87,7 +87,7 @@ class SchedulerPerMicroBatch(Rule):
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
                 related=[(step, f"the window of {window.size_shown} ends here")],
                 # no fix where the length counts micro-batches: it would have to change, too
-                fix=[move(schedule, _MOVE, after=step, past=(Update,))] if not counted else [],
+                fix=[move(schedule, _MOVE, after=step, past=(Update, Schedule))] if not counted else [],
             )  # fmt: skip
 
 

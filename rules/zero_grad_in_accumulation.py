@@ -78,7 +78,8 @@ class ZeroGradInAccumulation(Rule):
                     yield self.finding(
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
-                        fix=[clear_behind_window(zero, step)],
+                        # no fix where another loss runs back through the same parameters: this clears after it, too
+                        fix=[] if _others_reach(state) else [clear_behind_window(zero, step)],
                     )  # fmt: skip
                     return
 
@@ -89,3 +90,10 @@ def _between_micro_batches(lost: Backward, zero: Zero, again: Backward) -> bool:
     going = {f.loop for f in lost.frames if turns.get(f.loop, f.turn) != f.turn}
     innermost = lost.frames[-1].loop if lost.frames else None
     return innermost in going and any(f.loop == innermost for f in zero.frames)
+
+
+def _others_reach(state: GradientState) -> bool:
+    """Some backward that is not meant for this optimizer makes gradients for its parameters."""
+    own = state.life.of_event
+    backwards = [e for e in state.path.events if isinstance(e, Backward) and e.index not in own]
+    return any(b.params.may_meet(state.optimizer.params) for b in backwards)

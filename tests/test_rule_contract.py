@@ -17,7 +17,14 @@ from gradlint.registry import all_rules
 from gradlint.rule import Rule
 
 ROOT = Path(__file__).resolve().parent.parent
-ALLOWED_IMPORTS = ("gradlint.model", "gradlint.rule", "gradlint.events", "gradlint.machine", "gradlint.frontend")
+ALLOWED_IMPORTS = (
+    "gradlint.model",
+    "gradlint.rule",
+    "gradlint.events",
+    "gradlint.machine",
+    "gradlint.frontend",
+    "gradlint.remedy",
+)
 FAMILIES = {
     "1": Category.CLIPPING,
     "2": Category.MIXED_PRECISION,

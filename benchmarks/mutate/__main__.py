@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks import mutate
 
-from . import amp, distributed, order, windows
+from . import amp, distributed, gradients, order, spelling, windows
 from .draft import Draft, RefusedError
 from .scene import Scene
 
@@ -23,6 +23,8 @@ MUTATIONS: dict[str, Mutation] = {
     **windows.MUTATIONS,
     **distributed.MUTATIONS,
 }
+#: of codes that need little finding; here for their fixes
+MORE_MUTATIONS: dict[str, Mutation] = {**gradients.MUTATIONS, **spelling.MUTATIONS}
 
 
 def sources(arguments: list[pathlib.Path]) -> Iterator[pathlib.Path]:

@@ -114,8 +114,8 @@ class Draft:
             self.refuse("no room before it")
         return anchor.lineno - 1
 
-    def replace(self, node: ast.expr, new: str) -> None:
-        """Replace an expression."""
+    def replace(self, node: ast.expr | ast.alias | ast.ImportFrom, new: str) -> None:
+        """Replace an expression, an imported name or an import."""
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
         head = self.lines[first].encode()[: node.col_offset].decode()
         tail = self.lines[last].encode()[node.end_col_offset :].decode()

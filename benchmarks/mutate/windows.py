@@ -50,31 +50,37 @@ def gl205(scene: Scene) -> Iterator[Draft]:
             yield draft
 
 
+def undivided(scene: Scene, window: Window) -> tuple[Draft, str] | None:
+    """Drop the division of the loss by the size of the window: the draft, and what it was divided by."""
+    losses = {b.target for b in window.backwards}
+    owned = {n for b in window.backwards for n in ast.walk(b.stmt)}
+    whole, part = [], []
+    for node in ast.walk(window.loop):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and text(node.target) in losses:
+            whole += [node] if text(node.value) in window.sizes else [node, node]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            stmt = next(a for a in scene.ancestors(node) if isinstance(a, ast.stmt))
+            made = isinstance(stmt, ast.Assign) and text(stmt.targets[0]) in losses
+            if made or node in owned:
+                part += [node] if text(node.right) in window.sizes else [node, node]
+    if len(whole) + len(part) != 1:
+        return None  # none, or more than one normalisation
+    draft = Draft(scene).blame(window.backwards[0].stmt)
+    home = scene.parent[part[0]] if part else None
+    if whole:
+        draft.delete(whole[0])
+    elif isinstance(home, ast.Assign) and text(part[0].left) == text(home.targets[0]):
+        draft.delete(home)
+    else:
+        draft.replace(part[0], text(part[0].left))
+    return draft, text(whole[0].value if whole else part[0].right)
+
+
 def gl301(scene: Scene) -> Iterator[Draft]:
     """Drop the division of the loss by the size of the window."""
     for window in scene.windows:
-        losses = {b.target for b in window.backwards}
-        owned = {n for b in window.backwards for n in ast.walk(b.stmt)}
-        whole, part = [], []
-        for node in ast.walk(window.loop):
-            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and text(node.target) in losses:
-                whole += [node] if text(node.value) in window.sizes else [node, node]
-            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                stmt = next(a for a in scene.ancestors(node) if isinstance(a, ast.stmt))
-                made = isinstance(stmt, ast.Assign) and text(stmt.targets[0]) in losses
-                if made or node in owned:
-                    part += [node] if text(node.right) in window.sizes else [node, node]
-        if len(whole) + len(part) != 1:
-            continue  # none, or more than one normalisation
-        draft = Draft(scene).blame(window.backwards[0].stmt)
-        home = scene.parent[part[0]] if part else None
-        if whole:
-            draft.delete(whole[0])
-        elif isinstance(home, ast.Assign) and text(part[0].left) == text(home.targets[0]):
-            draft.delete(home)
-        else:
-            draft.replace(part[0], text(part[0].left))
-        yield draft
+        if (found := undivided(scene, window)) is not None:
+            yield found[0]
 
 
 def gl305(scene: Scene) -> Iterator[Draft]:

@@ -28,7 +28,30 @@ _Kind = enum.Enum("_Kind", ["MODULE", "CLASS", "FUNCTION", "BLOCK"])
 def newly_unbound(before: ast.Module, after: ast.Module) -> tuple[str, ...]:
     """Names that may be used before they are bound now, and were not so before the fix."""
     known = possibly_unbound(before)
-    return tuple(sorted({use[1] for use, count in possibly_unbound(after).items() if count > known[use]}))
+    more = {use for use, count in possibly_unbound(after).items() if count > known[use]}
+    if not more:
+        return ()
+    # a fragment whose names come from elsewhere: one more use of such a name is as good as the others
+    bound = {name for node in ast.walk(after) for name in _bound_by(node)}
+    return tuple(sorted({name for scope, name in more if name in bound or not known[scope, name]}))
+
+
+def _bound_by(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Name() if not isinstance(node.ctx, ast.Load):
+            return [node.id]
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.arg():
+            return [node.arg]
+        case ast.alias():
+            return [(node.asname or node.name).partition(".")[0]]
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+            return [node.name] if node.name else []
+        case ast.MatchMapping():
+            return [node.rest] if node.rest else []
+        case _:
+            return []
 
 
 def possibly_unbound(tree: ast.Module) -> Counter[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.fix.edits import difference
 from gradlint.fix.names import newly_unbound
+from gradlint.fix.switches import newly_unswitched
 from gradlint.model import Fix, FixSafety
 from gradlint.records import dataclass
 
@@ -145,6 +146,9 @@ class Offers:
         unbound = newly_unbound(self._tree, tree)
         if unbound:
             return f"`{unbound[0]}` would be used where it may not be bound"
+        unswitched = newly_unswitched(self._tree, tree)
+        if unswitched:
+            return f"`{unswitched[0]}` works only under a condition here"
         return self._inquiry.survey(text, tree)
 
 

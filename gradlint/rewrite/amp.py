@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update
+from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.calls import call_of, loss_of, optimizer_of, receiver, scaler_of
 from gradlint.rewrite.moving import landing, move
@@ -123,8 +124,7 @@ def update(bench: Bench, steps: Sequence[Step], *, outer: int, wide: bool) -> No
     place = bench.outer(last, outer)
     anchor = bench.document.apart(bench.statement(place), bench.node(place))
     for owner in list(anchor.ancestors()):
-        others = [e for e in bench.events_in(owner) if not isinstance(e, Step | Update)]
-        if isinstance(owner.node, cst.For) and not others:
+        if isinstance(owner.node, cst.For) and not any(isinstance(e, Backward) for e in bench.events_in(owner)):
             anchor = owner  # a loop over optimizers: one update for all
     if wide:
         anchor = landing(bench, anchor, None, last, in_front=False)
@@ -138,12 +138,16 @@ def scale(bench: Bench, backwards: Iterable[Backward], step: Step) -> None:
     scaler = scaler_of(bench, step)
     for backward in {b.site: b for b in backwards}.values():
         loss = loss_of(bench, backward)
-        bench.replace(loss, f"{scaler}.scale({_bare(bench, loss)})")
+        bench.replace(loss, _called(f"{scaler}.scale", loss))
 
 
-def _bare(bench: Bench, node: cst.BaseExpression) -> str:
-    """Without parentheses of its own: it gets those of a call."""
-    return bench.code(node.with_changes(lpar=(), rpar=()) if len(node.lpar) == 1 else node)
+def _called(function: str, node: cst.BaseExpression) -> cst.Call:
+    """The call with the expression as its argument; parentheses round it become those of the call, lines and all."""
+    func = cst.parse_expression(function)
+    if len(node.lpar) != 1:
+        return cst.Call(func, [cst.Arg(node)])
+    inside = cst.Arg(node.with_changes(lpar=(), rpar=()), whitespace_after_arg=node.rpar[0].whitespace_before)
+    return cst.Call(func, [inside], whitespace_before_args=node.lpar[0].whitespace_after)
 
 
 def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
@@ -153,18 +157,34 @@ def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
         raise NotFixable("autocast is a decorator of the whole function")
     if not isinstance(block.node, cst.With) or len(block.node.items) != 1:
         raise NotFixable("autocast shares its `with` with another context, or is no `with` block")
-    first = next((x for x in bench.standing(backward) if block.holds(x) and x is not block), None)
-    while first is not None and first.owner is not block:
-        first = first.owner
-    if first is None:
+    made = next((x for x in bench.standing(backward) if block.holds(x) and x is not block), None)
+    if made is None:
         raise NotFixable("the backward is in another function than the autocast block")
+    first = bench.document.apart(made, bench.node(backward)) if made is bench.statement(backward) else made
+    while first.owner is not None and first.owner is not block:
+        first = first.owner
     inside = block.blocks[0].items
     at = inside.index(first)
     if at == 0:
         raise NotFixable("nothing would be left in the autocast block")
     following = inside[at:]
-    if any(isinstance(e, Backward) for x in following[1:] for e in bench.events_in(x)):
-        raise NotFixable("another forward follows inside the block")
+    for item in (x for top in following for x in top.leaves()):
+        if not item.blocks and not bench.events_in(item) and not _is_bookkeeping(bench, item):
+            raise NotFixable("something that may belong to the forward follows inside the block")
     for item in reversed(following):
         bench.document.take_out(item, keep_lines=True)
         bench.document.put_after(item, block, keep_lines=True)
+
+
+def _is_bookkeeping(bench: Bench, statement: Statement) -> bool:
+    """Logging and counting, which autocast does not concern."""
+    return all(bench.code(call.func).rpartition(".")[2] in _BOOKKEEPING for call in within(statement.node, cst.Call))
+
+
+_BOOKKEEPING = {
+    "print", "len", "float", "int", "str", "range", "item", "append", "extend", "update", "add_scalar", "add_scalars",
+    "log", "log_metrics", "log_dict", "info", "debug", "warning", "write", "set_postfix", "set_description", "detach",
+    "cpu", "tolist", "numpy", "empty_cache", "synchronize", "time", "format", "size", "get_scale", "get_last_lr",
+    "perf_counter", "set_postfix_str", "step", "zero_grad", "backward", "scale", "unscale_", "clip_grad_norm_",
+    "clip_grad_value_", "parameters",
+}  # fmt: skip

@@ -142,6 +142,11 @@ class Bench:
             if changed:
                 raise NotFixable(f"`{min(changed)}` changes between the forward and the boundary")
 
+    def check_binds_nothing(self, event: Event) -> None:
+        bound = self.names_in(self.statement(event)).bound
+        if bound:
+            raise NotFixable(f"`{min(bound)}` holds the norm before the clip already")
+
     def check_free(self, statement: Statement, others: list[Statement]) -> None:
         """It may be carried past these."""
         mine = merged(self.names_in(x) for x in statement.leaves())
@@ -204,8 +209,10 @@ class Bench:
         """
         place = self.outer(event, outer)
         statement = self.document.apart(self.statement(place), self.node(place))
-        if outer and not self._does_only(statement, allowed):
+        if outer and not (self._does_only(statement, allowed) and self._is_plain(event, allowed)):
             raise NotFixable("the function that does it does something else, too")
+        if not outer and event.via and self.callers(event) > 1:
+            raise NotFixable("the function that does it is called from elsewhere, too")
         for owner in list(statement.ancestors()) if allowed else ():
             if not isinstance(owner.node, cst.If | cst.For | cst.With):
                 break
@@ -220,6 +227,18 @@ class Bench:
         if self.code(statement.node) in ("continue", "pass"):
             return True  # `if p.grad is None: continue`
         return bool(events) and allowed is not None and all(allowed(e) for e in events)
+
+    def _is_plain(self, event: Event, allowed: Callable[[Event], bool] | None) -> bool:
+        """The function of an event binds local names, does these things, and nothing else."""
+        home = next((x for x in self.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+        inside = [x for x in home.leaves() if not x.blocks] if home is not None else []
+        plain = (cst.Assign, cst.Return)
+        return all(self._does_only(x, allowed) or isinstance(x.node.body[0], plain) for x in inside)
+
+    def callers(self, event: Event) -> int:
+        home = next((x for x in self.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+        name = home.node.name.value if home is not None else ""
+        return sum(self.code(call.func).rpartition(".")[2] == name for call in self.every(cst.Call))
 
     def take_away(self, statement: Statement) -> None:
         """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""

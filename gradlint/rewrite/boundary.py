@@ -273,12 +273,20 @@ def before_last_turn(bench: Bench, loop: Statement) -> str:
 
 
 def negated(bench: Bench, node: cst.BaseExpression) -> str:
+    """`not` of a condition, as people write it."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return bench.code(node.expression)
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
         target = node.comparisons[0]
-        other = {cst.Equal: cst.NotEqual, cst.NotEqual: cst.Equal}.get(type(target.operator))
-        if other is not None:
-            return bench.code(node.with_changes(comparisons=[target.with_changes(operator=other())]))
+        for one, other in _OPPOSITES:
+            for here, there in ((one, other), (other, one)):
+                if isinstance(target.operator, here):
+                    return bench.code(node.with_changes(comparisons=[target.with_changes(operator=there())]))
     simple = isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) or node.lpar
     return f"not {bench.code(node)}" if simple else f"not ({bench.code(node)})"
+
+
+_OPPOSITES: tuple[tuple[type[cst.BaseCompOp], type[cst.BaseCompOp]], ...] = (
+    (cst.Equal, cst.NotEqual), (cst.Is, cst.IsNot), (cst.In, cst.NotIn), (cst.LessThan, cst.GreaterThanEqual),
+    (cst.GreaterThan, cst.LessThanEqual),
+)  # fmt: skip

@@ -9,7 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Clip, Site
-from gradlint.rewrite.calls import arguments, call_of, first_argument, receiver
+from gradlint.rewrite.calls import call_of, first_argument, receiver
 from gradlint.rewrite.imports import Import, drop_if_last, imports, reference, rename, uses
 from gradlint.rewrite.refusal import NotFixable
 
@@ -132,12 +132,28 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
         raise NotFixable("the model of the clipped parameters is not written here")
     assert isinstance(parameters, cst.Call)
     assert isinstance(parameters.func, cst.Attribute)
+    if not (clip.via and bench.callers(clip) == 1):
+        _check_is_wrapped(bench, call, bench.code(parameters.func.value))
     for arg in call.args[1:]:
         if arg.star or (arg.keyword is not None and arg.keyword.value not in ("max_norm", "norm_type")):
             raise NotFixable("FSDP's clip_grad_norm_ has only max_norm and norm_type")
     drop_if_last(bench, call.func)
-    rest = arguments(bench, call.with_changes(args=call.args[1:]))
-    bench.replace(call, f"{bench.code(parameters.func.value)}.clip_grad_norm_({rest})")
+    func = cst.Attribute(parameters.func.value, cst.Name("clip_grad_norm_"))
+    bench.replace(call, call.with_changes(func=func, args=call.args[1:]))
+
+
+def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
+    """The name is the FSDP object itself, always, and not only for one of several callers."""
+    made = [x for x in bench.every(cst.Assign) if bench.code(x.targets[0].target) == model and _wraps(bench, x.value)]
+    here = _function(bench.statement(call))
+    near = [x for x in made if model.startswith("self.") or _function(bench.statement(x)) is here]
+    if not near or any(isinstance(x.node, cst.If) for a in near for x in bench.statement(a).ancestors()):
+        raise NotFixable(f"`{model}` may not be an FSDP model here")
+
+
+def _wraps(bench: Bench, value: cst.BaseExpression) -> bool:
+    named = isinstance(value, cst.Call) and bench.code(value.func).rpartition(".")[2]
+    return named in ("FSDP", "FullyShardedDataParallel")
 
 
 def clip_when_synced(bench: Bench, clip: Clip) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
+from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.flow import leaves_block, merged
 from gradlint.rewrite.layout import Leading
@@ -88,6 +89,8 @@ def _carry(
         raise NotFixable("it stands there already")
     _check_carried(bench, unit, anchor, in_front)
     _check_arms(bench, unit, anchor)
+    if isinstance(event, Unscale):
+        _check_no_handler(unit, anchor)
     if isinstance(event, Zero) and not in_front:
         check_not_read(bench, anchor)
     conditions = _conditions(bench, event, unit, target, anchor)
@@ -109,11 +112,24 @@ def _check_arms(bench: Bench, unit: Statement, anchor: Statement) -> None:
     for owner in anchor.ancestors():
         if owner.holds(unit):
             return
+        if isinstance(owner.node, cst.Try | cst.TryStar) and not any(
+            isinstance(e, Step | Backward) for e in bench.events_in(anchor)
+        ):
+            raise NotFixable("it would come to stand in a `try`")
         if isinstance(owner.node, cst.If):
             others = [x for block in owner.blocks if block is not inside.block for x in block.items]
             if any(re.search(r"\.step\(", bench.code(x.node)) for x in others):
                 raise NotFixable("it would run in one of two branches only")
         inside = owner
+
+
+def _check_no_handler(unit: Statement, anchor: Statement) -> None:
+    """Unscaled gradients whose update is skipped by a handler make every later unscale_ raise."""
+    for owner in anchor.ancestors():
+        if owner.holds(unit):
+            return
+        if isinstance(owner.node, cst.Try | cst.TryStar):
+            raise NotFixable("a handler could go on without the update")
 
 
 def check_not_read(bench: Bench, anchor: Statement) -> None:
@@ -174,9 +190,16 @@ def _conditions(
         if isinstance(owner.node, cst.Try | cst.TryStar | cst.Match):
             raise NotFixable("it would leave its `try` or `match`")
         if isinstance(owner.node, cst.If) and not _in_all_arms(bench, unit, inside.block, owner):
+            if _asks_for_turn(owner) and any(x in bench.guards() for x in target.ancestors()):
+                inside = owner
+                continue  # `if i % n == 0:` says when, not whether: the boundary says that now
             found.append(_condition(bench, owner, inside.block, anchor))
         inside = owner
     return found
+
+
+def _asks_for_turn(choice: Statement) -> bool:
+    return any(isinstance(x.operator, cst.Modulo) for x in within(choice.node.test, cst.BinaryOperation))
 
 
 def _in_all_arms(bench: Bench, unit: Statement, arm: Block, choice: Statement) -> bool:

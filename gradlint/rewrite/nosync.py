@@ -25,6 +25,9 @@ Choice = tuple[str, str, str]
 def wrap(bench: Bench, backward: Backward, step: Step) -> None:
     """`with model.no_sync() if … else nullcontext():` round forward and backward."""
     first, last = _span(bench, backward)
+    wrapped = {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if _is_wrapper(bench, x.value)}
+    if len(wrapped) > 1 and len(backward.params.owners) != 1:
+        raise NotFixable("the loss goes through several models, each of which would need no_sync")
     if any(isinstance(e, Step) for e in bench.events_in(last)):
         raise NotFixable("the backward stands in one block with the step")
     bench.document.wrap(_header(bench, backward, step, first), first, last)
@@ -73,9 +76,13 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
     return (nothing, condition, quiet) if boundary else (quiet, condition, nothing)
 
 
+def _is_wrapper(bench: Bench, node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and bench.code(node.func).rpartition(".")[2] in _WRAPPERS
+
+
 def _always_wrapped(bench: Bench) -> bool:
     """The file wraps the model without a condition; else a plain model, which has no no_sync, may come here."""
-    wraps = [x for x in bench.every(cst.Call) if bench.code(x.func).rpartition(".")[2] in _WRAPPERS]
+    wraps = [x for x in bench.every(cst.Call) if _is_wrapper(bench, x)]
     return bool(wraps) and not any(_is_conditional(bench, call) for call in wraps)
 
 
@@ -273,3 +280,17 @@ def invert_flag(bench: Bench, backward: Backward) -> None:
     if len(found) != 1:
         raise NotFixable("where syncing is switched off was not found")
     bench.replace(found[0].value, negated(bench, found[0].value))
+
+
+def ask_boundary(bench: Bench, no_sync: Site, step: Step) -> None:
+    """`model.no_sync() if … else nullcontext()` with the boundary's own question."""
+    node = bench.node(no_sync)
+    statement = bench.statement(no_sync)
+    for choice in within(statement.node, cst.IfExp):
+        quiet, other = (choice.body, choice.orelse) if choice.body is node else (choice.orelse, choice.body)
+        if quiet is node:
+            condition, boundary = before_boundary(bench, step, statement)
+            texts = (bench.code(other), condition, bench.code(quiet))
+            bench.replace(choice, _text(texts if boundary else texts[::-1]))
+            return
+    raise NotFixable("the condition of no_sync was not found")

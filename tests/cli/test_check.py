@@ -26,12 +26,12 @@ def test_a_finding_exits_with_one_and_shows_the_story(gradlint: Command, project
     outcome = gradlint("check")
     assert outcome.code == 1
     lines = outcome.out.splitlines()
-    assert lines[0].startswith("GL101 clip-after-step error: ")
+    assert lines[0].startswith("GL101 [*] clip-after-step error: ")
     assert lines[1] == "  --> train.py:10:9"
     step = next(number for number, line in enumerate(lines) if line.endswith("| " + " " * 8 + "optimizer.step()"))
     assert lines[step + 1].strip().startswith("|         ----------------")
     assert "^^^^" in lines[step + 3]
-    assert lines[-1] == "Found 1 error (1 file checked)"
+    assert lines[-2:] == ["Found 1 error (1 file checked)", "[*] 1 fixable with the --fix option"]
 
 
 def test_concise_is_one_line_each(gradlint: Command, project: Path) -> None:

@@ -35,6 +35,29 @@ def test_rule_as_json(gradlint: Command) -> None:
     assert gradlint("rule", "GL900", "--output-format", "json").json()["name"] == "syntax-error"
 
 
+def test_rule_as_json_holds_the_example_and_its_fix(gradlint: Command) -> None:
+    record = gradlint("rule", "GL405", "--output-format", "json").json()
+    assert "optimizer.zero_grad\n" in record["example"]
+    assert record["fixed"] == record["example"].replace("optimizer.zero_grad\n", "optimizer.zero_grad()\n")
+
+
+def test_a_page_that_is_piped_shows_the_fix_as_a_diff(gradlint: Command) -> None:
+    page = gradlint("rule", "GL405").out
+    assert "\n-        optimizer.zero_grad\n+        optimizer.zero_grad()\n" in page
+    assert "\x1b" not in page
+
+
+@pytest.mark.parametrize(("width", "beside"), [("80", False), ("100", True), ("140", True)])
+def test_a_terminal_shows_the_fix_beside_the_example(
+    gradlint: Command, monkeypatch: pytest.MonkeyPatch, width: str, beside: bool
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = gradlint("rule", "GL405").out.splitlines()
+    assert any("Example" in line and "After gradlint check --fix" in line for line in lines) is beside
+
+
 def test_an_unknown_rule_names_the_nearest(gradlint: Command) -> None:
     outcome = gradlint("rule", "unused-supression")
     assert outcome.code == 2

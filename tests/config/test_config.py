@@ -9,6 +9,7 @@ import pytest
 
 from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.dependencies import torch_floor
+from gradlint.config.fixing import FixChoice
 from gradlint.config.loader import ConfigTree, Overrides, read_config
 from gradlint.config.selectors import default_codes, known_codes
 from gradlint.model import Severity
@@ -37,6 +38,11 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
         extend-exclude = ["old"]
         target-torch = "2.1"
         per-file-ignores = { "tests/*" = ["GL4"] }
+        fix = true
+        unsafe-fixes = false
+        fix-only = true
+        fixable = ["GL1", "missing-zero-grad"]
+        unfixable = ["GL104"]
         [severity]
         GL1 = "warning"
         GL101 = "advice"
@@ -55,6 +61,8 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert settings.options_for("GL101") == {}
     assert settings.target_torch == (2, 1)
     assert settings.exclude == ("legacy",)
+    assert settings.fixing == FixChoice(fix=True, unsafe_fixes=False, fix_only=True, show_fixes=None)
+    assert [settings.fixable(code) for code in ("GL101", "GL104", "GL401", "GL201")] == [True, False, True, False]
 
 
 def test_settings_travel_between_processes() -> None:
@@ -72,8 +80,40 @@ def test_the_fingerprint_changes_with_what_changes_results() -> None:
         Settings(options=(("GL105", (("threshold", 0.1),)),)),
         Settings(target_torch=(2, 1)),
         Settings(per_file_ignores=(("a.py", ("GL1",)),)),
+        Settings(layers=(Layer(fixable=("GL1",)),)),
+        Settings(layers=(Layer(unfixable=("GL1",)),)),
     ]
     assert len({settings.fingerprint() for settings in different}) == len(different)
+
+
+def test_whether_a_run_fixes_does_not_change_what_is_found() -> None:
+    assert Settings(fixing=FixChoice(fix=True, unsafe_fixes=True)).fingerprint() == Settings().fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("layers", "present", "absent"),
+    [
+        ([], {"GL101", "GL108", "GL901"}, set()),
+        ([Layer(("GL1",))], {"GL101", "GL201"}, set()),
+        ([Layer(fixable=("GL1",))], {"GL101"}, {"GL201"}),
+        ([Layer(fixable=())], set(), {"GL101"}),
+        ([Layer(unfixable=("GL1",))], {"GL201"}, {"GL101"}),
+        ([Layer(fixable=("GL101",), unfixable=("GL1",))], {"GL101"}, {"GL102"}),
+        ([Layer(fixable=("GL1",), unfixable=("clip-after-step",))], {"GL102"}, {"GL101"}),
+        ([Layer(fixable=("GL101",), unfixable=("GL101",))], set(), {"GL101"}),
+        ([Layer(fixable=("GL1",)), Layer(fixable=("GL2",))], {"GL201"}, {"GL101"}),
+        ([Layer(unfixable=("GL1",)), Layer(unfixable=("GL2",))], {"GL301"}, {"GL101", "GL201"}),
+        ([Layer(unfixable=("GL1",)), Layer(fixable=("ALL",))], {"GL101"}, set()),
+    ],
+)
+def test_which_rules_may_be_fixed(layers: list[Layer], present: set[str], absent: set[str]) -> None:
+    settings = Settings(layers=tuple(layers))
+    assert {code for code in present | absent if settings.fixable(code)} == present
+
+
+def test_choices_about_fixing_lie_over_each_other() -> None:
+    said, configured = FixChoice(fix=False, show_fixes=True), FixChoice(fix=True, unsafe_fixes=True)
+    assert said.over(configured) == FixChoice(fix=False, unsafe_fixes=True, fix_only=None, show_fixes=True)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +162,15 @@ def test_the_narrower_choice_wins(layers: list[Layer], present: set[str], absent
         ('rules = { GL105 = { threshold = "low" } }', "rules.GL105.threshold: must be a number, not a string ('low')"),
         ("rules = { GL105 = { threshold = true } }", "rules.GL105.threshold: must be a number, not a boolean"),
         ("rules = { GL105 = 1 }", "rules.GL105: must be a table of options"),
+        ("fix = 1", "fix: must be `true` or `false`, not an integer (1)"),
+        ('unsafe-fixes = "yes"', "unsafe-fixes: must be `true` or `false`, not a string ('yes')"),
+        ("fix-only = []", "fix-only: must be `true` or `false`, not a list"),
+        ("show-fixes = 0.5", "show-fixes: must be `true` or `false`"),
+        ("unsafe_fixes = true", "unsafe_fixes: unknown key `unsafe_fixes`; did you mean `unsafe-fixes`?"),
+        ("fixabel = []", "fixabel: unknown key `fixabel`; did you mean `fixable`?"),
+        ('fixable = "ALL"', "fixable: must be a list of strings"),
+        ('unfixable = ["clip-aftr-step"]', "unfixable: unknown rule `clip-aftr-step`; did you mean `clip-after-step`?"),
+        ("qqqq = 1", "qqqq: unknown key `qqqq`; valid: `exclude`, `extend-exclude`"),
         ("select = [", "not valid TOML"),
     ],
 )

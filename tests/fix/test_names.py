@@ -102,10 +102,20 @@ FIXES = {
     ),
     # -- what was so before
     "was unbound before": (_loop("log(norm)\nnorm = clip(model)"), _loop("log(norm)\nopt.step()\nnorm = 0"), ()),
-    "one use more of what was unbound": (
+    "one use more behind one that was doubtful": (
         _loop("if boundary:\n    norm = clip(model)\nlog(norm)"),
         _loop("if boundary:\n    norm = clip(model)\nlog(norm)\nlog(norm)"),
+        (),
+    ),
+    "one doubtful use more, where the other is not passed": (
+        _loop("if boundary:\n    norm = clip(model)\nif a:\n    log(norm)"),
+        _loop("if boundary:\n    norm = clip(model)\nif a:\n    log(norm)\nelse:\n    log(norm)"),
         ("norm",),
+    ),
+    "an optimizer that one of several conditions makes": (
+        "if a:\n    opt = A()\nelif b:\n    opt = B()\nsched = S(opt)\n" + _loop("opt.step()"),
+        "if a:\n    opt = A()\nelif b:\n    opt = B()\nsched = S(opt)\n" + _loop("opt.zero_grad()\nopt.step()"),
+        (),
     ),
     "one use less of what was unbound": ("print(lr, lr)\n", "print(lr)\n", ()),
     "unbound before in another function": (
@@ -162,7 +172,7 @@ UNBOUND = {
     "if without else": ("def f(c):\n    if c: y = 1\n    print(y)", {(".f", "y"): 1}),
     "try may fail at once": (
         "def f(c):\n    try:\n        y = c()\n    except OSError:\n        print(y)\n    print(y)",
-        {(".f", "y"): 2},
+        {(".f", "y"): 1},  # whoever comes past the first use has the name
     ),
     "finally runs always": ("def f(c):\n    try: y = c()\n    finally: print(y)\n    print(y)", {(".f", "y"): 1}),
     "after the handler": (

@@ -1,0 +1,100 @@
+"""Every pair of fixtures: what the fixer makes of `bad_x.py` is `fixed_x.py`, to the byte."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gradlint.config import Layer, Settings
+from gradlint.engine import fix, lint
+from gradlint.model import Fixed, FixSafety
+from gradlint.registry import all_rules
+from gradlint.rule import Rule
+from tests.rules.expectations import FIXTURES, rule_of
+
+FIXED = sorted(FIXTURES.glob("*/fixed*.py"))
+#: what every fixer is shown to handle; each is the beginning of a fixture's name
+SHAPES = ("plain", "accumulation", "amp", "amp_accumulation", "class", "helper", "with", "comments", "several")
+_EXPECT = re.compile(r"[ \t]*# expect: .*$", re.MULTILINE)
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def _code(rule: type[Rule]) -> str:
+    return rule.meta.code
+
+
+def _bad(fixed: Path) -> bytes:
+    """The other half of a pair, without what it says to the test of the findings."""
+    source = fixed.with_name(fixed.name.replace("fixed", "bad", 1)).read_bytes().decode()
+    return _EXPECT.sub("", source).encode()
+
+
+def _settings(rule: type[Rule]) -> Settings:
+    """As most people lint, with this rule turned on too, and only its fixes applied."""
+    return Settings(layers=(Layer(extend_select=(rule.meta.code,), fixable=(rule.meta.code,)),))
+
+
+def _fixed(source: bytes, rule: type[Rule], path: Path) -> Fixed:
+    outcome = fix(source, str(path), _settings(rule), unsafe=rule.meta.fix is FixSafety.UNSAFE)
+    assert outcome.result.crashes == (), outcome.result.crashes[0].traceback
+    return outcome
+
+
+@pytest.mark.parametrize("path", FIXED, ids=_name)
+def test_the_fix_is_exactly_this(path: Path) -> None:
+    rule = rule_of(path)
+    outcome = _fixed(_bad(path), rule, path)
+    assert outcome.source.decode() == path.read_bytes().decode(), outcome.result.notes
+    assert {f.code for f in outcome.applied} == {rule.meta.code}
+
+
+@pytest.mark.parametrize("path", FIXED, ids=_name)
+def test_the_finding_is_gone_and_nothing_has_come(path: Path) -> None:
+    rule = rule_of(path)
+    ast.parse(path.read_bytes())
+    before = Counter(f.code for f in lint(_bad(path), str(path), _settings(rule)).findings)
+    after = Counter(f.code for f in lint(path.read_bytes(), str(path), _settings(rule)).findings)
+    assert rule.meta.code not in after
+    assert after - before == Counter()
+
+
+@pytest.mark.parametrize("path", FIXED, ids=_name)
+def test_fixing_again_changes_nothing(path: Path) -> None:
+    outcome = _fixed(path.read_bytes(), rule_of(path), path)
+    assert (outcome.source, outcome.applied) == (path.read_bytes(), ())
+
+
+@pytest.mark.parametrize("path", FIXED, ids=_name)
+def test_comments_are_kept(path: Path) -> None:
+    assert _comments(_bad(path)) - _comments(path.read_bytes()) == Counter(_may_be_dropped(path))
+
+
+def _comments(source: bytes) -> Counter[str]:
+    tokens = tokenize.tokenize(io.BytesIO(source).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def _may_be_dropped(path: Path) -> list[str]:
+    """Comments that go with the statement they explain, marked so: `# goes: …`."""
+    return [c for c in _comments(_bad(path)).elements() if c.startswith("# goes: ") or "gradlint: ignore" in c]
+
+
+@pytest.mark.parametrize("rule", [r for r in all_rules() if r.meta.fix is not FixSafety.NONE], ids=_code)
+def test_every_fixer_is_shown_in_every_shape(rule: type[Rule]) -> None:
+    folder = FIXTURES / rule.rule_name().replace("-", "_")
+    names = {path.stem.removeprefix("fixed_") for path in folder.glob("fixed_*.py")}
+    shown = {shape for shape in SHAPES for name in names if name == shape or name.startswith(f"{shape}_")}
+    assert set(SHAPES) - shown - set(SENSELESS.get(rule.meta.code, {})) == set()
+
+
+#: shapes that a rule cannot have, with the reason
+SENSELESS: dict[str, dict[str, str]] = {}

@@ -1,0 +1,62 @@
+"""Whatever is fixed still parses, is better than before, and is otherwise as it was: on drawn and on real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from benchmarks.recall import LOOPS
+from gradlint.engine import fix
+from tests.fix.properties import DEFAULT, PATH, PROPERTIES, fixed, linted
+from tests.fix.strategies import Drawn, right_files, training_files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(ROOT / "examples").glob("*.py")])
+
+#: derandomized, so that a run is the same everywhere; not shrunk, because a file is short and each try costs a second
+QUICK = settings(
+    max_examples=40, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
+)
+MANY = settings(QUICK, max_examples=500)
+
+# lint raises the recursion limit, and hypothesis says so
+pytestmark = pytest.mark.filterwarnings("ignore:The recursion limit will not be reset")
+
+
+def _check_all(source: bytes) -> None:
+    """All on one file, because each needs the same fixes; the traceback names the one that fails."""
+    for holds in PROPERTIES:
+        holds(source)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_files(path: Path) -> None:
+    _check_all(path.read_bytes())
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_the_engine_does_what_is_tested_here(unsafe: bool) -> None:
+    source = (ROOT / "examples" / "train_with_mistakes.py").read_bytes()
+    assert fix(source, PATH, DEFAULT, unsafe=unsafe) == fixed(source, unsafe)
+
+
+@QUICK
+@given(drawn=training_files())
+def test_drawn_files(drawn: Drawn) -> None:
+    _check_all(drawn.source)
+
+
+@pytest.mark.slow
+@MANY
+@given(drawn=training_files())
+def test_many_drawn_files(drawn: Drawn) -> None:
+    _check_all(drawn.source)
+
+
+@QUICK
+@given(drawn=right_files())
+def test_right_files_stay_as_they_are(drawn: Drawn) -> None:
+    assert [(f.span.start.row, f.code, f.message) for f in linted(drawn.source).findings] == []
+    assert fixed(drawn.source, True).source == drawn.source
