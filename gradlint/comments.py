@@ -161,7 +161,8 @@ def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
 def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines: list[str]) -> Iterator[Finding]:
     for suppression in suppressions:
         if suppression.selectors is None:
-            if UNUSED in enabled and suppression.own and not suppression.used:
+            # it may silence a rule that is off in this run
+            if UNUSED in enabled and suppression.own and not suppression.used and _usual_rules() <= enabled:
                 yield _unused(suppression, None, lines)
             continue
         for selector in suppression.selectors:
@@ -170,6 +171,12 @@ def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines:
                     yield _unknown(suppression, selector)
             elif UNUSED in enabled and not selector.used and _could_fire(selector, enabled):
                 yield _unused(suppression, selector, lines)
+
+
+def _usual_rules() -> frozenset[str]:
+    from gradlint.registry import all_rules
+
+    return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
 def _looks_like_ours(code: str) -> bool:

@@ -47,7 +47,8 @@ class AccumulationOffByOne(Rule):
     ## Fix safety
     Safe. The fix writes `(i + 1) % accum_steps == 0`, and the same in a `no_sync` or other condition of the loop that
     must agree with it. Every window then has N micro-batches, as the division says: the first update, which was made
-    of a single one, is gone, and all others come one micro-batch earlier.
+    of a single one, is gone, and all others come one micro-batch earlier. No fix is offered where another function
+    asks for the boundary.
 
     ## Known limits
     Counters that start at one (`enumerate(loader, 1)`), that are incremented before the question, or whose start cannot

@@ -55,7 +55,8 @@ class BackwardBypassesScaler(Rule):
     clip or a log that now needs it. It is safe: the step undoes exactly this scale. Where no loss was scaled at
     all there is an AssertionError less; where another one was, this optimizer stepped with gradients divided by
     the scale: with SGD its updates grow by that factor, with Adam, which hardly feels a constant factor, they
-    change little. No fix is offered where the backward is in a function that does not know the scaler.
+    change little. No fix is offered where the scaler may be None, or where the backward is in a function that does
+    not know it.
 
     ## Known limits
     A loss that comes from elsewhere may have been scaled there; gradlint is silent when it cannot see where it was

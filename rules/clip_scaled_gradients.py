@@ -61,7 +61,8 @@ class ClipScaledGradients(Rule):
     already and does not divide them again. The clip now acts at `max_norm` instead of `max_norm / scale`: with SGD
     expect updates larger by orders of magnitude, with Adam, which hardly feels a constant factor, a little larger
     ones; a `max_norm` that was tuned with the bug in place wants tuning again. No fix is offered where a turn is
-    skipped behind the clip (`continue`): it would need an `update()` of its own.
+    skipped behind the clip (`continue`, a handler), as it would need an `update()` of its own, nor where the
+    scaler may be None and no condition can be taken over.
 
     ## Known limits
     Clips that unscale by themselves (Accelerate, Fabric, apex's `master_params`) and scalers built with

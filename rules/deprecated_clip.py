@@ -46,7 +46,8 @@ class DeprecatedClip(Rule):
 
     ## Fix safety
     The fix adds the underscore, in the import and at all uses of the name. It is safe: the old function does nothing
-    but warn and call the new one. No number changes, and a FutureWarning is gone.
+    but warn and call the new one. No number changes, and a FutureWarning is gone. No fix is offered where the name is
+    imported inside a function.
 
     ## Known limits
     Only PyTorch's own function is meant. A `clip_grad_norm` of your project or of another library is left alone.

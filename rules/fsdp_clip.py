@@ -58,7 +58,8 @@ class FsdpClip(Rule):
     Safe. The fix calls `model.clip_grad_norm_(…)` with the same threshold and norm type. It measures the norm over
     all ranks, which is larger than that of any shard: expect the clip to act more often, with smaller updates and a
     larger norm in the log. No fix is offered where the clip has arguments that FSDP's does not know
-    (`error_if_nonfinite`), or where the parameters come as a list.
+    (`error_if_nonfinite`), where the parameters come as a list, or where the model may not be an FSDP model on every
+    path.
 
     ## Known limits
     FSDP2 (`fully_shard`) has no such method, and `torch.nn.utils.clip_grad_norm_` is right there; so is code that asks

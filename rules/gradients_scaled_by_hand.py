@@ -53,7 +53,7 @@ class GradientsScaledByHand(Rule):
     Safe. The fix deletes the division of the gradients and divides the loss by the same N, where its backward is. At
     the boundary no number changes beyond rounding. On every micro-batch the gradient becomes the mean that was meant:
     larger (with N = 4 the old one had 0.28 of its norm) and in another direction. No fix is offered where the
-    division depends on a flag, or stands in a function that does something else, too.
+    division depends on a flag, or where N is not known where the backward is.
 
     ## Known limits
     A factor of its own at the boundary, say `world_size / num_tokens`, is a normalisation in place of `/ N` and is not

@@ -55,7 +55,8 @@ class LossDividedTwice(Rule):
     Safe. The fix drops the division by hand; the framework's own gives the mean over the window. Gradients become N
     times larger, which they were meant to be: with SGD the effective learning rate rises by N, with Adam hardly
     anything changes unless you clip, and then the clip acts again. A loss that you log behind the division becomes N
-    times larger in the log: it is the true one.
+    times larger in the log: it is the true one. No fix is offered where the loss is multiplied by N again (for a log,
+    say), or is divided in another function.
 
     ## Known limits
     `Accelerator()` without `gradient_accumulation_steps` divides by 1, so a division by hand is right there and is not

@@ -53,7 +53,7 @@ class ManualGradientSync(Rule):
     Safe. The fix deletes the loop that reduces, or the call of a function that does nothing else (the function itself
     stays). Where the sum was divided by the world size no number changes, and a round of traffic is gone; where that
     division was forgotten, gradients become `world_size` times smaller, and with SGD so does the effective learning
-    rate.
+    rate. No fix is offered where the function that reduces does something else and is called from elsewhere, too.
 
     ## Known limits
     Without DDP, or under `no_sync()`, reducing by hand is legitimate and is not flagged; nor are losses and metrics.

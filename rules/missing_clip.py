@@ -78,6 +78,8 @@ class MissingClip(Rule):
             owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
             # of several models, which to clip? and one may be known by its name in __init__
             fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
+            if step.manager is not Manager.NOBODY:
+                fix = []  # frameworks have clips of their own, which unscale
             yield self.finding(step, step=short(step), evidence=evidence, fix=fix)
 
     def on_program(self, program: Program) -> Iterator[Draft]:

@@ -66,7 +66,8 @@ class MissingNoSync(Rule):
     the forward, and adds the import; the condition is the boundary's, the last batch of the loader included. The
     gradients at the step are the same up to rounding, with one all-reduce per update in place of N. Where the model
     is wrapped only if a flag says so, the condition asks for `no_sync` first. No fix is offered where the boundary
-    asks for the loss or for a counter that moves behind the forward, or where the rest is stepped behind the loop.
+    asks for the loss or for a counter that moves behind the forward, where the rest is stepped behind the loop, or
+    where the loss goes through several wrapped models.
 
     ## Known limits
     FSDP's `no_sync()` keeps whole gradients on every rank until the boundary, which costs memory; if that is why you

@@ -54,7 +54,7 @@ class MissingScalerUpdate(Rule):
     ## Fix safety
     The fix inserts `scaler.update()` behind the step, with several optimizers behind the last one, or moves one
     that comes too late there. It is safe: the loop cannot run a second time without it, so there is a RuntimeError
-    less, and the scale adapts from now on. For an `unscale_` on a skipped turn no fix is offered: whether that
+    less, and the scale adapts from now on. No fix is offered for an `unscale_` on a skipped turn, as whether that
     turn should step, clear or only update is your choice.
 
     ## Known limits

@@ -54,11 +54,12 @@ class NoSyncOnBoundary(Rule):
     ```
 
     ## Fix safety
-    Safe. The fix turns the condition round, or writes the boundary's where there was none; where every batch is
-    stepped, the `no_sync` block goes. The boundary then averages all that was added up since the last step, and all
-    ranks take the same step again, so expect the noise, and the learning, of one large batch in place of one small
-    batch per rank. Ranks that have drifted apart are the same again once the model is wrapped anew, as DDP then
-    copies the weights of rank 0.
+    Safe. The fix turns the condition round, or puts the boundary's in its place; where every batch is stepped, the
+    `no_sync` block goes. The boundary then averages all that was added up since the last step, and all ranks take the
+    same step again, so expect the noise, and the learning, of one large batch in place of one small batch per rank.
+    Ranks that have drifted apart are the same again once the model is wrapped anew, as DDP then copies the weights of
+    rank 0. No fix is offered where the boundary asks for a counter that moves behind the forward, or where the rest
+    is stepped behind the loop.
 
     ## Known limits
     Gradients that are all-reduced by hand before the step are right and are not flagged. Where the condition comes from

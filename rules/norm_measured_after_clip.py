@@ -53,8 +53,8 @@ class NormMeasuredAfterClip(Rule):
     ## Fix safety
     The fix moves the measurement in front of the clip or, if other code stands in the way, the clip behind the
     measurement. It is safe: what you log changes, what you train does not. Only code that decides by the measured
-    norm (to skip a step, say) may decide otherwise, since it now sees the true norm. No fix is offered where the
-    measurement and the norm that the clip returns are used together.
+    norm (to skip a step, say) may decide otherwise, since it now sees the true norm. No fix is offered where the norm
+    that the clip returns is kept already, or where a `try` is in the way.
 
     ## Known limits
     Comparing norms before and after the clip on purpose is reported as well. A check whether gradients are finite is

@@ -56,8 +56,9 @@ class SchedulerBeforeOptimizer(Rule):
 
     ## Known limits
     Schedulers of your own, or of other libraries, may set the rate of this step by design; only those of
-    `torch.optim.lr_scheduler` are judged. PyTorch's own warning also fires when a gradient scaler skipped the first
-    step because of infinite gradients: then the order is right, and gradlint stays silent.
+    `torch.optim.lr_scheduler` are judged, without `ReduceLROnPlateau` (it has no first value) and the old form
+    `scheduler.step(epoch)` (it sets the rate of this epoch). PyTorch's own warning also fires when a gradient scaler
+    skipped the first step because of infinite gradients: then the order is right, and gradlint stays silent.
 
     ## References
     - [How to adjust the learning rate](https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)

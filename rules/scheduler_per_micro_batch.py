@@ -52,8 +52,8 @@ class SchedulerPerMicroBatch(Rule):
     Safe. The fix moves the call, with its comments and its condition, into the boundary, behind the optimizer's step
     and the scaler's update. The learning rate then changes once per update, so warm-up and decay last N times as many
     batches. Have a look at the lengths you gave the schedule (`T_max`, `total_steps`, warm-up): they must be counted
-    in updates, too. No fix is offered where the call stands alone in a `try`, or in a function that does something
-    else.
+    in updates, too. No fix is offered where a length is plainly a number of batches (`epochs * len(loader)`), or
+    where the call stands alone in a `try` or in a function that does something else.
 
     ## Known limits
     gradlint does not know in which unit the schedule was laid out. If you counted its length in micro-batches on

@@ -51,11 +51,12 @@ class StepBypassesScaler(Rule):
     ```
 
     ## Fix safety
-    The fix writes `scaler.step(optimizer)`, and adds `scaler.update()` behind it if there is none. It is safe: a
-    scaled loss has no other use than a step through the scaler. Steps with inf or NaN gradients are skipped from
-    now on; where `unscale_` was missing, too, the updates of SGD shrink by the scale (they were that many times
-    too large), those of Adam, which hardly feels a constant factor, change little. No fix is offered for a step
-    with a closure, which a scaler cannot take, nor where the step is in a function that does not know the scaler.
+    The fix writes `scaler.step(optimizer)`, under the condition of the backward if that has one, and adds
+    `scaler.update()` behind it if there is none. It is safe: a scaled loss has no other use than a step through
+    the scaler. Steps with inf or NaN gradients are skipped from now on; where `unscale_` was missing, too, the
+    updates of SGD shrink by the scale (they were that many times too large), those of Adam, which hardly feels a
+    constant factor, change little. No fix is offered for a step with a closure, which a scaler cannot take, nor
+    where the step is in a function that does not know the scaler.
 
     ## Known limits
     Scalers built with `enabled=False` are left alone. Where a flag chooses between the two ways (`if use_amp: ...`),

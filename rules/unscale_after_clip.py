@@ -60,7 +60,8 @@ class UnscaleAfterClip(Rule):
     that PyTorch documents, and `scaler.step` does not divide a second time. The clip now acts at `max_norm`
     instead of `max_norm / scale`: with SGD expect updates larger by orders of magnitude, with Adam, which hardly
     feels a constant factor, a little larger ones. No fix is offered where a turn is skipped between the two
-    (`continue`): it would need an `update()` of its own.
+    (`continue`, a handler), as it would need an `update()` of its own, nor where the scaler may be None at the
+    clip.
 
     ## Known limits
     Both calls must be in the same iteration and in sight. Clips that unscale by themselves (Accelerate, Fabric, apex)
@@ -78,7 +79,9 @@ class UnscaleAfterClip(Rule):
             return
         later = next(state.window.after(clip, Unscale), None)
         if later is not None and same_turn(clip, later):
+            once = len(clip.frames) <= len(later.frames)
             yield self.finding(
                 clip, clip=short(clip), unscale=short(later), related=[(later, "unscaled only here")],
-                fix=[move(later, f"Move `{short(later)}` in front of the clip", before=clip)],
+                # no fix where the clip runs on every micro-batch: it is the clip that has to move (GL103)
+                fix=[move(later, f"Move `{short(later)}` in front of the clip", before=clip)] if once else [],
             )  # fmt: skip

@@ -51,7 +51,8 @@ class ZeroGradInAccumulation(Rule):
     Safe. The fix moves the clearing behind the boundary's step; where the loader may end in the middle of a window, it
     also clears in front of the loop. Each update is then made of N micro-batches instead of one: with SGD the steps
     become about N times longer, with AdamW they keep their length and lose noise. Nothing is offered where the
-    gradients are read behind the step, or where the boundary is hidden in another function.
+    gradients are read behind the step, where another loss (a GAN's generator's) leaves gradients in the same
+    parameters, or where the boundary is hidden in another function.
 
     ## Known limits
     Only windows with a visible boundary are judged: a modulo, a counter, an inner loop, Accelerate. With `accumulate`,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.fix.edits import difference
+from gradlint.fix.focus import concerned, narrowed
 from gradlint.fix.names import newly_unbound
 from gradlint.fix.switches import newly_unswitched
 from gradlint.model import Fix, FixSafety
@@ -16,7 +17,7 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.frontend.source import Source
-    from gradlint.inquiry import Inquiry, Reading, Survey
+    from gradlint.inquiry import Inquiry, Reading
     from gradlint.remedy import Remedy
     from gradlint.rule import Draft
 
@@ -36,6 +37,20 @@ class _Cure:
     safety: FixSafety
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What the rules say of the file, or of the part of it that a fix concerns, without and with the fix."""
+
+    before: Counter[str]
+    after: Counter[str]
+
+    def beyond(self, code: str) -> Counter[str]:
+        """What is there beyond what may be: all that was, without one of the finding's own code."""
+        allowed = self.before.copy()
+        allowed[code] -= 1
+        return Counter({key: count for key, count in self.after.items() if count > allowed[key]})
+
+
 class Offers:
     """The fixes for one file's findings."""
 
@@ -52,7 +67,8 @@ class Offers:
         self._left = _ALL_TRIALS
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
-        self._seen: dict[str, Survey | str] = {}
+        self._seen: dict[str, _Verdict | str] = {}
+        self._narrowed: dict[frozenset[str], Counter[str]] = {}
         self._readings: dict[str, Reading] = {}
 
     def offer(self, draft: Draft) -> Fix | str | None:
@@ -79,7 +95,7 @@ class Offers:
             if isinstance(now, str):
                 reasons.append(now)
                 continue
-            extra = self._extra(now.codes, code)
+            extra = now.beyond(code)
             cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
             if not extra:
                 yield cure
@@ -110,20 +126,13 @@ class Offers:
         if not found:
             reasons.append(f"it would leave {', '.join(sorted(extra))}")
 
-    def _extra(self, now: Counter[str], code: str) -> Counter[str]:
-        """What is there beyond what may be: all that was, without one of the finding's own code."""
-        allowed = self._before.copy()
-        allowed[code] -= 1
-        return Counter({key: count for key, count in now.items() if count > allowed[key]})
-
     def _read(self, text: str) -> Reading:
-        survey = self._seen[text]
-        assert not isinstance(survey, str)
         if text not in self._readings:
+            survey = self._inquiry.survey(text, ast.parse(text))
             self._readings[text] = self._inquiry.read_again(text, survey)
         return self._readings[text]
 
-    def _judged(self, text: str) -> Survey | str:
+    def _judged(self, text: str) -> _Verdict | str:
         """What the rules say of a text, or why it cannot be."""
         found = self._seen.get(text)
         if found is None:
@@ -134,7 +143,7 @@ class Offers:
             found = self._seen[text] = self._judge(text)
         return found
 
-    def _judge(self, text: str) -> Survey | str:
+    def _judge(self, text: str) -> _Verdict | str:
         if text == self._source.text:
             return "it would change nothing"
         try:
@@ -149,7 +158,13 @@ class Offers:
         unswitched = newly_unswitched(self._tree, tree)
         if unswitched:
             return f"`{unswitched[0]}` works only under a condition here"
-        return self._inquiry.survey(text, tree)
+        names = concerned(self._tree, tree)
+        if names is None:
+            return _Verdict(self._before, self._inquiry.survey(text, tree).codes)
+        if names not in self._narrowed:
+            source = self._source.text
+            self._narrowed[names] = self._inquiry.survey(source, narrowed(source, names)).codes
+        return _Verdict(self._narrowed[names], self._inquiry.survey(text, narrowed(text, names)).codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,14 @@ class Bench:
             statement = owner
         self.take_away(statement)
 
+    def _parsed(self, code: str) -> cst.BaseExpression:
+        config = self.document.module.config_for_parsing
+        try:
+            return cst.parse_expression(code, config=config)
+        except cst.ParserSyntaxError:
+            # it goes over several rows, inside of parentheses that are not its own
+            return cst.parse_expression(f"({code})", config=config)
+
     def _does_only(self, statement: Statement, allowed: Callable[[Event], bool] | None) -> bool:
         events = self.events_in(statement)
         if self.code(statement.node) in ("continue", "pass"):
@@ -254,7 +262,7 @@ class Bench:
         if isinstance(new, str):
             if not isinstance(node, cst.BaseExpression):
                 raise NotFixable("it is not an expression")
-            new = cst.parse_expression(new, config=self.document.module.config_for_parsing)
+            new = self._parsed(new)
         self.document.exchange(statement, node, new)
 
 

@@ -27,7 +27,7 @@ def rename_function(bench: Bench, func: Site, old: str, new: str) -> None:
     """`torch.nn.utils.clip_grad_norm` -> `….clip_grad_norm_`, where it is called or where it is imported."""
     node = bench.node(func)
     if isinstance(node, cst.Attribute):
-        bench.replace(node, bench.code(node.with_changes(attr=cst.Name(new))))
+        bench.replace(node.attr, cst.Name(new))
         return
     known = _imported(bench, node, old)
     rename(bench, known, new, everywhere=True)

@@ -17,6 +17,7 @@ from gradlint.model import Fixed, FixSafety
 from gradlint.registry import all_rules
 from gradlint.rule import Rule
 from tests.rules.expectations import FIXTURES, rule_of
+from tests.sampling import spread
 
 FIXED = sorted(FIXTURES.glob("*/fixed*.py"))
 #: what every fixer is shown to handle; each is the beginning of a fixture's name
@@ -49,33 +50,21 @@ def _fixed(source: bytes, rule: type[Rule], path: Path) -> Fixed:
     return outcome
 
 
-@pytest.mark.parametrize("path", FIXED, ids=_name)
-def test_the_fix_is_exactly_this(path: Path) -> None:
+@pytest.mark.parametrize("path", spread(FIXED, 8), ids=_name)
+def test_pair(path: Path) -> None:
     rule = rule_of(path)
-    outcome = _fixed(_bad(path), rule, path)
-    assert outcome.source.decode() == path.read_bytes().decode(), outcome.result.notes
+    bad, good = _bad(path), path.read_bytes()
+    outcome = _fixed(bad, rule, path)
+    assert outcome.source.decode() == good.decode(), outcome.result.notes
     assert {f.code for f in outcome.applied} == {rule.meta.code}
-
-
-@pytest.mark.parametrize("path", FIXED, ids=_name)
-def test_the_finding_is_gone_and_nothing_has_come(path: Path) -> None:
-    rule = rule_of(path)
-    ast.parse(path.read_bytes())
-    before = Counter(f.code for f in lint(_bad(path), str(path), _settings(rule)).findings)
-    after = Counter(f.code for f in lint(path.read_bytes(), str(path), _settings(rule)).findings)
-    assert rule.meta.code not in after
-    assert after - before == Counter()
-
-
-@pytest.mark.parametrize("path", FIXED, ids=_name)
-def test_fixing_again_changes_nothing(path: Path) -> None:
-    outcome = _fixed(path.read_bytes(), rule_of(path), path)
-    assert (outcome.source, outcome.applied) == (path.read_bytes(), ())
-
-
-@pytest.mark.parametrize("path", FIXED, ids=_name)
-def test_comments_are_kept(path: Path) -> None:
-    assert _comments(_bad(path)) - _comments(path.read_bytes()) == Counter(_may_be_dropped(path))
+    ast.parse(good)
+    before = Counter(f.code for f in lint(bad, str(path), _settings(rule)).findings)
+    after = Counter(f.code for f in outcome.result.findings)
+    assert rule.meta.code not in after, "the finding is still there"
+    assert after - before == Counter(), "the fix has raised another rule"
+    again = _fixed(good, rule, path)
+    assert (again.source, again.applied) == (good, ()), "fixing again changes something"
+    assert _comments(bad) - _comments(good) == Counter(_may_be_dropped(path)), "a comment is lost"
 
 
 def _comments(source: bytes) -> Counter[str]:

@@ -11,6 +11,7 @@ from benchmarks.recall import LOOPS
 from gradlint.engine import fix
 from tests.fix.properties import DEFAULT, PATH, PROPERTIES, fixed, linted
 from tests.fix.strategies import Drawn, right_files, training_files
+from tests.sampling import spread
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(ROOT / "examples").glob("*.py")])
@@ -20,6 +21,35 @@ QUICK = settings(
     max_examples=40, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
 )
 MANY = settings(QUICK, max_examples=500)
+
+#: drawn once, and wrong then
+ONCE_WRONG = {
+    "step in a helper before the backward": """
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+    def train(self, loader):
+        for x in loader:
+            self.optimizer.zero_grad()
+            self.update()
+            loss = self.model(x).mean()
+            self.scaler.scale(loss).backward()
+    def update(self):
+        self.scaler.unscale_(self.optimizer)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+""",
+    "bare suppression of a rule that is off": """
+for epoch in range(10):
+    for k in range(accum):
+        scaler.scale(loss).backward()  # gradlint: ignore
+    scaler.step(optimizer)
+    scaler.update()
+    scheduler.step()  # gradlint: ignore[GL4]
+""",
+}
 
 # lint raises the recursion limit, and hypothesis says so
 pytestmark = pytest.mark.filterwarnings("ignore:The recursion limit will not be reset")
@@ -31,9 +61,14 @@ def _check_all(source: bytes) -> None:
         holds(source)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", spread(FILES, 40), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_files(path: Path) -> None:
     _check_all(path.read_bytes())
+
+
+@pytest.mark.parametrize("source", ONCE_WRONG.values(), ids=ONCE_WRONG)
+def test_what_was_once_wrong(source: str) -> None:
+    _check_all(source.encode())
 
 
 @pytest.mark.parametrize("unsafe", [False, True])

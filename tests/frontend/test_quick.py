@@ -12,6 +12,7 @@ import pytest
 from gradlint.frontend import syntax as s
 from gradlint.frontend.lower import Lowering
 from gradlint.frontend.quick import QuickLowering
+from tests.sampling import spread
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*ROOT.glob("fixtures/*/*.py"), *ROOT.glob("tests/loops/*.py"), *ROOT.glob("gradlint/**/*.py")])
@@ -74,7 +75,7 @@ def test_corners_agree(name: str) -> None:
     assert quick
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", spread(FILES, 8), ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_agree(path: Path) -> None:
     quick, slow = _both(path.read_text(encoding="utf-8"))
     assert quick == slow

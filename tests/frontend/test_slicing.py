@@ -12,6 +12,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.slicing import Slice
 from tests.frontend.test_following import SAME_STORY
 from tests.frontend.tracing import Told, happened, names, paths, program, told, usual
+from tests.sampling import spread
 
 ROOT = File(__file__).resolve().parent.parent.parent
 REAL = sorted([*(ROOT / "tests" / "loops").glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py")])
@@ -37,7 +38,7 @@ def test_cutting_changes_no_small_story(name: str, monkeypatch: pytest.MonkeyPat
     assert cut == _stories(source)
 
 
-@pytest.mark.parametrize("file", REAL, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("file", spread(REAL, 8), ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_cutting_changes_no_usual_path(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     source = file.read_text(encoding="utf-8")
     cut = [_texts(path) for path in paths(source) if not path.unusual]

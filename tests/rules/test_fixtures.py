@@ -9,6 +9,7 @@ import pytest
 
 from gradlint.model import FileResult
 from tests.rules.expectations import FIXTURES, expectations, lint_with, rule_of
+from tests.sampling import spread
 
 BAD = sorted(FIXTURES.glob("*/bad*.py"))
 GOOD = sorted(FIXTURES.glob("*/good*.py"))
@@ -22,7 +23,7 @@ def _lint(path: Path) -> FileResult:
     return lint_with(rule_of(path), path.read_text(encoding="utf-8"), str(path))
 
 
-@pytest.mark.parametrize("path", BAD, ids=_name)
+@pytest.mark.parametrize("path", spread(BAD, 3), ids=_name)
 def test_bad(path: Path) -> None:
     wanted = expectations(path.read_text(encoding="utf-8"))
     findings = _lint(path).findings

@@ -129,6 +129,7 @@ def test_deep_nesting_is_survived(tmp_path: Path, source: str) -> None:
     assert "Traceback" not in outcome.stderr
 
 
+@pytest.mark.slow
 def test_a_huge_generated_file_is_linted(tmp_path: Path) -> None:
     table = "".join(f"VALUE_{number} = [{number}, {number + 1}, 'name_{number}']\n" for number in range(27_000))
     assert len(table) > 1_000_000

@@ -1,0 +1,49 @@
+"""Cuts a file down to what a fix can matter to: what it changed, who calls that, and whom that calls."""
+
+from __future__ import annotations
+
+import ast
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+#: a file that cannot be cut to less than this part of its definitions is judged whole
+_WORTH = 0.5
+
+
+def concerned(before: ast.Module, after: ast.Module) -> frozenset[str] | None:
+    """The names of the top-level definitions to look at; None if all of them are."""
+    old, new = _definitions(before), _definitions(after)
+    if old.keys() != new.keys() or len(old) < 4 or _rest(before) != _rest(after):
+        return None
+    changed = {name for name in new if ast.dump(old[name]) != ast.dump(new[name])}
+    mentions = {name: _identifiers(node) & new.keys() for name, node in new.items()}
+    found = set(changed)
+    pending = list(changed)
+    while pending:
+        name = pending.pop()
+        near = mentions[name] | {other for other, said in mentions.items() if name in said}
+        pending.extend(near - found)
+        found |= near
+    return frozenset(found) if len(found) <= _WORTH * len(new) else None
+
+
+def narrowed(text: str, names: frozenset[str]) -> ast.Module:
+    """The file with all other definitions empty."""
+    tree = ast.parse(text)
+    for node in tree.body:
+        if isinstance(node, _Definition) and node.name not in names:
+            node.body = [ast.Pass(lineno=node.lineno, col_offset=0, end_lineno=node.lineno, end_col_offset=4)]
+    return tree
+
+
+def _definitions(tree: ast.Module) -> dict[str, _Definition]:
+    return {node.name: node for node in tree.body if isinstance(node, _Definition)}
+
+
+def _rest(tree: ast.Module) -> list[str]:
+    """What stands outside of definitions, without the imports, which a fix may add to and drop."""
+    return [ast.dump(x) for x in tree.body if not isinstance(x, _Definition | ast.Import | ast.ImportFrom)]
+
+
+def _identifiers(node: ast.AST) -> set[str]:
+    named = {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+    return named | {x.attr for x in ast.walk(node) if isinstance(x, ast.Attribute)}
