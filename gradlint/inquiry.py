@@ -24,12 +24,23 @@ if TYPE_CHECKING:
 class Reading:
     """A text as libcst reads it, with what the rules say of it, and the events of the path that each spoke about."""
 
+    text: str
     lowered: Lowering
     drafts: list[Draft]
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
+    #: the answer of `lost`, once it was asked for
+    checked: tuple[str | None] | tuple[()] = ()
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self.events.get(id(draft), ())
+
+    @property
+    def lost(self) -> str | None:
+        """What libcst drops at the end of a text (a lone carriage return); None if it changes anything else."""
+        if not self.checked:
+            code = self.lowered.module.code
+            self.checked = (self.text[len(code) :] if self.text.startswith(code) else None,)
+        return self.checked[0]
 
     def function_of(self, draft: Draft) -> str:
         """The name of the innermost function that a finding is in; "" outside of any."""
@@ -85,7 +96,7 @@ class Inquiry:
 
         lowered = Lowering(libcst.parse_module(text))
         found = self._drafts(lowered.body, set(), again=survey.recipes if survey is not None else None)
-        return Reading(lowered, found.drafts, found.events)
+        return Reading(text, lowered, found.drafts, found.events)
 
     @staticmethod
     def _scouted(text: str, tree: ast.Module) -> list[Stmt]:

@@ -55,7 +55,8 @@ class BackwardUnderAutocast(Rule):
     under autocast, and PyTorch's own backward takes the dtypes of the forward wherever it runs, so the gradients
     are the same to the bit. Only the `backward` of an autograd function that you wrote yourself may compute in
     another dtype, the one you gave it. No fix is offered where autocast is a decorator, shares its `with` with
-    another context or holds the whole loop, or where something that may be a forward would leave the block, too.
+    another context, has a name (`with ctx:`) or holds the whole loop, or where something that may be a forward
+    would leave the block, too.
 
     ## Known limits
     An autocast that is entered in another file, or by a decorator there, is not seen. Frameworks that run the

@@ -55,7 +55,7 @@ class DeprecatedAmpApi(Rule):
     by position get their names where the order is another one now. It is safe: the old classes are thin wrappers
     round the new ones, so no number changes and there is a FutureWarning less. (An `isinstance` check against the
     old class in another file fails for the new one.) No fix is offered where `autocast` or `GradScaler` is handed
-    on uncalled, or called with `*` or `**`.
+    on uncalled (an annotation counts), called with `*` or `**`, or imported inside a function.
 
     ## Known limits
     Projects that support PyTorch before 2.4 are left alone: set `target-torch = "2.1"` in the configuration, or state

@@ -61,7 +61,7 @@ class Offers:
         self._tree = ast.parse(source.text)
         self._reading = reading
         # what the parser gives back must be what it was given, or lines that no fix touches would change
-        self._faithful = reading.lowered.module.code == source.text
+        self._faithful = reading.lost is not None
         self._inquiry = inquiry
         self._before = inquiry.survey(source.text, ast.parse(source.text)).codes if before is None else before
         self._left = _ALL_TRIALS
@@ -185,7 +185,7 @@ def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
         remedy.act(Bench(document, lowered.nodes, reading.path_of(draft)))
     except NotFixable as refusal:
         return Refusal(str(refusal))
-    return document.text()
+    return document.text() + (reading.lost or "")
 
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:
