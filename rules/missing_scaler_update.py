@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Step, Unscale, Update
+from gradlint.events import Backward, Step, Unscale, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -73,6 +73,9 @@ class MissingScalerUpdate(Rule):
         waiting = state.waiting_update
         if waiting is None or step.scaler is None or waiting.scaler is None or waiting.scaler.id != step.scaler.id:
             return
+        between = state.path.events[waiting.index : step.index]
+        if not any(isinstance(e, Backward) for e in between):
+            return  # `for opt in optimizers: scaler.step(opt)`: one update follows them all
         if waiting.site == step.site:
             scaler = in_user_words(step.scaler.text)
             fix = [*update_scaler([waiting, *_others(waiting, state)], scaler)]

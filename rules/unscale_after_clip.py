@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, ClipApi, Unscale
+from gradlint.events import Backward, Clip, ClipApi, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -79,7 +79,8 @@ class UnscaleAfterClip(Rule):
             return
         later = next(state.window.after(clip, Unscale), None)
         if later is not None and same_turn(clip, later):
-            once = len(clip.frames) <= len(later.frames)
+            clips = [c for c in state.window.of(Clip) if c.site == clip.site]
+            once = not any(True for c in clips for _ in state.window.between(c, later, Backward))
             yield self.finding(
                 clip, clip=short(clip), unscale=short(later), related=[(later, "unscaled only here")],
                 # no fix where the clip runs on every micro-batch: it is the clip that has to move (GL103)

@@ -83,7 +83,10 @@ class Offers:
             return Fix(cure.safety, message, difference(self._source.text, cure.text))
         return "; ".join(dict.fromkeys(reasons)) or None
 
-    def _cures(self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str) -> Iterator[_Cure]:
+    def _cures(
+        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str,
+        homes: frozenset[str] = frozenset(),
+    ) -> Iterator[_Cure]:  # fmt: skip
         """Texts in which the finding is gone and no other has come; those that need no further mending first."""
         uncovering: list[tuple[_Cure, Counter[str]]] = []
         for remedy in draft.remedies:
@@ -105,22 +108,22 @@ class Offers:
                 uncovering.append((cure, extra))
         for cure, extra in uncovering:
             if depth:
-                yield from self._with_companions(reading, draft, cure, extra, depth, reasons, code)
+                here = homes or touched_functions(self._source.text, cure.text) | {reading.function_of(draft)}
+                yield from self._with_companions(cure, extra, depth, reasons, code, here)
             else:
                 reasons.append(f"it would leave {', '.join(sorted(extra))}")
 
     def _with_companions(
-        self, before: Reading, cured: Draft, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str],
-        code: str,
+        self, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str], code: str, homes: frozenset[str]
     ) -> Iterator[_Cure]:  # fmt: skip
-        """What a fix uncovers was wrong before, and is mended with it; what it causes elsewhere is not."""
+        """What a fix uncovers in the functions it was made in was wrong before, and is mended with it; what it causes
+        elsewhere is not."""
         reading = self._read(so_far.text)
-        homes = touched_functions(self._source.text, so_far.text) | {before.function_of(cured)}
         found = False
         for draft in reading.drafts:
             if draft.rule.meta.code not in extra or reading.function_of(draft) not in homes:
                 continue
-            for cure in self._cures(reading, draft, depth - 1, [], code):
+            for cure in self._cures(reading, draft, depth - 1, [], code, homes):
                 found = True
                 yield _Cure(cure.text, (*so_far.messages, *cure.messages), _weaker(so_far.safety, cure.safety))
         if not found:
@@ -192,10 +195,10 @@ def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:
     return FixSafety.UNSAFE if FixSafety.UNSAFE in (one, other) else FixSafety.SAFE
 
 
-def touched_functions(old: str, new: str) -> set[str]:
+def touched_functions(old: str, new: str) -> frozenset[str]:
     """The names of the functions whose code differs."""
     before, after = (dict(_functions(ast.parse(text))) for text in (old, new))
-    return {name for name, code in after.items() if before.get(name) != code}
+    return frozenset(name for name, code in after.items() if before.get(name) != code)
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:

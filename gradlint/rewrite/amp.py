@@ -152,7 +152,7 @@ def _called(function: str, node: cst.BaseExpression) -> cst.Call:
 
 def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
     """The backward and what follows it leave the block; the forward stays in it."""
-    block = bench.statement(autocast)
+    block = _entered(bench, backward, bench.statement(autocast))
     if isinstance(block.node, cst.FunctionDef):
         raise NotFixable("autocast is a decorator of the whole function")
     if not isinstance(block.node, cst.With) or len(block.node.items) != 1:
@@ -174,6 +174,18 @@ def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
     for item in reversed(following):
         bench.document.take_out(item, keep_lines=True)
         bench.document.put_after(item, block, keep_lines=True)
+
+
+def _entered(bench: Bench, backward: Event, made: Statement) -> Statement:
+    """`ctx = torch.autocast(…)` is entered by `with ctx:` later."""
+    small = made.node.body[0] if isinstance(made.node, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign):
+        return made
+    name = bench.code(small.targets[0].target)
+    for owner in bench.statement(backward).ancestors():
+        if isinstance(owner.node, cst.With) and bench.code(owner.node.items[0].item) == name:
+            return owner
+    return made
 
 
 def _is_bookkeeping(bench: Bench, statement: Statement) -> bool:
