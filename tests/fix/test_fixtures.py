@@ -67,6 +67,14 @@ def test_pair(path: Path) -> None:
     assert _comments(bad) - _comments(good) == Counter(_may_be_dropped(path)), "a comment is lost"
 
 
+@pytest.mark.parametrize("path", spread(sorted(FIXTURES.glob("*/bad_nofix*.py")), 4), ids=_name)
+def test_nothing_is_offered(path: Path) -> None:
+    source = _EXPECT.sub("", path.read_bytes().decode())
+    findings = lint(source.encode(), str(path), _settings(rule_of(path))).findings
+    assert findings
+    assert [f.code for f in findings if f.fix is not None] == []
+
+
 def _comments(source: bytes) -> Counter[str]:
     tokens = tokenize.tokenize(io.BytesIO(source).readline)
     return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)

@@ -1,0 +1,111 @@
+"""What is offered, what is not and why, and that edits say exactly what changes."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gradlint.config import Layer, Settings
+from gradlint.engine import lint
+from gradlint.fix.edits import applied, difference
+from gradlint.fix.focus import concerned, narrowed
+from gradlint.fix.switches import newly_unswitched
+from gradlint.model import FixSafety
+from tests.sources import CLIP_AFTER_STEP
+
+NORM_USED = """\
+import torch
+
+
+def train(model, optimizer, loader, accum):
+    optimizer.zero_grad()
+    for i, batch in enumerate(loader):
+        (model(batch).mean() / accum).backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if (i + 1) % accum == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+        print(norm)
+"""
+
+
+def test_a_refusal_has_a_reason() -> None:
+    result = lint(NORM_USED.encode(), "train.py", Settings())
+    assert [(f.code, f.fix) for f in result.findings] == [("GL103", None)]
+    assert result.notes == ("8:16: GL103 has no fix here: `norm` would be used where it may not be bound",)
+
+
+def test_what_is_not_to_be_fixed_is_not_offered() -> None:
+    settings = Settings(layers=(Layer(unfixable=("GL1",)),))
+    assert [f.fix for f in lint(CLIP_AFTER_STEP.encode(), "train.py", settings).findings] == [None]
+
+
+def test_what_a_fix_uncovers_is_mended_with_it() -> None:
+    scaled = CLIP_AFTER_STEP.replace("loss.backward()", "scaler.scale(loss).backward()").replace(
+        "optimizer.step()", "scaler.step(optimizer)\n        scaler.update()"
+    )
+    source = scaled.replace("(model, optimizer,", "(model, optimizer, scaler,")
+    (finding,) = lint(source.encode(), "train.py", Settings()).findings
+    assert finding.code == "GL101"
+    assert finding.fix is not None
+    assert finding.fix.safety is FixSafety.SAFE
+    assert "scaler.unscale_(optimizer)\n" in applied(source, finding.fix.edits)
+
+
+def test_rules_that_are_off_are_watched_all_the_same() -> None:
+    """Selecting one rule does not make its fix careless of the others."""
+    only = Settings(layers=(Layer(select=("GL101",)),))
+    usual = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings()).findings[0].fix
+    assert lint(CLIP_AFTER_STEP.encode(), "train.py", only).findings[0].fix == usual
+
+
+LINES = st.lists(st.sampled_from(["a\n", "b\n", "    c\n", "\n", "d\r\n", "\x0c\n", "e"]), max_size=12).map("".join)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(old=LINES, new=LINES)
+def test_edits_make_the_new_text_of_the_old(old: str, new: str) -> None:
+    assert applied(old, difference(old, new)) == new
+
+
+def test_an_edit_inside_a_line_names_only_what_changes() -> None:
+    (edit,) = difference("x = 1\nloss.backward\n", "x = 1\nloss.backward()\n")
+    assert (edit.span.start.row, edit.span.start.column, edit.span.end.column, edit.content) == (2, 14, 14, "()")
+
+
+SWITCHED = "def f(scaler, loss, opt, amp):\n    if amp:\n        scaler.step(opt)\n    else:\n        opt.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        ("    scaler.unscale_(opt)\n", ("scaler",)),
+        ("    if amp:\n        scaler.unscale_(opt)\n", ()),
+        ("    scaler.update() if amp else None\n", ()),
+        ("    if opt:\n        scaler.update()\n", ("scaler",)),
+    ],
+)
+def test_a_scaler_stays_under_its_flag(added: str, expected: tuple[str, ...]) -> None:
+    assert newly_unswitched(ast.parse(SWITCHED), ast.parse(SWITCHED + added)) == expected
+
+
+def test_a_scaler_behind_an_early_return_stays_there() -> None:
+    guard = "def f(scaler, opt):\n    if scaler is None:\n        return opt.step()\n"
+    before = ast.parse(guard + "    scaler.step(opt)\n")
+    assert newly_unswitched(before, ast.parse(guard + "    scaler.unscale_(opt)\n    scaler.step(opt)\n")) == ()
+    early = guard.replace("opt):\n", "opt):\n    scaler.unscale_(opt)\n", 1)
+    assert newly_unswitched(before, ast.parse(early + "    scaler.step(opt)\n")) == ("scaler",)
+
+
+FILE = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(6)) + "def caller():\n    f1()\n    f2()\n"
+
+
+def test_only_what_a_fix_concerns_is_looked_at() -> None:
+    alone = concerned(ast.parse(FILE), ast.parse(FILE.replace("return 3", "return 33")))
+    called = concerned(ast.parse(FILE), ast.parse(FILE.replace("return 1", "return 11")))
+    assert (alone, called) == (frozenset({"f3"}), frozenset({"f1", "f2", "caller"}))
+    assert concerned(ast.parse(FILE), ast.parse(FILE + "f1()\n")) is None, "the module itself was changed"
+    assert ast.unparse(narrowed(FILE, frozenset({"f3"}))).count("return") == 1
