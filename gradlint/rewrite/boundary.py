@@ -71,15 +71,28 @@ def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
     test = condition(bench, step)
     known = last_name(in_user_words(step.window))
     sides = [x.right for x in within(test, cst.BinaryOperation) if isinstance(x.operator, cst.Modulo)]
+    if len({bench.code(x) for x in sides}) > 1:
+        raise NotFixable("the boundary asks for more than one modulo")
     for found in within(test, cst.Comparison):
         sides.extend([found.comparisons[0].comparator, found.left])
     for side in sides:
         text = bench.code(side.with_changes(lpar=(), rpar=()))
         if last_name(text) == known and text not in ("0", "1"):
+            _check_means_the_same(bench, text, bench.statement(backward), guard_of(bench, step))
             return text
     if known.isidentifier():
         return in_user_words(step.window)
     raise NotFixable("the size of the window is not written in its boundary")
+
+
+def _check_means_the_same(bench: Bench, name: str, here: Statement, there: Statement) -> None:
+    """A local name of the boundary's function may be another number in the function of the backward."""
+    homes = [next((o for o in x.ancestors() if isinstance(o.node, cst.FunctionDef)), None) for x in (here, there)]
+    if homes[0] is homes[1] or not name.isidentifier() or homes[0] is None:
+        return
+    bound = {p.name.value for p in within(homes[0].node.params, cst.Param)}
+    if name in bound or any(name in bench.names_in(x).bound for x in homes[0].leaves()):
+        raise NotFixable(f"`{name}` may be another number where the backward is")
 
 
 def last_name(text: str) -> str:

@@ -11,7 +11,7 @@ import libcst as cst
 from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import last_name, size_of_window
-from gradlint.rewrite.calls import first_argument, in_product, loss_of
+from gradlint.rewrite.calls import call_of, first_argument, in_product, loss_of
 from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def divide(bench: Bench, backwards: Iterable[Backward], by: str) -> None:
     """`(loss / n).backward()`, `scaler.scale(loss / n).backward()`."""
     divisor = _operand(by)
     for backward in {b.site: b for b in backwards}.values():
+        if bench.code(call_of(bench, backward).func).endswith("autograd.backward"):
+            raise NotFixable("several losses go backward at once")
         loss = loss_of(bench, backward)
         code = f"{in_product(bench.code(loss), loss)} / {divisor}"
         call = bench.node(backward)

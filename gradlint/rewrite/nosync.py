@@ -25,8 +25,7 @@ Choice = tuple[str, str, str]
 def wrap(bench: Bench, backward: Backward, step: Step) -> None:
     """`with model.no_sync() if … else nullcontext():` round forward and backward."""
     first, last = _span(bench, backward)
-    wrapped = {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if _is_wrapper(bench, x.value)}
-    if len(wrapped) > 1 and len(backward.params.owners) != 1:
+    if len(_wrapped(bench)) > 1 and len(backward.params.owners) != 1:
         raise NotFixable("the loss goes through several models, each of which would need no_sync")
     if any(isinstance(e, Step) for e in bench.events_in(last)):
         raise NotFixable("the backward stands in one block with the step")
@@ -63,6 +62,10 @@ def _calls(bench: Bench, statement: Statement, names: set[str]) -> bool:
 
 def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> Choice:
     model = _model(bench, backward)
+    assert backward.forward is not None
+    elsewhere = function_of(bench.statement(backward.forward)) is not function_of(place)
+    if elsewhere and not model.startswith("self.") and model not in _wrapped(bench):
+        raise NotFixable("the function of the forward has another name for the model")
     nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
     quiet = f"{model}.no_sync()"
     loop = inner_loop(bench, backward, step)
@@ -74,6 +77,11 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
         wrapped = f"hasattr({model}, {bench.quote}no_sync{bench.quote})"
         condition = f"{condition} or not {wrapped}" if boundary else f"{wrapped} and {condition}"
     return (nothing, condition, quiet) if boundary else (quiet, condition, nothing)
+
+
+def _wrapped(bench: Bench) -> set[str]:
+    """The names that distributed models get."""
+    return {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if _is_wrapper(bench, x.value)}
 
 
 def _is_wrapper(bench: Bench, node: cst.BaseExpression) -> bool:
@@ -124,6 +132,8 @@ def pull_forward_in(bench: Bench, backward: Backward) -> None:
     forward = bench.statement(backward.forward) if backward.forward is not None else None
     if block is None or forward is None:
         raise NotFixable("the no_sync block or the forward was not found")
+    if len(block.node.items) > 1:
+        raise NotFixable("no_sync shares its `with` with another context")
     if block.owner is not None and isinstance(block.owner.node, cst.If) and _unify_arms(bench, block, backward):
         return
     siblings = block.siblings()
@@ -210,6 +220,9 @@ def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
     """no_sync where the condition does not hold, and nothing where it does."""
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
+    for stored in _stored_choices(bench, statement):
+        bench.replace(stored, stored.with_changes(body=stored.orelse, orelse=stored.body))
+        return
     for choice in within(statement.node, cst.IfExp):
         if any(x is node for x in (*within(choice, cst.Call), *within(choice, cst.Attribute))):
             swapped = choice.with_changes(body=choice.orelse, orelse=choice.body)
@@ -228,6 +241,15 @@ def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
             bench.replace(owner.node.test, negated(bench, owner.node.test))
             return
     raise NotFixable("the condition of no_sync was not found")
+
+
+def _stored_choices(bench: Bench, statement: Statement) -> list[cst.IfExp]:
+    """`ctx = model.no_sync if … else nullcontext` of `with ctx():`."""
+    if not isinstance(statement.node, cst.With) or "no_sync" in bench.code(statement.node.items[0].item):
+        return []
+    name = bench.code(statement.node.items[0].item).partition("(")[0]
+    made = [x.value for x in bench.every(cst.Assign) if bench.code(x.targets[0].target) == name]
+    return [x for x in made if isinstance(x, cst.IfExp) and "no_sync" in bench.code(x)] if len(made) == 1 else []
 
 
 def _mend_block(bench: Bench, block: Statement, backward: Backward, step: Step) -> None:
