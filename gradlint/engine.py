@@ -11,6 +11,8 @@ from gradlint.model import FileResult, Finding, Fixed, Position, Related, RuleCr
 from gradlint.records import replace
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from gradlint.config import Settings
     from gradlint.fix.offer import Offers
     from gradlint.frontend.source import Broken, Source
@@ -45,7 +47,26 @@ def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Fixed:
     """Applies what is offered, round after round, until nothing is left to do."""
     from gradlint.fix.rounds import rounds
 
-    return rounds(source, lambda text: lint(text, path, settings), settings.fixable, unsafe=unsafe)
+    watched = _watched(settings.enabled_for(path), settings)
+    return rounds(
+        source,
+        lambda text: lint(text, path, settings),
+        lambda text: _codes(text, watched, settings),
+        settings.fixable,
+        unsafe=unsafe,
+    )
+
+
+def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:
+    """What the watched rules say of a text."""
+    from collections import Counter
+
+    from gradlint.frontend import source as reading
+
+    text = reading.read(source)
+    if not isinstance(text, reading.Source) or text.tree is None:
+        return Counter()
+    return Inquiry(_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).codes
 
 
 def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:

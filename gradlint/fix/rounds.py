@@ -15,9 +15,10 @@ _CAUSES = ("GL405",)
 
 
 def rounds(
-    source: bytes, lint: Callable[[bytes], FileResult], fixable: Callable[[str], bool], *, unsafe: bool
+    source: bytes, lint: Callable[[bytes], FileResult], codes: Callable[[bytes], Counter[str]],
+    fixable: Callable[[str], bool], *, unsafe: bool,
 ) -> Fixed:  # fmt: skip
-    """The text after all fixes that may be applied."""
+    """The text after all fixes that may be applied; `codes`: what all rules say, those that are not on included."""
     done: list[Finding] = []
     result = lint(source)
     for _ in range(_ROUNDS):
@@ -30,7 +31,7 @@ def rounds(
         together = _apart(wanted)
         for chosen in (together, *([finding] for finding in wanted if together != [finding])):
             new, after = _tried(source, chosen, lint)
-            if _better(result, after, chosen):
+            if _better(result, after, chosen) and (len(chosen) == 1 or not codes(new) - codes(source)):
                 break
         else:
             break

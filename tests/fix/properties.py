@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from gradlint.config import Layer, Settings
-from gradlint.engine import lint
+from gradlint.engine import _codes, _watched, lint
 from gradlint.fix.rounds import edited, rounds
 from gradlint.model import Edit, FileResult, Finding, Fixed, Position
 
@@ -29,7 +29,9 @@ def linted(source: bytes, settings: Settings = DEFAULT) -> FileResult:
 @functools.lru_cache(maxsize=512)
 def fixed(source: bytes, unsafe: bool, settings: Settings = DEFAULT) -> Fixed:
     """What the engine's `fix` gives; but each text is linted once for all properties."""
-    return rounds(source, lambda text: linted(text, settings), settings.fixable, unsafe=unsafe)
+    watched = _watched(settings.enabled_for(PATH), settings)
+    said = functools.partial(_codes, watched=watched, settings=settings)
+    return rounds(source, lambda text: linted(text, settings), said, settings.fixable, unsafe=unsafe)
 
 
 def codes(result: FileResult) -> Counter[str]:
