@@ -50,7 +50,7 @@ def _fixed(source: bytes, rule: type[Rule], path: Path) -> Fixed:
     return outcome
 
 
-@pytest.mark.parametrize("path", spread(FIXED, 8), ids=_name)
+@pytest.mark.parametrize("path", spread(FIXED, 16), ids=_name)
 def test_pair(path: Path) -> None:
     rule = rule_of(path)
     bad, good = _bad(path), path.read_bytes()

@@ -18,7 +18,7 @@ FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(R
 
 #: derandomized, so that a run is the same everywhere; not shrunk, because a file is short and each try costs a second
 QUICK = settings(
-    max_examples=12, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
+    max_examples=8, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
 )
 MANY = settings(QUICK, max_examples=150)
 
