@@ -238,13 +238,13 @@ class Bench:
 
     def _is_plain(self, event: Event, allowed: Callable[[Event], bool] | None) -> bool:
         """The function of an event binds local names, does these things, and nothing else."""
-        home = next((x for x in self.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+        home = self.statement(event).function
         inside = [x for x in home.leaves() if not x.blocks] if home is not None else []
         plain = (cst.Assign, cst.Return)
         return all(self._does_only(x, allowed) or isinstance(x.node.body[0], plain) for x in inside)
 
     def callers(self, event: Event) -> int:
-        home = next((x for x in self.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+        home = self.statement(event).function
         name = home.node.name.value if home is not None else ""
         return sum(self.code(call.func).rpartition(".")[2] == name for call in self.every(cst.Call))
 

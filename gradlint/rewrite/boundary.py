@@ -87,7 +87,7 @@ def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
 
 def _check_means_the_same(bench: Bench, name: str, here: Statement, there: Statement) -> None:
     """A local name of the boundary's function may be another number in the function of the backward."""
-    homes = [next((o for o in x.ancestors() if isinstance(o.node, cst.FunctionDef)), None) for x in (here, there)]
+    homes = [x.function for x in (here, there)]
     if homes[0] is homes[1] or not name.isidentifier() or homes[0] is None:
         return
     bound = {p.name.value for p in within(homes[0].node.params, cst.Param)}

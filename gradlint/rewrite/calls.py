@@ -98,11 +98,6 @@ def in_product(code: str, node: cst.BaseExpression) -> str:
     return code if isinstance(node, tight) or node.lpar else f"({code})"
 
 
-def arguments(bench: Bench, call: cst.Call) -> str:
-    """The text between the parentheses."""
-    return ", ".join(bench.code(a.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for a in call.args)
-
-
 def call_it(bench: Bench, at: Site) -> None:
     """A method that was only named is called; the user's own text stays."""
     node = bench.node(at)

@@ -109,7 +109,7 @@ def undivide(bench: Bench, backward: Backward) -> None:
 
 def _multiplied_back(bench: Bench, backward: Backward) -> bool:
     """`total += loss.item() * n` undoes the division for a log."""
-    home = function_of(bench.statement(backward))
+    home = bench.statement(backward).function
     loss, by = bench.code(loss_of(bench, backward)), last_name(backward.divisor)
     for product in within(home.node, cst.BinaryOperation) if home is not None else ():
         if isinstance(product.operator, cst.Multiply):
@@ -166,11 +166,7 @@ def drop_division(bench: Bench, division: cst.CSTNode, divisor: cst.BaseExpressi
 def _divisions(bench: Bench, backward: Backward, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
     """The divisions by this text in the function of the backward."""
     statement = bench.statement(backward)
-    yield from divisions_in(bench, function_of(statement) or statement, divisor)
-
-
-def function_of(statement: Statement) -> Statement | None:
-    return next((x for x in statement.ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+    yield from divisions_in(bench, statement.function or statement, divisor)
 
 
 def divisions_in(bench: Bench, home: Statement, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

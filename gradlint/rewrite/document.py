@@ -57,6 +57,11 @@ class Statement:
             yield owner
             owner = owner.owner
 
+    @property
+    def function(self) -> Statement | None:
+        """The innermost function that this statement stands in."""
+        return next((x for x in self.ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+
     def holds(self, other: Statement) -> bool:
         return other is self or self in other.ancestors()
 

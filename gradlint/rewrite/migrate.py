@@ -145,8 +145,8 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
 def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
     """The name is the FSDP object itself, always, and not only for one of several callers."""
     made = [x for x in bench.every(cst.Assign) if bench.code(x.targets[0].target) == model and _wraps(bench, x.value)]
-    here = _function(bench.statement(call))
-    near = [x for x in made if model.startswith("self.") or _function(bench.statement(x)) is here]
+    here = bench.statement(call).function
+    near = [x for x in made if model.startswith("self.") or bench.statement(x).function is here]
     if not near or any(isinstance(x.node, cst.If) for a in near for x in bench.statement(a).ancestors()):
         raise NotFixable(f"`{model}` may not be an FSDP model here")
 
@@ -198,17 +198,13 @@ def _generators(bench: Bench, name: str, near: Statement) -> list[cst.BaseExpres
     while name not in seen:
         seen.add(name)
         values = [x for x in bench.every(cst.Assign) if len(x.targets) == 1 and bench.code(x.targets[0].target) == name]
-        inside = [x for x in values if _function(bench.statement(x)) is _function(near)]
+        inside = [x for x in values if bench.statement(x).function is near.function]
         made = [x.value for x in inside or values if not isinstance(x.value, cst.List | cst.ListComp)]
         if len(made) == 1 and isinstance(made[0], cst.Name | cst.Attribute):
             name = bench.code(made[0])
             continue
         return [x for x in made if isinstance(x, cst.Call | cst.GeneratorExp)]
     return []
-
-
-def _function(statement: Statement) -> Statement | None:
-    return next((x for x in statement.ancestors() if isinstance(x.node, cst.FunctionDef)), None)
 
 
 def _as_list(value: cst.BaseExpression) -> cst.BaseExpression:

@@ -75,7 +75,7 @@ def _statements(bench: Bench, event: Event, goal: Event) -> tuple[Statement, Sta
 
 def _check_function(bench: Bench, event: Event) -> None:
     """The call of a function may be moved if the function does nothing that the others would miss."""
-    inside = next((x for x in bench.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef)), None)
+    inside = bench.statement(event).function
     for statement in inside.leaves() if inside is not None else ():
         other = statement is not inside and not bench.events_in(statement)
         if other and any("." in name for name in bench.names_in(statement).bound):

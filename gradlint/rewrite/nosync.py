@@ -10,7 +10,6 @@ import libcst.matchers as m
 from gradlint.events import Backward, Site, Step
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
-from gradlint.rewrite.divide import function_of
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.refusal import NotFixable
 
@@ -63,7 +62,7 @@ def _calls(bench: Bench, statement: Statement, names: set[str]) -> bool:
 def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> Choice:
     model = _model(bench, backward)
     assert backward.forward is not None
-    elsewhere = function_of(bench.statement(backward.forward)) is not function_of(place)
+    elsewhere = bench.statement(backward.forward).function is not place.function
     if elsewhere and not model.startswith("self.") and model not in _wrapped(bench):
         raise NotFixable("the function of the forward has another name for the model")
     nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
@@ -296,7 +295,7 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
 
 def invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
-    home = function_of(bench.statement(backward))
+    home = bench.statement(backward).function
     flag = m.Assign(targets=[m.AssignTarget(target=m.Attribute(attr=m.Name("require_backward_grad_sync")))])
     found = [x for x in bench.every(cst.Assign) if m.matches(x, flag) and (not home or home.holds(bench.statement(x)))]
     if len(found) != 1:
