@@ -47,6 +47,7 @@ def _imported(bench: Bench, node: cst.CSTNode, name: str) -> Import:
 def clip_by_norm(bench: Bench, clip: Clip, limit: str | None) -> None:
     """`clip_grad_value_(params, v)` and `clamp_` in a loop over parameters -> `clip_grad_norm_(params, v)`."""
     call = call_of(bench, clip)
+    _check_not_asked_for(bench, call)
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if name in ("clamp_", "clip_"):
         _clamped(bench, call, limit)
@@ -64,6 +65,16 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None) -> None:
             _rename_argument(bench, one, "clip_value", "max_norm", limit)
             if known.alias.asname is None:
                 bench.replace(name_used, "clip_grad_norm_")
+
+
+def _check_not_asked_for(bench: Bench, call: cst.Call) -> None:
+    """`elif mode == "value":` offers both on purpose."""
+    for owner in bench.statement(call).ancestors():
+        choice = owner.node
+        while isinstance(choice, cst.If):
+            if re.search(r"[\"']value[\"']", bench.code(choice.test)):
+                raise NotFixable("it is asked for by its name")
+            choice = choice.orelse
 
 
 def _rename_argument(bench: Bench, call: cst.Call, old: str, new: str, value: str | None) -> None:
