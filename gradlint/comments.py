@@ -64,7 +64,7 @@ def judge(
     silenced = len(findings) - len(kept)
     if any(finding.code == SYNTAX_ERROR for finding in findings):
         return kept, silenced  # no rule has read this file, so nothing can be called unused
-    lines = _lines(text)
+    lines = lines_of(text)
     for complaint in _complaints(suppressions, enabled, lines):
         if not _silenced_by_name(complaint, suppressions):
             kept.append(complaint)
@@ -93,7 +93,7 @@ def _last_row(finding: Finding) -> int:
 def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str]) -> list[Suppression]:
     """Only comments that matter here; reading tokens is slow, and most `# noqa` are for other linters."""
     rows = {row for finding in findings for row in range(_first_row(finding), _last_row(finding) + 1)}
-    lines = _lines(text)
+    lines = lines_of(text)
     if not any(_MARKER.search(line) and _matters(line, row in rows) for row, line in enumerate(lines, start=1)):
         return []
     return [
@@ -104,9 +104,9 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
     ]
 
 
-def _lines(text: str) -> list[str]:
-    """Lines as Python counts them: a form feed does not end one."""
-    return re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, as Python counts them: a form feed does not end one."""
+    return [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
 
 
 def _matters(comment: str, beside_finding: bool) -> bool:

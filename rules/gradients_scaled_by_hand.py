@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Edit, EditKind
+from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy, divide_losses_not_gradients
@@ -71,7 +71,7 @@ class GradientsScaledByHand(Rule):
         step = state.window.step
         if edit.kind is not EditKind.DIVIDE or step is None or not state.pending:
             return
-        if _RANKS.search(edit.by):
+        if naming.RANKS.search(edit.by):
             return  # a mean over ranks, not over micro-batches
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
@@ -97,6 +97,3 @@ def _remedies(edit: Edit, state: GradientState, by: str) -> Iterator[Remedy]:
 def _last(text: str) -> str:
     """`self.accum` and a parameter `accum` are the same number."""
     return text.rpartition(".")[2]
-
-
-_RANKS = re.compile(r"(?i)world|rank|gpus|procs|processes|nodes|replica")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gradlint.events import Edit, EditKind, Event, Norm, Sync, Wrap
+from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import delete_all
@@ -86,8 +86,5 @@ def _is_all(state: GradientState) -> bool:
     """Nothing else hangs on the averaging: no noise that it would even out, no division for it elsewhere."""
     edits = list(state.window.of(Edit))
     places = {(e.frames[-1].loop if e.frames else -1) for e in edits}
-    divided = any(b.norm is Norm.DIVIDED and _RANKS.search(b.divisor) for b in state.pending)
+    divided = any(b.norm is Norm.DIVIDED and naming.RANKS.search(b.divisor) for b in state.pending)
     return all(_averages(e) for e in edits) and len(places) == 1 and not divided
-
-
-_RANKS = re.compile(r"(?i)world|rank|gpus|procs|processes|nodes|replica")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 
+from gradlint.comments import lines_of
 from gradlint.model import Edit, Position, Span
-
-
-def lines_of(text: str) -> list[str]:
-    """Lines with their ends, as Python counts them: a form feed does not end one."""
-    return [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
 
 
 def difference(old: str, new: str) -> tuple[Edit, ...]:

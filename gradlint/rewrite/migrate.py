@@ -9,6 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Clip, Site
+from gradlint.frontend.knowledge.torch_api import FSDP1
 from gradlint.rewrite.calls import call_of, first_argument, receiver
 from gradlint.rewrite.imports import Import, drop_if_last, imports, reference, rename, uses
 from gradlint.rewrite.refusal import NotFixable
@@ -164,7 +165,7 @@ def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
 
 def _wraps(bench: Bench, value: cst.BaseExpression) -> bool:
     named = isinstance(value, cst.Call) and bench.code(value.func).rpartition(".")[2]
-    return named in ("FSDP", "FullyShardedDataParallel")
+    return named in FSDP1
 
 
 def clip_when_synced(bench: Bench, clip: Clip) -> None:

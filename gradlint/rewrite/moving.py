@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
+from gradlint.records import dataclass, field
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.flow import leaves_block, merged
@@ -46,16 +47,19 @@ def move(
     goal = before or after
     assert goal is not None
     moved, target = _statements(bench, event, goal)
+    in_front = before is not None
     reasons = []
     for unit in _units(bench, moved, target, event):
         try:
-            in_front = before is not None
             anchor = _beside(target, unit) if level else landing(bench, target, unit, goal, in_front=in_front)
             if not in_front:
                 anchor = bench.past(anchor, past)
-            return _carry(bench, event, unit, target, anchor, in_front=in_front)
+            leave = _checked(bench, event, unit, target, anchor, in_front=in_front)
         except NotFixable as refusal:
             reasons.append(str(refusal))
+        else:
+            # nothing was changed before this: another way could not start from half of this one
+            return _carry(bench, unit, anchor, leave, in_front=in_front)
     raise NotFixable(reasons[0])
 
 
@@ -82,9 +86,18 @@ def _check_function(bench: Bench, event: Event) -> None:
             raise NotFixable("the function that does it does something else, too")
 
 
-def _carry(
+@dataclass(slots=True)
+class _Leave:
+    """What a statement leaves: conditions to be asked anew, from the inside out, and its twins in the other arms."""
+
+    conditions: list[str] = field(default_factory=list)
+    twins: list[Statement] = field(default_factory=list)
+
+
+def _checked(
     bench: Bench, event: Event, unit: Statement, target: Statement, anchor: Statement, *, in_front: bool
-) -> Statement:  # fmt: skip
+) -> _Leave:  # fmt: skip
+    """Whether it may go there; refuses with a reason."""
     if anchor.block is unit.block and _adjacent(unit, anchor, in_front):
         raise NotFixable("it stands there already")
     _check_carried(bench, unit, anchor, in_front)
@@ -93,10 +106,15 @@ def _carry(
         _check_no_handler(unit, anchor)
     if isinstance(event, Zero) and not in_front:
         check_not_read(bench, anchor)
-    conditions = _conditions(bench, event, unit, target, anchor)
+    return _left(bench, event, unit, target, anchor)
+
+
+def _carry(bench: Bench, unit: Statement, anchor: Statement, leave: _Leave, *, in_front: bool) -> Statement:
     lead = Leading.of(unit.node)
+    for twin in leave.twins:
+        bench.document.take_out(twin)
     bench.document.take_out(unit)
-    for condition in conditions:
+    for condition in leave.conditions:
         unit = bench.document.under(f"if {condition}:", unit)
     if in_front:
         bench.document.put_before(unit, anchor)
@@ -174,11 +192,9 @@ def _says_else(bench: Bench, statement: Statement, allowed: tuple[type[Event], .
     return any(re.search(word, code) for word in set(_WORDS.values()) - fine)
 
 
-def _conditions(
-    bench: Bench, event: Event, unit: Statement, target: Statement, anchor: Statement
-) -> list[str]:  # fmt: skip
-    """What has to be asked anew where the statement goes, from the inside out: it leaves these `if`s."""
-    found: list[str] = []
+def _left(bench: Bench, event: Event, unit: Statement, target: Statement, anchor: Statement) -> _Leave:
+    """What the statement leaves on its way out of the blocks that the target is not in."""
+    leave = _Leave()
     inside = unit
     for owner in list(unit.ancestors()):
         if owner.holds(target) or isinstance(owner.node, cst.FunctionDef):
@@ -189,33 +205,27 @@ def _conditions(
             continue  # clearing does not fail, and is wanted whatever happens
         if isinstance(owner.node, cst.Try | cst.TryStar | cst.Match):
             raise NotFixable("it would leave its `try` or `match`")
-        if isinstance(owner.node, cst.If) and not _in_all_arms(bench, unit, inside.block, owner):
-            if _asks_for_turn(owner) and any(x in bench.guards() for x in target.ancestors()):
-                inside = owner
-                continue  # `if i % n == 0:` says when, not whether: the boundary says that now
-            found.append(_condition(bench, owner, inside.block, anchor))
+        if isinstance(owner.node, cst.If):
+            twins = _in_all_arms(bench, unit, inside.block, owner)
+            turn = _asks_for_turn(owner) and any(x in bench.guards() for x in target.ancestors())
+            leave.twins.extend(twins)
+            if not twins and not turn:  # `if i % n == 0:` says when, not whether: the boundary says that now
+                leave.conditions.append(_condition(bench, owner, inside.block, anchor))
         inside = owner
-    return found
+    return leave
 
 
 def _asks_for_turn(choice: Statement) -> bool:
     return any(isinstance(x.operator, cst.Modulo) for x in within(choice.node.test, cst.BinaryOperation))
 
 
-def _in_all_arms(bench: Bench, unit: Statement, arm: Block, choice: Statement) -> bool:
-    """The same statement stands in every arm: it is moved once, without a condition, and the others go."""
+def _in_all_arms(bench: Bench, unit: Statement, arm: Block, choice: Statement) -> list[Statement]:
+    """The twins of a statement that stands in every arm: it is moved once, without a condition, and they go."""
     if unit.block is not arm or not isinstance(choice.node.orelse, cst.Else):
-        return False
-    twins = []
-    for other in choice.blocks:
-        if other is not arm:
-            twin = next((x for x in other.items if bench.same([x], [unit])), None)
-            if twin is None:
-                return False
-            twins.append(twin)
-    for twin in twins:
-        bench.document.take_out(twin)
-    return True
+        return []
+    others = [block for block in choice.blocks if block is not arm]
+    twins = [next((x for x in block.items if bench.same([x], [unit])), None) for block in others]
+    return [x for x in twins if x is not None] if None not in twins else []
 
 
 def _condition(bench: Bench, choice: Statement, arm: Block, anchor: Statement) -> str:

@@ -8,6 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from gradlint.events import Backward, Site, Step
+from gradlint.frontend.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.rewrite.imports import reference
@@ -84,7 +85,7 @@ def _wrapped(bench: Bench) -> set[str]:
 
 
 def _is_wrapper(bench: Bench, node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and bench.code(node.func).rpartition(".")[2] in _WRAPPERS
+    return isinstance(node, cst.Call) and bench.code(node.func).rpartition(".")[2] in DDP | FSDP1 | FSDP2
 
 
 def _always_wrapped(bench: Bench) -> bool:
@@ -101,11 +102,6 @@ def _is_conditional(bench: Bench, call: cst.Call) -> bool:
         if isinstance(owner.node, cst.If) and "__main__" not in bench.code(owner.node.test):
             return True
     return any(call in within(x, cst.Call) for x in within(statement.node, cst.IfExp))
-
-
-_WRAPPERS = {
-    "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard", "DistributedDataParallelCPU",
-}  # fmt: skip
 
 
 def _model(bench: Bench, backward: Backward) -> str:

@@ -49,6 +49,8 @@ COUNTER = Pattern(
 )
 #: counters that are zero-based wherever they come from
 ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
+#: a number of ranks
+RANKS = Pattern(r"(?i)world|rank|gpus|procs|processes|nodes|replica")
 
 
 def last(key: str) -> str:
