@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from gradlint.frontend.syntax import Stmt
     from gradlint.rule import Draft, Rule
 
+#: beyond this, libcst is given only what the scout has looked at
+_LARGE = 20_000
+
 
 @dataclass(slots=True)
 class Reading:
@@ -79,7 +82,12 @@ class Inquiry:
         survey = self.survey(text.text, text.tree) if text.tree is not None else None
         if survey is not None and not survey.codes:
             return None
-        reading = self.read_again(text.text, survey)
+        whole = text.text
+        if survey is not None and text.tree is not None and len(whole) > _LARGE:
+            from gradlint.frontend.scout import abridged
+
+            whole = abridged(text.tree, whole)
+        reading = self.read_again(whole, survey)
         return reading if reading.drafts else None
 
     def survey(self, text: str, tree: ast.Module) -> Survey:
@@ -113,8 +121,10 @@ class Inquiry:
 
         program = Program(body, self._target)
         found = _Found()
-        for draft in self._about_program(program):
+        for draft in (*self._about_program(program), *self._about_numbers(program)):
             found.add(draft)
+        if not program.trains:
+            return found
         judge = Judge(self._rules, self._on_crash)
         explorer = Explorer(program)
         for path in explorer.paths() if again is None else explorer.again(frozenset(again)):
@@ -129,6 +139,21 @@ class Inquiry:
                 yield from list(rule.on_program(program))
             except Exception as error:  # a rule's crash is one reported error; the rest goes on
                 self._on_crash(rule, error)
+
+    def _about_numbers(self, program: Program) -> Iterator[Draft]:
+        from gradlint.rule import Rule
+
+        rules = [rule for rule in self._rules if type(rule).on_operation is not Rule.on_operation]
+        if not rules:
+            return
+        from gradlint.frontend.numerics.analysis import operations
+
+        for operation in operations(program):
+            for rule in rules:
+                try:
+                    yield from list(rule.on_operation(operation, program))
+                except Exception as error:  # as above
+                    self._on_crash(rule, error)
 
     def _on_crash(self, rule: Rule, error: Exception) -> None:
         self.crashes.setdefault(rule.meta.code, crash(rule.meta.code, error))

@@ -13,6 +13,7 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update, Zero
+    from gradlint.frontend.numerics.operations import Operation
     from gradlint.rewrite.bench import Bench
 
 
@@ -71,9 +72,15 @@ def add_parentheses(at: Site) -> Remedy:
     return Remedy("Add the parentheses", act)
 
 
-def rewrite(at: Event | Site, code: str, message: str) -> Remedy:
-    """Another expression in the place of one."""
-    return Remedy(message, lambda bench: bench.replace(at, code))
+def rewrite(at: Event | Site, code: str, message: str, *, and_at: Site | None = None, and_code: str = "") -> Remedy:
+    """Another expression in the place of one, and perhaps of a second one."""
+
+    def act(bench: Bench) -> None:
+        bench.replace(at, code)
+        if and_at is not None:
+            bench.replace(and_at, and_code)
+
+    return Remedy(message, act)
 
 
 # -- mixed precision
@@ -211,6 +218,17 @@ def clip_by_norm(clip: Clip, limit: str | None = None) -> Remedy:
     return Remedy("Clip by norm instead", act)
 
 
+def clip_gradients_by_norm(clip: Clip, limit: str | None = None) -> Remedy:
+    """Lightning's and Fabric's own clip; with the user's limit, or with another."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.frameworks import clip_gradients_by_norm
+
+        clip_gradients_by_norm(bench, clip, limit)
+
+    return Remedy("Clip by norm instead", act)
+
+
 def clip_through_model(clip: Clip) -> Remedy:
     def act(bench: Bench) -> None:
         from gradlint.rewrite.migrate import clip_through_model
@@ -240,6 +258,17 @@ def insert_clip(step: Step, model: str) -> Remedy:
     return Remedy("Clip the norm to 1.0 before the step", act)
 
 
+def log_norm(clips: Sequence[Clip], *, beside: bool = False) -> Remedy:
+    """The norms that clips give back are kept, and logged where the loop logs; or right behind the clip."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.monitor import log_norm
+
+        log_norm(bench, clips, beside=beside)
+
+    return Remedy("Keep the norm that the clip returns, and log it", act)
+
+
 def make_list(clip: Clip) -> Remedy:
     def act(bench: Bench) -> None:
         from gradlint.rewrite.migrate import make_list
@@ -256,6 +285,66 @@ def migrate_amp(func: Site, new: str) -> Remedy:
         migrate_amp(bench, func)
 
     return Remedy(f"Use `{new}`", act)
+
+
+def pass_keyword(call: Site, keyword: str, value: str) -> Remedy:
+    """`f(x)` -> `f(x, keyword=value)`."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.arguments import add_keyword
+
+        add_keyword(bench, call, keyword, value)
+
+    return Remedy(f"Pass `{keyword}={value}`", act)
+
+
+def use_relu(activations: Sequence[Site]) -> Remedy:
+    """In the place of these activations, by the sites of their names."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.activations import use_relu
+
+        use_relu(bench, activations)
+
+    return Remedy("Use ReLU between the layers", act)
+
+
+# -- numbers on the way to the loss
+
+
+def clamp_operand(log: Site, operand: Site) -> Remedy:
+    """`torch.log(p)` -> `torch.log(p.clamp_min(eps))`, with an eps that this file's numbers can hold."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.numerics_guard import clamp_operand
+
+        clamp_operand(bench, log, operand)
+
+    return Remedy("Keep it above 0 with `clamp_min`", act)
+
+
+def root_to_absolute(root: Site, operand: Site, *, tensor: bool) -> Remedy:
+    """`torch.sqrt(x ** 2)` -> `x.abs()`."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.numerics_guard import root_to_absolute
+
+        root_to_absolute(bench, root, operand, tensor=tensor)
+
+    return Remedy("Take the absolute value", act)
+
+
+def fuse(
+    operation: Operation, message: str, *, exp: Operation | None = None, safety: FixSafety | None = None
+) -> Remedy:  # fmt: skip
+    """One function of torch for an operation and what made its operand; unsafe: the operand has other uses, too."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.numerics_fuse import fuse
+
+        fuse(bench, operation, exp, elsewhere=safety is FixSafety.UNSAFE)
+
+    return Remedy(message, act, safety)
 
 
 # -- the boundary, distributed training

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Update,
         Zero,
     )
+    from gradlint.frontend.numerics.operations import Operation
     from gradlint.frontend.program import Program
     from gradlint.machine.state import GradientState
     from gradlint.machine.trace import Trace
@@ -62,7 +63,8 @@ class Rule:
 
     `on_<event>` hooks are called for every event of every path, once for each optimizer whose
     gradients the event touches, with that optimizer's state *before* the event.
-    `on_trace` sees one whole path; `on_program` sees the file once, without paths.
+    `on_trace` sees one whole path; `on_program` sees the file once, without paths; `on_operation` sees what is done
+    to numbers on their way to a loss.
     """
 
     meta: ClassVar[RuleMeta]
@@ -135,6 +137,10 @@ class Rule:
         yield from ()
 
     def on_program(self, program: Program) -> Iterator[Draft]:
+        yield from ()
+
+    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
+        """A delicate operation (log, sqrt, exp, a division, a criterion) whose result becomes a part of a loss."""
         yield from ()
 
 

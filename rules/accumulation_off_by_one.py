@@ -20,7 +20,8 @@ class AccumulationOffByOne(Rule):
 
     ## Why is this bad?
     `0 % N` is 0: the first update is made of a single micro-batch, divided by N as if it were N of them. All windows
-    after it are shifted by one, and N - 1 micro-batches are left at the end of the loader.
+    after it are shifted by one, and where the loader's length is a multiple of N, N - 1 micro-batches are left at
+    its end.
 
     ## Example
     ```python

@@ -54,9 +54,9 @@ class BackwardBypassesScaler(Rule):
     The fix writes `scaler.scale(loss).backward()` for each loss that the step uses, and unscales in front of a
     clip or a log that now needs it. It is safe: the step undoes exactly this scale. Where no loss was scaled at
     all there is an AssertionError less; where another one was, this optimizer stepped with gradients divided by
-    the scale: with SGD its updates grow by that factor, with Adam, which hardly feels a constant factor, they
-    change little. No fix is offered where the scaler may be None, or where the backward is in a function that does
-    not know it.
+    the scale: with SGD its updates grow by that factor. Adam hides a constant factor only while gradients stay well
+    above its `eps` (1e-8), and divided by 65536 most do not: its updates grow, too. No fix is offered where the
+    scaler may be None, or where the backward is in a function that does not know it.
 
     ## Known limits
     A loss that comes from elsewhere may have been scaled there; gradlint is silent when it cannot see where it was

@@ -20,7 +20,8 @@ class ClipAfterStep(Rule):
 
     ## Why is this bad?
     The step has already used the gradients at their full length. The clip then shortens what is left over, and the
-    next `zero_grad()` throws that away. Training runs as if there were no clip, and nothing tells you.
+    next `zero_grad()` throws that away. Training runs as if there were no clip, and nothing tells you: even the norm
+    that the clip returns is the one you expect.
 
     ## Example
     ```python

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Opaque, Step
+from gradlint.frontend.clip_settings import ClipSetting, clip_settings
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, move
+from gradlint.remedy import Remedy, delete, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -52,25 +54,41 @@ class ClipBeforeBackward(Rule):
     The fix moves the clip behind the backward, as close to the step as it can, with the condition round it, and
     unscales first if a scaler is used. It is safe: a clip before the backward has no effect at all. The clip acts
     from now on: expect shorter updates wherever the norm is above the limit. No fix is offered where the norm is used
-    before the backward, where backward and step are in one helper or in both arms of an `if`, and in Lightning's
-    `training_step`: pass `gradient_clip_val` to the `Trainer` there.
+    before the backward, where backward and step are in one helper or in both arms of an `if`. In Lightning's
+    `training_step` the clip is deleted if a `Trainer` of the same file is given `gradient_clip_val`, for that is the
+    clip that acts; without one there is no fix: pass `gradient_clip_val` to your `Trainer`.
 
     ## Known limits
     A call that gradlint cannot follow, between the clip and the backward, might make gradients itself: then nothing
     is said. A clip at set-up is reported only when the loop has no clip of its own.
 
+    Of Lightning's hooks only `training_step` runs before the backward. A clip by hand in `on_before_optimizer_step`
+    beside `Trainer(gradient_clip_val=...)` clips twice, which is superfluous but not wrong: two clips by norm act as
+    the one with the smaller limit. `configure_gradient_clipping` takes the place of Lightning's own clip. Nothing is
+    said about either. `on_after_backward` runs on every micro-batch and, with `precision="16-mixed"`, before gradients
+    are unscaled; a clip there is not looked at.
+
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     - [Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    - [Lightning: gradient clipping](https://lightning.ai/docs/pytorch/stable/advanced/training_tricks.html#gradient-clipping)
     """
 
     meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
+    in_vain = "`{clip}` runs before Lightning's backward and clips nothing; `{trainer}` clips behind it"
+    _trainer: ClipSetting | None = None
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """Remembers who clips by itself; what the clips of the file do is said when they run."""
+        settings = clip_settings(program)
+        self._trainer = next((x for x in settings if x.framework == "Lightning" and x.kind is not None), None)
+        yield from ()
+
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.before_managed_backward:
-            # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
-            yield self.finding(clip, clip=short(clip), backward="Lightning's backward")
+            yield self._in_lightning(clip)
             return
         if state.pending or clip.exhausted_by is not None:
             return
@@ -91,6 +109,17 @@ class ClipBeforeBackward(Rule):
                     related=[(backward, "the gradients are made here")],
                     fix=_remedies(clip, backward, state.window.step),
                 )
+
+    def _in_lightning(self, clip: Clip) -> Draft:
+        trainer = self._trainer
+        if trainer is None or trainer.site is None:
+            # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
+            return self.finding(clip, clip=short(clip), backward="Lightning's backward")
+        return self.finding(
+            clip, message=self.in_vain, clip=short(clip), trainer=trainer.text,
+            related=[(trainer.site, "Lightning clips by itself")],
+            fix=[delete(clip, "Delete the clip: Lightning's own acts behind the backward")],
+        )  # fmt: skip
 
 
 def _remedies(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Remedy]:

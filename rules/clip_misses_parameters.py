@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, Step
+from gradlint.frontend.portrait import Portraits
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
@@ -55,8 +57,10 @@ class ClipMissesParameters(Rule):
     There is no automatic fix: only you know which parameters the clip was meant for.
 
     ## Known limits
-    Off by default, because two names can share parameters in ways that the code does not show. The optimizer must be
-    built in the same file. Clipping a part of the right model is not reported: it may be meant.
+    Off by default, because two names can share parameters in ways that the code does not show. A model that was given
+    to the other one, or that has a part of the same name, counts as sharing; a deep copy does not. The optimizer must
+    be built in the same file. Clipping a part of the right model is not reported: it may be meant. So is a clip of what
+    another optimizer updates.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -73,8 +77,7 @@ class ClipMissesParameters(Rule):
             if isinstance(event, Step):
                 return
             if isinstance(event, Clip) and event.params.known and not event.params.may_meet(mine):
-                others = [r for r in state.path.optimizers.values() if r.id != step.optimizer]
-                if not any(event.params.may_meet(r.params) for r in others):
+                if not self._belongs_elsewhere(event, state):
                     yield self.finding(
                         event,
                         clip=short(event),
@@ -83,3 +86,15 @@ class ClipMissesParameters(Rule):
                         related=[(step, "updated here")],
                     )
                 return
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """Remembers the file: its assignments say which models share parameters."""
+        self._portraits = Portraits(program)
+        yield from ()
+
+    def _belongs_elsewhere(self, clip: Clip, state: GradientState) -> bool:
+        """Another optimizer steps what is clipped, or it shares its parameters with what this one steps."""
+        others = [r for r in state.path.optimizers.values() if r.id != state.optimizer.id]
+        if any(clip.params.may_meet(r.params) for r in others):
+            return True
+        return self._portraits.may_share(clip.params, state.optimizer.params)

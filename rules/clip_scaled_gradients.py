@@ -21,8 +21,7 @@ class ClipScaledGradients(Rule):
     ## Why is this bad?
     The scaled gradients are huge (the scale starts at 65536), so the clip cuts nearly every step. `scaler.step` then
     divides by the scale, and the true limit turns out to be `max_norm / scale`. With `max_norm=1.0` that is 0.000015:
-    a gradient of true norm 19455 reached the optimizer with norm 0.000015 instead of 1.0. And the limit moves
-    whenever the scale does.
+    no gradient, however large, reaches the optimizer with a longer norm. And the limit moves whenever the scale does.
 
     ## Example
     ```python
@@ -59,10 +58,11 @@ class ClipScaledGradients(Rule):
     The fix inserts `scaler.unscale_(optimizer)` in front of the clip (or of the loop or the call that it is in),
     under your own flag where the scaler has one. It is safe: `scaler.step` sees that the gradients are unscaled
     already and does not divide them again. The clip now acts at `max_norm` instead of `max_norm / scale`: with SGD
-    expect updates larger by orders of magnitude, with Adam, which hardly feels a constant factor, a little larger
-    ones; a `max_norm` that was tuned with the bug in place wants tuning again. No fix is offered where a turn is
-    skipped behind the clip (`continue`, a handler), as it would need an `update()` of its own, nor where the
-    scaler may be None and no condition can be taken over.
+    expect updates larger by orders of magnitude. Adam hardly feels a constant factor while gradients stay well above
+    its `eps` (1e-8), but in a large model they had sunk to that: expect larger updates there, too. A `max_norm` that
+    was tuned with the bug in place wants tuning again. No fix is offered where a turn is skipped behind the clip
+    (`continue`, a handler), as it would need an `update()` of its own, nor where the scaler may be None and no
+    condition can be taken over.
 
     ## Known limits
     Clips that unscale by themselves (Accelerate, Fabric, apex's `master_params`) and scalers built with

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from gradlint.events import Clip, ClipKind
+from gradlint.frontend.clip_settings import clip_settings
+from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, OptionValue, Rule, RuleMeta, short
@@ -15,7 +17,10 @@ class ClipThresholdTooSmall(Rule):
     """The clipping threshold is so small that nearly every step is clipped.
 
     ## What it does
-    Finds a `max_norm` below 0.05, also when the number stands in a constant elsewhere in the file.
+    Finds a `max_norm` below 0.05, also when the number stands in a constant elsewhere in the file. It finds the limits
+    of the norm that frameworks take, too: Lightning's `Trainer(gradient_clip_val=...)`, `max_grad_norm` of
+    `TrainingArguments` and of trl's configurations, `gradient_clipping` in a DeepSpeed configuration that is a dict of
+    the file, or in Accelerate's plugins, Fabric's `clip_gradients(max_norm=...)`. The option `threshold` holds for all.
 
     ## Why is this bad?
     Healthy gradient norms often lie between 0.1 and 10 (a rule of thumb). Far below that, every step is cut to the
@@ -52,7 +57,9 @@ class ClipThresholdTooSmall(Rule):
 
     ## Known limits
     Numbers from a command line, a configuration file or a caller are unknown, and unknown numbers are not judged.
-    Some models do have tiny gradients; set `threshold` lower for them. Clipping by value is not looked at.
+    Some models do have tiny gradients; set `threshold` lower for them. Clipping by value is not looked at. `None`, zero
+    and negative limits switch clipping off in the frameworks, and are not reported. A name
+    that is bound twice, or a key that a dict gets a second time, is an unknown number.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -66,3 +73,11 @@ class ClipThresholdTooSmall(Rule):
         limit = float(self.settings["threshold"])
         if clip.kind is ClipKind.NORM and clip.threshold is not None and 0 < clip.threshold < limit:
             yield self.finding(clip, clip=short(clip), threshold=clip.threshold)
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """Limits that a framework is given, and uses by itself."""
+        for setting in clip_settings(program):
+            if setting.kind is ClipKind.NORM and setting.site is not None and setting.limit is not None:
+                if 0 < setting.limit < float(self.settings["threshold"]):
+                    related = [(setting.number, "the number stands here")] if setting.number is not None else []
+                    yield self.finding(setting.site, clip=setting.text, threshold=setting.limit, related=related)

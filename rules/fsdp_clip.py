@@ -19,8 +19,8 @@ class FsdpClip(Rule):
 
     ## Why is this bad?
     Each rank holds a shard of the gradients, and this function measures just that. Every rank then clips by a norm of
-    its own: on two ranks we saw 16.2 and 39.4 where the norm of the whole was 42.6. The threshold is not the one you
-    set, and parts of one gradient are scaled differently, which changes its direction.
+    its own, which is smaller than that of the whole. The threshold is not the one you set, and parts of one gradient
+    are scaled differently, which changes its direction.
 
     ## Example
     ```python

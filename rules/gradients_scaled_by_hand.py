@@ -21,9 +21,9 @@ class GradientsScaledByHand(Rule):
 
     ## Why is this bad?
     On every micro-batch the gradients of *all* earlier micro-batches are divided again: the first of four is divided
-    four times, the last one once. The result is not only too small, it points elsewhere: with N = 4 we measured
-    a cosine of 0.62 to the large-batch gradient and 0.28 of its norm. At the boundary the result is exact, but it
-    walks over all parameters for something that `loss / N` does for free.
+    four times and counts 1/256, the last one once and counts 1/4. The result is not only too small, it points
+    elsewhere: mostly where the last micro-batch does. At the boundary the result is exact, but it walks over all
+    parameters for something that `loss / N` does for free.
 
     ## Example
     ```python
@@ -52,8 +52,8 @@ class GradientsScaledByHand(Rule):
     ## Fix safety
     Safe. The fix deletes the division of the gradients and divides the loss by the same N, where its backward is. At
     the boundary no number changes beyond rounding. On every micro-batch the gradient becomes the mean that was meant:
-    larger (with N = 4 the old one had 0.28 of its norm) and in another direction. No fix is offered where the
-    division depends on a flag, or where N is not known where the backward is.
+    larger, and in another direction. No fix is offered where the division depends on a flag, or where N is not known
+    where the backward is.
 
     ## Known limits
     A factor of its own at the boundary, say `world_size / num_tokens`, is a normalisation in place of `/ N` and is not

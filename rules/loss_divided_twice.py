@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Norm
+from gradlint.events import Backward, Manager, Norm
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
+from gradlint.frontend.trainers import second_divisions
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import undivide_loss
@@ -19,7 +19,10 @@ class LossDividedTwice(Rule):
 
     ## What it does
     Looks for a loss that is divided by the number of accumulation steps although the framework that runs its backward
-    divides as well: an `Accelerator` built with `gradient_accumulation_steps`, a DeepSpeed engine.
+    divides as well: an `Accelerator` that is given `gradient_accumulation_steps`, itself or through a
+    `GradientAccumulationPlugin` or `DeepSpeedPlugin`; a DeepSpeed engine; the Hugging Face `Trainer` with what
+    `compute_loss` returns; Lightning's automatic optimisation with what `training_step` returns, where the divisor is
+    `self.trainer.accumulate_grad_batches` or the number that a `Trainer` of the same file is given.
 
     ## Why is this bad?
     The gradients are 1/N of what was meant; with N = 4 they are exactly a quarter. With SGD that is a learning rate
@@ -58,14 +61,26 @@ class LossDividedTwice(Rule):
     times larger in the log: it is the true one. No fix is offered where the loss is multiplied by N again (for a log,
     say), or is divided in another function.
 
+    A division by `accelerator.gradient_accumulation_steps`, or by the number of Lightning's own trainer, is wrong
+    whatever the number is, for it is the very number that the framework divides by.
+
     ## Known limits
     `Accelerator()` without `gradient_accumulation_steps` divides by 1, so a division by hand is right there and is not
-    flagged. N that reaches the framework through a configuration file cannot be seen. Only divisors whose name speaks
-    of accumulation are judged: a loss divided by a token count is something else.
+    flagged; the same holds for a DeepSpeed configuration in the file that says 1, for
+    `engine.backward(loss, scale_wrt_gas=False)`, and for an `engine.step()` that is called once for several backwards.
+    Fabric never divides, nor does Lightning with `automatic_optimization = False`. N that reaches the framework through
+    a configuration file cannot be seen. Only divisors whose name speaks of accumulation are judged: a loss divided by a
+    token count is something else.
+
+    Since transformers 4.46 the `Trainer` does not divide if the model takes `num_items_in_batch`, as most models do.
+    A `compute_loss` that can be handed that number is judged only if its class sets
+    `self.model_accepts_loss_kwargs = False`, which makes the `Trainer` divide. A class with a `training_step` that does
+    not call the `Trainer`'s is not judged.
 
     ## References
     - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     - [Accelerate: gradient accumulation](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
+    - [Lightning: training_step](https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#training-step)
     """
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
@@ -74,6 +89,8 @@ class LossDividedTwice(Rule):
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if backward.norm is not Norm.DIVIDED or not backward.managed_division:
             return
+        if backward.manager is Manager.DEEPSPEED and state.window.accumulates:
+            return  # the step is taken once for several backwards by hand: DeepSpeed was told of windows of one
         name = backward.divisor.rpartition(".")[2]
         if "accum" in name.lower():
             yield self.finding(
@@ -82,26 +99,9 @@ class LossDividedTwice(Rule):
             )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """The Hugging Face Trainer divides what `compute_loss` returns; there is no backward to look at."""
-        for cls in program.classes.values():
-            if any(_TRAINER.search(program.dotted(base)) for base in cls.bases):
-                for method in cls.body:
-                    if isinstance(method, s.Def) and method.name == "compute_loss":
-                        yield from self._divisions(method, program)
-
-    def _divisions(self, method: s.Def, program: Program) -> Iterator[Draft]:
-        for stmt in s.walk_stmts(method.body):
-            loss: s.Expr | None = None
-            divisor: s.Expr | None = None
-            if isinstance(stmt, s.AugAssign) and stmt.op == "/":
-                loss, divisor = stmt.target, stmt.value
-            elif isinstance(stmt, s.Assign | s.Return) and isinstance(stmt.value, s.Bin) and stmt.value.op == "/":
-                loss, divisor = stmt.value.left, stmt.value.right
-            if loss is not None and divisor is not None and "gradient_accumulation" in s.render(divisor):
-                site, by = program.site(loss), s.render(divisor)
-                yield self.finding(
-                    site, loss=s.render(loss), divisor=by, manager="the Trainer", fix=[undivide_loss(site, by)]
-                )
-
-
-_TRAINER = re.compile(r"^(transformers|trl)\..*Trainer$")
+        """Trainers divide what `compute_loss` and `training_step` return; there is no backward to look at."""
+        for found in second_divisions(program):
+            site, by = program.site(found.loss), s.render(found.divisor)
+            yield self.finding(
+                site, loss=s.render(found.loss), divisor=by, manager=found.trainer, fix=[undivide_loss(site, by)]
+            )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Step
+from gradlint.events import Clip, Edit, EditKind, Manager, Step
+from gradlint.frontend.knowledge import architectures
+from gradlint.frontend.portrait import Evidence, Portraits
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
@@ -17,8 +18,12 @@ class MissingClip(Rule):
     """A Transformer, recurrent network or policy is trained with no clip.
 
     ## What it does
-    Finds a training loop over a model that is known for sudden large gradients (attention, LSTM, GRU or RNN layers, a
-    pretrained `AutoModelFor...`, a loss made of `log_prob`) in a file that clips nowhere.
+    Finds a step of an optimizer whose model is known for sudden large gradients, in a file that clips nowhere. The
+    model is taken apart as far as the file shows it: attention, LSTM, GRU or RNN layers in its class, in the classes
+    that it holds and in what builds it; pretrained language models; names like `BiLSTM` or `GPT` of classes from other
+    files. A policy is known by its loss: log-probabilities weighted with returns, rewards or advantages. A model that
+    is handed in is taken for one of those that the file defines, if all of these are of the kind. The message says what
+    it went by.
 
     ## Why is this bad?
     In these models one unlucky batch can make a gradient a thousand times longer than usual. A single step with it
@@ -60,9 +65,10 @@ class MissingClip(Rule):
     of the optimizer is not known at the step.
 
     ## Known limits
-    Off by default: many small models train well without a clip. The kind of model is read from the names in this
-    file, so a model built elsewhere is not seen. A helper whose name speaks of clipping gradients counts as a clip,
-    and so does DeepSpeed, which clips by its own configuration.
+    Off by default: many small models train well without a clip. A model that another file builds under a name that says
+    nothing is not seen. Nothing is said where gradients are clipped or rescaled anywhere in the file, by a helper whose
+    name speaks of it, by an argument like `max_grad_norm`, or by DeepSpeed, which clips by its own configuration; where
+    the optimizer limits its updates itself (Adafactor, LAMB, Lion, LBFGS); in tests, and in loops of a few steps.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -73,26 +79,49 @@ class MissingClip(Rule):
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        evidence = self._evidence
-        if evidence and not self._clips and state.pending and step.frames and step.manager is not Manager.DEEPSPEED:
-            owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
-            # of several models, which to clip? and one may be known by its name in __init__
-            fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
-            if step.manager is not Manager.NOBODY:
-                fix = []  # frameworks have clips of their own, which unscale
-            yield self.finding(step, step=short(step), evidence=evidence, fix=fix)
+        if self._clips or not state.pending or not step.frames or step.manager in _CLIP_THEMSELVES:
+            return
+        if architectures.SELF_LIMITING.search(state.optimizer.kind) or _is_limited(state):
+            return
+        evidence = self._evidence(step, state)
+        if evidence is None:
+            return
+        owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
+        # of several models, which to clip? and one may be known by its name in __init__
+        fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
+        if step.manager is not Manager.NOBODY:
+            fix = []  # frameworks have clips of their own, which unscale
+        yield self.finding(
+            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], fix=fix
+        )
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers what is trained here, for the steps that follow."""
-        words = program.all_words
-        self._clips = any("clip" in w.lower() and ("grad" in w.lower() or "norm" in w.lower()) for w in words.seen)
-        self._evidence = next((f"a model with `{w}`" for w in sorted(words.seen) if _RISKY.search(w)), "")
+        """Remembers the file, for the steps that follow."""
+        patterns = (architectures.CLIPS, architectures.CLIPPING_FRAMEWORKS)
+        self._clips = any(pattern.search(word) for word in program.all_words.seen for pattern in patterns)
+        self._portraits = Portraits(program)
+        self._known: dict[tuple[int, frozenset[str]], Evidence | None] = {}
         yield from ()
 
+    def _evidence(self, step: Step, state: GradientState) -> Evidence | None:
+        params = state.optimizer.params
+        key = (step.site.node, params.owners)
+        if key not in self._known:
+            turns = self._portraits.turns(step)
+            toy = self._portraits.in_test(step) or (turns is not None and turns <= _TOY)
+            self._known[key] = None if toy else self._portraits.delicate(params, step, state.pending)
+        return self._known[key]
+
     _clips = False
-    _evidence = ""
 
 
-_RISKY = re.compile(
-    r"^(nn\.)?(Transformer\w*|MultiheadAttention|LSTM|GRU|RNN|LSTMCell|GRUCell|log_prob|AutoModelFor\w+)$"
-)
+#: so few steps are a demonstration, not a training
+_TOY = 100
+#: DeepSpeed clips by its configuration; what a helper does is not known
+_CLIP_THEMSELVES = (Manager.DEEPSPEED, Manager.HELPER, Manager.DIST_AUTOGRAD)
+
+
+def _is_limited(state: GradientState) -> bool:
+    """The gradients are clipped or rescaled by hand on this path."""
+    edits = (EditKind.SCALE, EditKind.CLAMP, EditKind.OTHER)
+    return any(True for _ in state.life.events(Clip)) or any(e.kind in edits for e in state.life.events(Edit))

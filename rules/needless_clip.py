@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip
+from gradlint.events import Clip, ClipKind, Edit, Step
+from gradlint.frontend.portrait import Portraits
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
@@ -15,7 +16,9 @@ class NeedlessClip(Rule):
     """A plain convolutional network is clipped though nothing asks for it.
 
     ## What it does
-    Finds a clip in the training of a plain convolutional network (`Conv2d`, `BatchNorm2d`, ResNet, VGG) with SGD.
+    Finds a clip of a plain convolutional network that is trained with SGD: one that this file builds of convolutions
+    and batch normalisation, or a well-known one (ResNet, VGG, DenseNet, ...) of torchvision or timm. The message names
+    the part by which it was recognised.
 
     ## Why is this bad?
     Normalisation layers keep such gradients in bounds, and the usual recipes train these networks without a clip. A
@@ -58,29 +61,44 @@ class NeedlessClip(Rule):
     `clip_grad_norm_` returns; if it never comes near the limit, the clip can go.
 
     ## Known limits
-    Off by default, and a matter of taste. The kind of network is read from the names in this file. Files that also
-    mention attention, recurrent layers, a policy's `log_prob` or a `GradScaler` are left alone, and so is every
-    optimizer but SGD.
+    Off by default, and a matter of taste. Every part of the clipped model must be known: one that is handed in, or that
+    has a layer from another file, is left alone. So are models with attention or recurrent layers, policies, updates
+    with two optimizers (a GAN) or with a `GradScaler`, gradients with added noise, clips whose norm is used, clips with
+    a limit so high that they only measure, and every optimizer but SGD.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
     meta = RuleMeta("GL109", Category.CLIPPING, Severity.ADVICE, default=False)
-    message = "`{clip}` clips a plain convolutional network trained with SGD: normalisation layers make it needless"
+    message = "`{clip}` clips {evidence}, a plain CNN trained with SGD: normalisation layers make it needless"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
-        if self._plain and state.optimizer.kind == "SGD" and state.pending:
-            yield self.finding(clip, clip=short(clip))
+        if state.optimizer.kind != "SGD" or not state.pending or clip.kind is not ClipKind.NORM:
+            return
+        if not clip.params.known or (clip.threshold is not None and clip.threshold >= _MEASURES) or _has_reasons(state):
+            return
+        portraits = self._portraits
+        if portraits.value_used(clip.site) or any(portraits.policy(loss) for loss in state.pending):
+            return
+        evidence = portraits.plain_cnn(clip.params, clip)
+        if evidence is not None:
+            yield self.finding(
+                clip, clip=short(clip), evidence=evidence.text, related=[(evidence.site, evidence.said)]
+            )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers whether the file trains a plain CNN and nothing else."""
-        seen = program.all_words.seen
-        convolutional = any(w.startswith(("Conv2d", "resnet", "vgg", "BatchNorm2d")) for w in seen)
-        delicate = any(
-            w.startswith(("Transformer", "LSTM", "GRU", "RNN", "Multihead", "log_prob", "GradScaler")) for w in seen
-        )
-        self._plain = convolutional and not delicate
+        """Remembers the file, for the clips that follow."""
+        self._portraits = Portraits(program)
         yield from ()
 
-    _plain = False
+
+#: `clip_grad_norm_(…, 1e9)` is a way to get the norm
+_MEASURES = 1000
+
+
+def _has_reasons(state: GradientState) -> bool:
+    """Half precision overflows, adversaries and noise are what clips are for."""
+    steps = {e.optimizer for e in state.path.events if isinstance(e, Step)}
+    scaled = any(loss.scaler is not None for loss in state.pending)
+    return len(steps) > 1 or scaled or any(True for _ in state.life.events(Edit))

@@ -20,7 +20,7 @@ class SchedulerBeforeOptimizer(Rule):
 
     ## Why is this bad?
     Since PyTorch 1.1 a scheduler sets the learning rate of the *next* step. Called first, it skips the first value of
-    the schedule: a warm-up starts one step late in its curve, and a schedule by epoch trains its first epoch with the
+    the schedule: a warm-up begins with its second value, and a schedule by epoch trains its first epoch with the
     second epoch's learning rate. PyTorch warns, but only about the very first call, and the warning is easily lost in
     a log.
 

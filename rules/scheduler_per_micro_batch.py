@@ -19,8 +19,9 @@ class SchedulerPerMicroBatch(Rule):
     Looks for a `scheduler.step()` that runs N times while the optimizer steps once.
 
     ## Why is this bad?
-    A schedule that was laid out in updates is over after 1/N of the training: warm-up is N times too short, the decay
-    ends early, and the rest of the run trains at the final, tiny learning rate.
+    A schedule that was laid out in updates is over after 1/N of the training: warm-up is N times too short, and the
+    decay ends early. What comes then depends on the schedule: most stay at their final, tiny learning rate,
+    `CosineAnnealingLR` climbs back to where it began, and `OneCycleLR` raises.
 
     ## Example
     ```python

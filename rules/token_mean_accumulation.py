@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Norm, Step
+from gradlint.events import Backward, Norm, Step
 from gradlint.frontend.knowledge import naming
+from gradlint.frontend.portrait import Evidence, Portraits
 from gradlint.frontend.program import Program
+from gradlint.frontend.token_means import TokenMeans
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta
@@ -16,8 +18,10 @@ class TokenMeanAccumulation(Rule):
     """Per-token means of unequal micro-batches are averaged with equal weight.
 
     ## What it does
-    Looks for a loss that is a mean over the tokens of one micro-batch and is divided by N, in a file whose batches are
-    padded (`ignore_index`, `attention_mask`, `pad_sequence`, `pad_token_id`). Off by default: it is a matter of degree.
+    Finds a loss that is a mean over the tokens of one micro-batch and is divided by N, by hand or by Accelerate, though
+    the micro-batches have unequal numbers of tokens. What it goes by: `cross_entropy` that leaves out padding
+    (`ignore_index`), a mean over a mask (`(loss * mask).sum() / mask.sum()`), cross-entropy over padded sequences, or
+    the `loss` of a pretrained language model in a file that pads. The message says which.
 
     ## Why is this bad?
     Dividing by N is exact only when every mean is over equally many tokens. With padding it is not: a token in
@@ -49,35 +53,60 @@ class TokenMeanAccumulation(Rule):
             optimizer.step()
     ```
 
+    This gives the large batch's gradient exactly. With DDP, which averages gradients over ranks, count the tokens of
+    all of them and undo the average: `dist.all_reduce(tokens)` and `loss = criterion(...) * world_size / tokens`.
+    Models of Hugging Face take the count themselves: `model(**batch, num_items_in_batch=tokens).loss`; their Trainer
+    hands it over.
+
     ## Fix safety
     There is no automatic fix: the window's tokens must be counted before its first backward, and only you know how
-    your batches come in. With several ranks, count the tokens of all of them: DDP averages over ranks.
+    your batches come in.
 
     ## Known limits
-    gradlint sees only that the file pads. If all sequences are packed to one length, the means are over equally many
-    tokens and the finding does not apply.
+    Off by default: it is a matter of degree. Files that pack sequences to one length, that pad to a fixed length and
+    count the padding, or that count tokens on the way to the loss are left alone, and so is a loss over examples
+    (sequence classification). A loss that another file computes is not seen. How unequal your batches really are, no
+    linter can know: if they all have about as many tokens, little is lost.
 
     ## References
     - [torch.nn.CrossEntropyLoss](https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html)
-    - [pad_sequence](https://pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html)
+    - [Fixing gradient accumulation](https://huggingface.co/blog/gradient_accumulation)
     """
 
     meta = RuleMeta("GL307", Category.ACCUMULATION, Severity.ADVICE, default=False)
-    message = (
-        "`{loss}` is a mean over the tokens of one micro-batch: those with few tokens weigh too much in the window"
-    )
+    message = "`{loss}` is a mean over one micro-batch's tokens ({evidence}): those with few tokens weigh too much"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.window.closes or not self._padded:
+        if not state.window.closes or self._portraits.in_test(step):
             return
         for backward in state.pending[:1]:
-            by_number = backward.divisor == state.window.size_text or bool(naming.MICRO.search(backward.divisor))
-            if backward.norm is Norm.DIVIDED and by_number:
-                yield self.finding(backward, loss=backward.loss, related=[(step, "the window ends here")])
+            evidence = self._evidence(backward) if _is_averaged(backward, state) else None
+            if evidence is None:
+                continue
+            # the arms of `if fp16: … else: …` take the same loss backward
+            if self._reported.setdefault(evidence.site.node, backward.site.node) == backward.site.node:
+                yield self.finding(
+                    backward, loss=backward.loss, evidence=evidence.text,
+                    related=[(evidence.site, evidence.said), (step, "the window ends here")],
+                )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers whether batches are padded to a common length here."""
-        self._padded = bool(program.all_words.seen & {"ignore_index", "attention_mask", "pad_token_id", "pad_sequence"})
+        """Remembers the file, for the losses that follow."""
+        self._portraits = Portraits(program)
+        self._means = TokenMeans(program, self._portraits)
+        self._known: dict[int, Evidence | None] = {}
+        self._reported: dict[int, int] = {}
         yield from ()
 
-    _padded = False
+    def _evidence(self, backward: Backward) -> Evidence | None:
+        key = backward.site.node
+        if key not in self._known:
+            self._known[key] = self._means.of(backward)
+        return self._known[key]
+
+
+def _is_averaged(backward: Backward, state: GradientState) -> bool:
+    """The loss is divided by N, by hand or by the framework."""
+    if backward.norm is Norm.DIVIDED:
+        return backward.divisor == state.window.size_text or bool(naming.MICRO.search(backward.divisor))
+    return backward.managed_division and backward.norm in (Norm.RAW, Norm.UNKNOWN)

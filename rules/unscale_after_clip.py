@@ -58,10 +58,10 @@ class UnscaleAfterClip(Rule):
     ## Fix safety
     The fix moves `unscale_` in front of the clip, with its comments and its condition. It is safe: it is the order
     that PyTorch documents, and `scaler.step` does not divide a second time. The clip now acts at `max_norm`
-    instead of `max_norm / scale`: with SGD expect updates larger by orders of magnitude, with Adam, which hardly
-    feels a constant factor, a little larger ones. No fix is offered where a turn is skipped between the two
-    (`continue`, a handler), as it would need an `update()` of its own, nor where the scaler may be None at the
-    clip.
+    instead of `max_norm / scale`: with SGD expect updates larger by orders of magnitude. Adam hardly feels a constant
+    factor while gradients stay well above its `eps` (1e-8), but in a large model they had sunk to that: expect larger
+    updates there, too. No fix is offered where a turn is skipped between the two (`continue`, a handler), as it would
+    need an `update()` of its own, nor where the scaler may be None at the clip.
 
     ## Known limits
     Both calls must be in the same iteration and in sight. Clips that unscale by themselves (Accelerate, Fabric, apex)

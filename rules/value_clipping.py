@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, ClipKind
-from gradlint.frontend import syntax as s
+from gradlint.events import Clip, ClipKind, Manager
+from gradlint.frontend.clip_settings import ClipSetting, clip_settings
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import clip_by_norm, rewrite
+from gradlint.remedy import Remedy, clip_by_norm, clip_gradients_by_norm, rewrite
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -17,8 +17,11 @@ class ValueClipping(Rule):
     """Gradients are clipped value by value, which changes their direction.
 
     ## What it does
-    Finds `clip_grad_value_`, `.grad.clamp_(...)`, Lightning's `gradient_clip_algorithm="value"` and Fabric's
-    `clip_gradients(..., clip_val=...)`.
+    Finds `clip_grad_value_` (PyTorch's and Accelerate's), `.grad.clamp_(...)`, Lightning's
+    `gradient_clip_algorithm="value"`, as an argument of the `Trainer` or of `self.clip_gradients`, and Fabric's
+    `clip_gradients(..., clip_val=...)`. Every other limit that frameworks take is one of the norm: `max_grad_norm` of
+    `TrainingArguments`, `gradient_clipping` of DeepSpeed and of Accelerate's plugins, Lightning's `gradient_clip_val`
+    alone.
 
     ## Why is this bad?
     Each entry is cut on its own: large entries shrink, small ones stay. The gradient does not only become shorter, it
@@ -51,15 +54,17 @@ class ValueClipping(Rule):
 
     ## Fix safety
     The fix calls `clip_grad_norm_` with the same number, or with 1.0 if that number is tiny for a norm; a loop that
-    clamps `.grad` becomes one call. It is unsafe: a limit for each value says little about a limit for the norm. A
-    limit of 0.5 per value lets norms of up to 0.5 times the square root of the number of parameters pass, so the same
-    number cuts far more: expect shorter updates with SGD. Log the norm that `clip_grad_norm_` returns for a while and
-    choose `max_norm` from that.
+    clamps `.grad` becomes one call; a framework's switch is set to the norm. It is unsafe: a limit for each value says
+    little about a limit for the norm. A limit of 0.5 per value lets norms of up to 0.5 times the square root of the
+    number of parameters pass, so the same number cuts far more: expect shorter updates with SGD. Log the norm that
+    `clip_grad_norm_` returns for a while and choose `max_norm` from that.
 
     ## Known limits
     This is advice, not an error. Some recipes clip by value on purpose (DQN and its relatives do); to reproduce one,
     ignore the rule there. Clamping weights, as a WGAN does, is not reported. There is no fix for a loop that clamps
-    only some of the parameters, or does something else, too.
+    only some of the parameters, or does something else, too, nor for an algorithm that is named elsewhere. Whether a
+    limit of 0 or None stands beside the algorithm is seen where the file says so: then nothing is clipped, and nothing
+    is reported.
 
     ## References
     - [torch.nn.utils.clip_grad_value_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html)
@@ -71,15 +76,23 @@ class ValueClipping(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.kind is ClipKind.VALUE:
+            framework = clip.manager in (Manager.LIGHTNING, Manager.FABRIC)
+            by_norm = clip_gradients_by_norm if framework else clip_by_norm
             # a limit that is sensible for each value may be tiny for the norm of all
-            yield self.finding(clip, clip=short(clip), fix=[clip_by_norm(clip), clip_by_norm(clip, "1.0")])
+            yield self.finding(clip, clip=short(clip), fix=[by_norm(clip), by_norm(clip, "1.0")])
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """Lightning's and Fabric's arguments are configuration, not events."""
-        for call in program.calls():
-            value = call.kwargs.get("gradient_clip_algorithm")
-            inside = isinstance(call.func, s.Attr) and call.func.name == "clip_gradients"
-            if isinstance(value, s.Const) and value.value == "value" and not inside:
-                site = program.site(value, "")
-                fix = [rewrite(site, '"norm"', "Clip by norm instead")]
-                yield self.finding(site, clip='gradient_clip_algorithm="value"', fix=fix)
+        """Arguments of trainers are configuration, not events."""
+        for setting in clip_settings(program):
+            if setting.kind is ClipKind.VALUE and setting.algorithm is not None:
+                text = f"gradient_clip_algorithm={setting.algorithm.text}"
+                yield self.finding(setting.algorithm, clip=text, fix=_remedies(setting))
+
+
+def _remedies(setting: ClipSetting) -> Iterator[Remedy]:
+    """In the call itself; what stands behind a name may be meant for others, too."""
+    if setting.algorithm is not None and setting.literal:
+        yield rewrite(setting.algorithm, '"norm"', "Clip by norm instead")
+        if setting.site is not None and setting.number is None and setting.limit is not None:
+            said = "Clip by norm instead, with a limit that suits it"
+            yield rewrite(setting.algorithm, '"norm"', said, and_at=setting.site, and_code="1.0")

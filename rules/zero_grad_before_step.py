@@ -22,7 +22,8 @@ class ZeroGradBeforeStep(Rule):
 
     ## Why is this bad?
     The step finds no gradients and does nothing: `zero_grad()` sets them to `None`, and optimizers skip such
-    parameters. Nothing fails, the loss just never moves.
+    parameters. Nothing fails, the loss just never moves. With `set_to_none=False` the gradients are zeros: the data
+    still teaches nothing, while momentum and weight decay go on moving the weights.
 
     ## Example
     ```python

@@ -50,7 +50,7 @@ class ZeroGradInAccumulation(Rule):
     ## Fix safety
     Safe. The fix moves the clearing behind the boundary's step; where the loader may end in the middle of a window, it
     also clears in front of the loop. Each update is then made of N micro-batches instead of one: with SGD the steps
-    become about N times longer, with AdamW they keep their length and lose noise. Nothing is offered where the
+    become up to N times longer, with AdamW they keep their length and lose noise. Nothing is offered where the
     gradients are read behind the step, where another loss (a GAN's generator's) leaves gradients in the same
     parameters, or where the boundary is hidden in another function.
 

@@ -52,7 +52,7 @@ def test_the_wheel_holds_the_rules_and_no_tests(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     rules = {f"gradlint/rules/{path.name}" for path in (ROOT / "rules").glob("*.py")}
-    assert rules | {"gradlint/py.typed", "gradlint/cli/__init__.py"} <= names
+    assert rules | {"gradlint/py.typed", "gradlint/cli/__init__.py", "gradlint/docs/facts.json"} <= names
     assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"gradlint"}
 
 

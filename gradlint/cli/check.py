@@ -13,6 +13,7 @@ from gradlint.cli.mode import Fixing, Mode, chosen, refuse_conflicts
 from gradlint.cli.output import Output
 from gradlint.config.fixing import FixChoice
 from gradlint.config.loader import ConfigTree, Overrides
+from gradlint.config.presets import preset_named
 from gradlint.config.selectors import Layer
 from gradlint.config.selectors import check as check_selectors
 from gradlint.model import Severity
@@ -29,6 +30,7 @@ class Request(NamedTuple):
     """The command line, as given."""
 
     paths: tuple[str, ...]
+    preset: str | None
     select: tuple[str, ...]
     ignore: tuple[str, ...]
     extend_select: tuple[str, ...]
@@ -58,11 +60,13 @@ class Request(NamedTuple):
         return FixChoice(self.fix, self.unsafe_fixes, self.fix_only, self.show_fixes)
 
 
+PRESETS = "The rules to start from: strict (every rule), default, or quiet (errors only)."
 _SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
+@click.option("--preset", metavar="PRESET", help=PRESETS)
 @click.option("--select", multiple=True, metavar="RULES", help=f"Use only these rules. {_SELECTORS}")
 @click.option("--ignore", multiple=True, metavar="RULES", help=f"Leave these rules out. {_SELECTORS}")
 @click.option("--extend-select", multiple=True, metavar="RULES", help=f"Use these rules, too. {_SELECTORS}")
@@ -218,6 +222,7 @@ def _layer(request: Request) -> Layer:
         _words(request.ignore, "--ignore"),
         _words(request.fixable, "--fixable") if request.fixable else None,
         _words(request.unfixable, "--unfixable"),
+        preset_named(request.preset, where="--preset") if request.preset is not None else None,
     )
 
 

@@ -16,20 +16,21 @@ _FORMAT = click.option(
 
 
 @click.command()
+@click.option("--preset", metavar="PRESET", help="Only the rules of a preset: strict, default or quiet.")
 @_FORMAT
-def rules(output_format: str) -> int:
-    """List all rules."""
+def rules(preset: str | None, output_format: str) -> int:
+    """List all rules, or those of a preset."""
     from gradlint.docs.pages import record
-    from gradlint.registry import all_rules
 
+    listed = _listed(preset)
     if output_format == "json":
         import json
 
-        click.echo(json.dumps([record(rule) for rule in all_rules()], indent=2))
+        click.echo(json.dumps([record(rule) for rule in listed], indent=2))
     elif sys.stdout.isatty():
-        _table(all_rules())
+        _table(listed)
     else:
-        for rule in all_rules():
+        for rule in listed:
             state = "" if rule.meta.default else " (off by default)"
             click.echo(f"{rule.meta.code}  {rule.rule_name():<28}  {rule.meta.severity.label}{state}: {rule.summary()}")
     return 0
@@ -57,6 +58,17 @@ def rule(rule: str, output_format: str) -> int:
     else:
         click.echo(page_with_fix(found), nl=False)
     return 0
+
+
+def _listed(preset: str | None) -> tuple[type[Rule], ...]:
+    from gradlint.registry import all_rules
+
+    if preset is None:
+        return all_rules()
+    from gradlint.config.presets import preset_codes, preset_named
+
+    codes = preset_codes(preset_named(preset, where="--preset"))
+    return tuple(rule for rule in all_rules() if rule.meta.code in codes)
 
 
 def _find(wanted: str) -> type[Rule]:

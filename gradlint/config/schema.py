@@ -8,11 +8,13 @@ from os.path import dirname
 
 from gradlint.config.errors import ConfigError, unknown
 from gradlint.config.fixing import FixChoice
+from gradlint.config.presets import Preset, preset_named
 from gradlint.config.selectors import Layer, check, expand
 from gradlint.config.settings import Settings
 from gradlint.model import Severity
 
 KEYS = (
+    "preset",
     "select",
     "ignore",
     "extend-select",
@@ -90,7 +92,16 @@ class _Reader:
             self.selectors("ignore"),
             self.selectors("fixable") if "fixable" in self._table else None,
             self.selectors("unfixable"),
+            self.preset(),
         )
+
+    def preset(self) -> Preset | None:
+        value = self._table.get("preset")
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise self._wrong("a string", value, "preset")
+        return preset_named(value, where=self._where("preset"))
 
     def switch(self, key: str) -> bool | None:
         value = self._table.get(key)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.config.errors import unknown
+
+if TYPE_CHECKING:
+    from gradlint.config.presets import Preset
 
 ALL = "ALL"
 SYNTAX_ERROR = "GL900"
@@ -20,6 +23,7 @@ class Layer(NamedTuple):
     ignore: tuple[str, ...] = ()
     fixable: tuple[str, ...] | None = None
     unfixable: tuple[str, ...] = ()
+    preset: Preset | None = None
 
 
 @functools.cache
@@ -80,17 +84,20 @@ def _is_code(selector: str) -> bool:
 
 
 @functools.cache
-def resolve(layers: tuple[Layer, ...]) -> frozenset[str]:
-    """The codes that are on: the narrower selector wins, and `ignore` wins a tie.
+def resolve(layers: tuple[Layer, ...], ground: frozenset[str]) -> frozenset[str]:
+    """The codes that are on: the narrower selector wins, and `ignore` wins a tie. `ground` is the preset's choice.
 
-    A layer with `select` starts afresh; one without changes what the layer below it chose.
+    A layer with `select` starts afresh; one without changes what the layer below it chose. A preset of a layer takes
+    the place of a `select` below it; what is added and ignored there still holds.
     A syntax error is told whatever was selected, unless it is ignored: nothing else can be found in such a file.
     """
-    enabled = default_codes()
-    for layer in layers:
-        if layer.select is not None:
+    enabled = ground
+    named = max((place for place, layer in enumerate(layers) if layer.preset is not None), default=0)
+    for place, layer in enumerate(layers):
+        select = layer.select if place >= named else None
+        if select is not None:
             enabled = known_codes() & {SYNTAX_ERROR}
-        enabled = _changed(enabled, (*(layer.select or ()), *layer.extend_select), layer.ignore)
+        enabled = _changed(enabled, (*(select or ()), *layer.extend_select), layer.ignore)
     return enabled
 
 

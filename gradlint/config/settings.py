@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.config.fixing import FixChoice
 from gradlint.config.globs import translate
+from gradlint.config.presets import preset_codes, preset_of, severity_of
 from gradlint.config.selectors import Layer, expand, resolve, resolve_fixable
 from gradlint.model import Severity
 from gradlint.records import dataclass
@@ -38,7 +39,7 @@ class Settings:
 
     def enabled_for(self, path: str) -> frozenset[str]:
         """The codes that are on for this file."""
-        enabled = resolve(self.layers)
+        enabled = resolve(self.layers, preset_codes(preset_of(self.layers), self.severities))
         for pattern, selectors in self.per_file_ignores:
             if path_matches(path, pattern, self.root):
                 for selector in selectors:
@@ -47,7 +48,7 @@ class Settings:
 
     def severity_of(self, code: str) -> Severity | None:
         """The configured severity, the narrowest selector's, or None for the rule's own."""
-        return _severity(self.severities, code)
+        return severity_of(code, self.severities)
 
     def options_for(self, code: str) -> Mapping[str, OptionValue]:
         for selector, values in self.options:
@@ -62,12 +63,6 @@ class Settings:
     def fingerprint(self) -> str:
         """A short name for all that can change a result; part of the cache key."""
         return _fingerprint(self)
-
-
-@functools.cache
-def _severity(severities: tuple[tuple[str, Severity], ...], code: str) -> Severity | None:
-    matching = [(len(expand(selector)), severity) for selector, severity in severities if code in expand(selector)]
-    return min(matching, key=lambda pair: pair[0])[1] if matching else None
 
 
 @functools.cache

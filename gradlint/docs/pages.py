@@ -1,9 +1,10 @@
-"""A rule's page, put together from its metadata and its docstring."""
+"""A rule's page, put together from its metadata, its docstring and what was measured."""
 
 from __future__ import annotations
 
 import re
 
+from gradlint.docs.facts import facts
 from gradlint.model import FixSafety
 from gradlint.rule import Rule
 
@@ -22,6 +23,14 @@ FIX_LABELS = {FixSafety.NONE: "–", FixSafety.SAFE: "safe", FixSafety.UNSAFE: "
 
 def page(rule: type[Rule]) -> str:
     """The page in Markdown."""
+    text, measured = page_without_facts(rule), facts(rule.meta.code)
+    if measured is None:
+        return text
+    return text.replace("\n## Example\n", f"\n{measured.section()}\n## Example\n", 1)
+
+
+def page_without_facts(rule: type[Rule]) -> str:
+    """The page as it is written, with no table of what really happens."""
     summary, _, body = rule.documentation().partition("\n")
     parts = [f"# {rule.rule_name()} ({rule.meta.code})", _facts(rule), summary, body.strip()]
     if rule.options:
@@ -37,6 +46,7 @@ def sections(rule: type[Rule]) -> dict[str, str]:
 
 def record(rule: type[Rule]) -> dict[str, object]:
     """What programs may want to know of a rule."""
+    measured = facts(rule.meta.code)
     return {
         "code": rule.meta.code,
         "name": rule.rule_name(),
@@ -48,6 +58,7 @@ def record(rule: type[Rule]) -> dict[str, object]:
         "message": rule.message,
         "options": dict(rule.options),
         "explanation": rule.documentation(),
+        "facts": None if measured is None else measured.record(),
     }
 
 

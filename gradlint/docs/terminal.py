@@ -1,16 +1,19 @@
-"""A rule's page for the terminal: the example and its fix side by side where there is room."""
+"""A rule's page for the terminal: what was measured as a table, the example and its fix side by side if they fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.markdown import Markdown
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 
 from gradlint.docs.example import Comparison, comparison
-from gradlint.docs.pages import page
+from gradlint.docs.facts import COLUMNS, HEADING, Facts, facts
+from gradlint.docs.pages import page_without_facts
 from gradlint.rule import Rule
 
 if TYPE_CHECKING:
@@ -27,15 +30,18 @@ _MARK = {" ": "", "-": "bold #ff6b7f", "+": "bold #8fe388"}
 
 def terminal_page(rule: type[Rule], width: int) -> Iterator[RenderableType]:
     """The parts of the page, from above."""
-    text, compared = page(rule), comparison(rule)
-    if compared is None:
-        yield Markdown(text)
-        return
-    head, _, rest = text.partition("\n## Example\n")
-    _, _, rest = rest.partition("\n## Use instead\n")
-    advice, _, tail = rest.partition("\n## Fix safety\n")
+    measured, compared = facts(rule.meta.code), comparison(rule)
+    head, _, rest = page_without_facts(rule).partition("\n## Example\n")
     yield Markdown(head)
     yield Text()
+    if measured is not None:
+        yield from _measured(measured)
+        yield Text()
+    if compared is None:
+        yield Markdown(f"## Example\n{rest}")
+        return
+    _, _, rest = rest.partition("\n## Use instead\n")
+    advice, _, tail = rest.partition("\n## Fix safety\n")
     yield from _columns(compared, width) if width >= _TWO_COLUMNS else _stacked(compared, width)
     yield Text()
     # said already, if the fixer follows it to the letter
@@ -43,6 +49,22 @@ def terminal_page(rule: type[Rule], width: int) -> Iterator[RenderableType]:
         yield Markdown(f"## Use instead\n{advice}")
         yield Text()
     yield Markdown(f"## Fix safety\n{tail}")
+
+
+def _measured(measured: Facts) -> Iterator[RenderableType]:
+    yield Markdown(f"## {HEADING}\n{measured.setting}")
+    table = Table(*COLUMNS, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+    table.columns[1].style, table.columns[2].style = "red", "green"
+    for row in measured.rows:
+        table.add_row(*map(_with_code, row.cells))
+    yield table
+    yield Markdown(measured.origin)
+
+
+def _with_code(cell: str) -> Text:
+    """What stands between backticks is code."""
+    parts = cell.split("`")
+    return Text.assemble(*((part, "markdown.code" if n % 2 else "") for n, part in enumerate(parts)))
 
 
 def _columns(compared: Comparison, width: int) -> Iterator[Text]:

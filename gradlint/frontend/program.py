@@ -16,6 +16,7 @@ _CONTEXTS = {
     "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
     "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "fully_shard",
 }  # fmt: skip
+_TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"grad", "autocast", "GradScaler"}
 
 
 @dataclass(slots=True)
@@ -67,6 +68,8 @@ class Program:
         self.assignments: dict[str, list[s.Expr]] = {}
         self.all_words = Words(set(), set(), set())
         self._words: dict[int, Words] = {}
+        #: blocks that facts are known of: while they are kept, their ids are theirs
+        self._remembered: list[object] = []
         self._closed: dict[str, Words] = {}
         self._strong: set[str] | None = None
         self._matters: dict[int, bool] = {}
@@ -78,9 +81,19 @@ class Program:
         self._calls: list[s.Call] | None = None
         self._index(body, in_loop=False)
         self._close()
-        #: what is left when everything that cannot matter to gradients is cut away
-        self.core = Slice(self).cut(body)
-        self.core_functions = {id(d): d for d in s.walk_stmts(self.core) if isinstance(d, s.Def)}
+        self._core: list[s.Stmt] | None = None
+
+    @property
+    def core(self) -> list[s.Stmt]:
+        """What is left when everything that cannot matter to gradients is cut away."""
+        if self._core is None:
+            self._core = Slice(self).cut(self.body)
+        return self._core
+
+    @property
+    def trains(self) -> bool:
+        """Gradients are made, cleared, clipped or used here; in a file with models and losses alone they are not."""
+        return bool(self.all_words.seen & _TRAINS)
 
     # -- names
 
@@ -148,6 +161,7 @@ class Program:
             for name in cached.called & self._closed.keys():
                 cached.add(self._closed[name])
             self._words[id(body)] = cached
+            self._remembered.append(body)
         return cached
 
     def own_words(self, body: list[s.Stmt]) -> Words:
@@ -156,6 +170,7 @@ class Program:
         if cached is None:
             cached = self.collect_words(body)
             self._own[id(body)] = cached
+            self._remembered.append(body)
         return cached
 
     def expression_words(self, *exprs: s.Expr) -> Words:
@@ -175,6 +190,7 @@ class Program:
             words = self.words(body)
             found = words.events or words.contexts or bool(self.assigned(body) & self.strong_names)
             self._matters[id(body)] = found
+            self._remembered.append(body)
         return found
 
     @property

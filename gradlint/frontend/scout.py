@@ -1,22 +1,38 @@
-"""Empties the functions that cannot matter to gradients, so that most of a large file is never looked at."""
+"""Empties the functions that cannot matter to gradients or to a loss, so that most of a large file is never looked at."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
+from gradlint.frontend.glance import may_hold_stack
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
 
-_WORDS = re.compile(
-    r"\b(?:" + "|".join(sorted(re.escape(w) for w in EVENT_METHODS - {"update", "scale", "accumulate"})) + r")\b"
-    r"|GradScaler|autocast|cuda\.amp|cpu\.amp|\.grad\b|all_reduce|require_backward_grad_sync|gradient_clip|"
-    r"nullcontext|fully_shard|DataParallel|contextmanager"
-)
-#: a name that is called, handed on, or taken from self
-_CALLED = re.compile(r"\w+(?=[(,)])|(?<=self\.)\w+")
+#: whole words
+_EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"all_reduce", "require_backward_grad_sync"}
+#: parts of words
+_EVENT_PARTS = (
+    "GradScaler", "autocast", "cuda.amp", "cpu.amp", ".grad", "gradient_clip", "nullcontext", "fully_shard",
+    "DataParallel", "contextmanager", "max_grad_norm", "accumulate_grad_batches", "deepspeed.initialize",
+)  # fmt: skip
+#: what the rules about numbers and models ask for
+_CRITERIA = ("cross_entropy(", "nll_loss(", "CrossEntropyLoss", "NLLLoss", "BCELoss")
+_NUMBERS = (
+    *_CRITERIA, "log(", "log1p(", "log2(", "log10(", "sqrt(", "exp(", "checkpoint(", "checkpoint_sequential(", "** 0.5",
+    "**0.5",
+)  # fmt: skip
+#: where a softmax may meet its criterion, or activations make a stack, these count, too
+_ACTIVATIONS = ("oftmax(", "igmoid(", "anh(")
+#: `math.log`, `logger.log`, `catalog(`
+_NO_NUMBER = re.compile(r"(?:math|np|logger|self)\.$|[a-zA-Z]_?$")
+_BEHIND_CALL = ("(", ",", ")")
 #: below this a file is read whole: looking for what to leave out costs more than it saves
 _SMALL = 6_000
+#: in larger files a forward without such words is not followed
+_MODELS_FOLLOWED = 40_000
 #: names that say nothing about who calls whom
 _COMMON = frozenset({"__init__", "forward", "__call__"})
 #: functions that a rule may read though no event stands in them
@@ -26,16 +42,113 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def empty(tree: ast.Module, text: str) -> ast.Module:
-    """Empties, in place, the functions with no event that no function with events calls."""
+    """Empties, in place, the functions with nothing of interest that no function of interest calls."""
     if len(text) < _SMALL:
         return tree
-    lines = re.findall(r"[^\n]*\n|[^\n]+$", text)
-    definitions = list(_definitions(tree.body))
-    keep = _needed(definitions, lines)
-    for definition in definitions:
+    functions = _Functions(tree, text)
+    keep = functions.with_events() | functions.with_numbers()
+    for definition in functions.all:
         if id(definition) not in keep:
             definition.body = []
     return tree
+
+
+def abridged(emptied: ast.Module, text: str) -> str:
+    """The text with the bodies blanked that were emptied: every line that is left keeps its number.
+
+    libcst takes a second for a large model file. What the scout has not looked at need not be read again.
+    """
+    tree = ast.parse(text)
+    lines = _lines(text)
+    for old, new in zip(_definitions(emptied.body), _definitions(tree.body), strict=True):
+        if old.body or old.name != new.name:
+            continue
+        first, last = new.body[0].lineno, new.end_lineno or new.body[0].lineno
+        indent = lines[first - 1][: new.body[0].col_offset]
+        if first > new.lineno and not indent.strip():
+            lines[first - 1] = f"{indent}pass\n"
+            lines[first:last] = ["\n"] * (last - first)
+    return "".join(lines)
+
+
+class _Functions:
+    """The functions and methods of a file, found by words in their text.
+
+    Plain searches over the whole text are many times faster than a regular expression for each function.
+    """
+
+    def __init__(self, tree: ast.Module, text: str) -> None:
+        self.all = list(_definitions(tree.body))
+        self._text = text
+        starts = [0, *accumulate(len(line) for line in _lines(text))]
+        self._spans = {id(d): (starts[d.lineno - 1], starts[d.end_lineno or d.lineno]) for d in self.all}
+        self._starts = [self._spans[id(d)][0] for d in self.all]
+
+    def with_events(self) -> set[int]:
+        """Functions with event words, those that call them, and what they call."""
+        strong = self._at(place for word in _EVENTS for place in self._words(word))
+        strong |= self._at(place for part in _EVENT_PARTS for place in self._places(part))
+        fresh = self._names(strong)
+        while fresh:
+            found = self._at(place for name in fresh for place in self._words(name)) - strong
+            strong |= found
+            fresh = self._names(found)
+        wanted = self._called(strong) | _KEPT
+        return strong | {id(d) for d in self.all if d.name in wanted and d.name != "forward"}
+
+    def with_numbers(self) -> set[int]:
+        """Functions with delicate numbers or activations, and the helpers that they call."""
+        found = self._at(place for word in _NUMBERS for place in self._places(word) if self._is_number(place))
+        if any(word in self._text for word in _CRITERIA) or may_hold_stack(self._text.encode()):
+            found |= self._at(place for word in _ACTIVATIONS for place in self._places(word))
+            if len(self._text) < _MODELS_FOLLOWED:
+                found |= {id(d) for d in self.all if d.name == "forward"}
+        called = self._called(found)
+        return found | {id(d) for d in self.all if d.name in called}
+
+    def _is_number(self, place: int) -> bool:
+        return _NO_NUMBER.search(self._text[max(0, place - 8) : place]) is None
+
+    def _names(self, keys: set[int]) -> set[str]:
+        return {d.name for d in self.all if id(d) in keys} - _COMMON
+
+    def _called(self, keys: set[int]) -> set[str]:
+        """The functions of the file that these call, hand on, or take from self."""
+        return {
+            name
+            for name in {d.name for d in self.all} - _COMMON
+            if any(self._is_called(name, place) and self._at((place,)) & keys for place in self._words(name))
+        }
+
+    def _is_called(self, name: str, place: int) -> bool:
+        end = place + len(name)
+        return self._text[end : end + 1] in _BEHIND_CALL or self._text.endswith("self.", 0, place)
+
+    def _at(self, places: Iterable[int]) -> set[int]:
+        """The functions that these places are in."""
+        found: set[int] = set()
+        for place in places:
+            index = bisect_right(self._starts, place) - 1
+            if index >= 0 and place < self._spans[id(self.all[index])][1]:
+                found.add(id(self.all[index]))
+        return found
+
+    def _words(self, word: str) -> Iterator[int]:
+        """Where a whole word stands."""
+        for place in self._places(word):
+            before, behind = self._text[place - 1 : place], self._text[place + len(word) : place + len(word) + 1]
+            if not (before.isalnum() or before == "_" or behind.isalnum() or behind == "_"):
+                yield place
+
+    def _places(self, part: str) -> Iterator[int]:
+        place = self._text.find(part)
+        while place >= 0:
+            yield place
+            place = self._text.find(part, place + len(part))
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+$", text)
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[_Definition]:
@@ -45,17 +158,3 @@ def _definitions(body: list[ast.stmt]) -> Iterator[_Definition]:
             yield stmt
         elif isinstance(stmt, ast.ClassDef):
             yield from _definitions(stmt.body)
-
-
-def _needed(definitions: list[_Definition], lines: list[str]) -> set[int]:
-    """Functions with event words, those that call them, and what they call."""
-    bodies = {id(d): "".join(lines[d.lineno - 1 : d.end_lineno]) for d in definitions}
-    strong = {id(d) for d in definitions if _WORDS.search(bodies[id(d)])}
-    fresh = {d.name for d in definitions if id(d) in strong} - _COMMON
-    while fresh:
-        callers = re.compile(r"\b(?:" + "|".join(sorted(fresh)) + r")\b")
-        found = [d for d in definitions if id(d) not in strong and callers.search(bodies[id(d)])]
-        strong.update(id(d) for d in found)
-        fresh = {d.name for d in found} - _COMMON
-    wanted = {name for key in strong for name in _CALLED.findall(bodies[key])} | _KEPT
-    return strong | {id(d) for d in definitions if d.name in wanted and d.name != "forward"}

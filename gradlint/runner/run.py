@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.config.settings import Settings
-from gradlint.frontend.bytescan import may_hold_events
+from gradlint.frontend.bytescan import worth_reading
 from gradlint.model import FileResult, Fixed, Unreadable
 from gradlint.runner.files import SourceFile
 from gradlint.runner.processes import Candidate, Workforce, fix_one, lint_one, relax_collector
@@ -122,7 +122,7 @@ class _Work:
             source = self._read(file)
         except OSError as error:
             return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
-        if not worth_parsing(source) and not (parsed and not compiles(source)):
+        if not worth_parsing(source, file.settings) and not (parsed and not compiles(source)):
             result = FileResult(file.shown)
             if self._cache is not None:
                 self._cache.store(file, result, None, parsed=parsed)
@@ -187,7 +187,7 @@ def _as_it_is(file: SourceFile) -> FileResult:
 
 def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
-    if fix is None or (not worth_parsing(source) and compiles(source)):
+    if fix is None or (not worth_parsing(source, settings) and compiles(source)):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
     from gradlint.runner.mending import FixedFile
 
@@ -200,7 +200,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
     """One source that is already in memory."""
-    if not worth_parsing(source) and compiles(source):
+    if not worth_parsing(source, settings) and compiles(source):
         return FileResult(shown)
     return lint_one(source, _in_memory(source, shown, settings))
 
@@ -209,9 +209,14 @@ def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
     return SourceFile(shown, shown, 0, len(source), settings, True)
 
 
-def worth_parsing(source: bytes) -> bool:
-    """Whether any rule could say anything: about an event, or about one of our own comments."""
-    return may_hold_events(source) or b"gradlint:" in source
+def worth_parsing(source: bytes, settings: Settings) -> bool:
+    """Whether any rule could say anything: about an event, a number, or one of our own comments."""
+    return worth_reading(source, _beyond_default(settings)) or b"gradlint:" in source
+
+
+def _beyond_default(settings: Settings) -> Container[str]:
+    """What is on, if anything was asked for; with no wish at all the rules need not be loaded to know."""
+    return settings.enabled_for("") if settings.layers else ()
 
 
 def compiles(source: bytes) -> bool:

@@ -115,6 +115,40 @@ def test_an_unknown_rule_names_the_nearest(gradlint: Command, option: str) -> No
     assert outcome.err == f"gradlint: error: {option}: unknown rule `clip-afer-step`; did you mean `clip-after-step`?\n"
 
 
+def test_a_preset_chooses_the_rules(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP.replace(" 1.0)", " 0.001)"))
+    assert gradlint("check", "--output-format", "json").codes() == ["GL101", "GL105"]
+    assert gradlint("check", "--preset", "quiet", "--output-format", "json").codes() == ["GL101"]
+    with_warning = gradlint("check", "--preset", "quiet", "--extend-select", "GL105", "--output-format", "json")
+    assert with_warning.codes() == ["GL101", "GL105"]
+
+
+def test_the_preset_of_the_command_line_goes_over_the_files(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP.replace(" 1.0)", " 0.001)"))
+    (project / "gradlint.toml").write_text('preset = "quiet"\n')
+    assert gradlint("check", "--output-format", "json").codes() == ["GL101"]
+    assert gradlint("check", "--preset", "default", "--output-format", "json").codes() == ["GL101", "GL105"]
+    assert gradlint("check", "--isolated", "--output-format", "json").codes() == ["GL101", "GL105"]
+    (project / "gradlint.toml").write_text('select = ["GL105"]\nignore = ["GL101"]\n')
+    assert gradlint("check", "--preset", "default", "--output-format", "json").codes() == ["GL105"]
+
+
+@pytest.mark.parametrize("command", ["check", "rules"])
+def test_an_unknown_preset_names_the_nearest(gradlint: Command, command: str) -> None:
+    outcome = gradlint(command, "--preset", "quite")
+    assert outcome.code == 2
+    assert outcome.err == "gradlint: error: --preset: unknown preset `quite`; did you mean `quiet`?\n"
+
+
+def test_the_rules_of_a_preset_are_listed(gradlint: Command) -> None:
+    def listed(*arguments: str) -> set[str]:
+        return {line.split()[0] for line in gradlint("rules", *arguments).out.splitlines()}
+
+    assert listed("--preset", "strict") == listed()
+    assert "GL108" in listed() - listed("--preset", "default")
+    assert "GL105" in listed("--preset", "default") - listed("--preset", "quiet")
+
+
 def test_a_missing_path_is_a_usage_error(gradlint: Command) -> None:
     outcome = gradlint("check", "nowhere.py")
     assert outcome.code == 2

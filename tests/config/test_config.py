@@ -11,8 +11,10 @@ from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.dependencies import torch_floor
 from gradlint.config.fixing import FixChoice
 from gradlint.config.loader import ConfigTree, Overrides, read_config
+from gradlint.config.presets import Preset
 from gradlint.config.selectors import default_codes, known_codes
 from gradlint.model import Severity
+from gradlint.registry import all_rules
 
 
 def _read(folder: Path, text: str, name: str = "gradlint.toml") -> Settings:
@@ -82,6 +84,8 @@ def test_the_fingerprint_changes_with_what_changes_results() -> None:
         Settings(per_file_ignores=(("a.py", ("GL1",)),)),
         Settings(layers=(Layer(fixable=("GL1",)),)),
         Settings(layers=(Layer(unfixable=("GL1",)),)),
+        Settings(layers=(Layer(preset=Preset.STRICT),)),
+        Settings(layers=(Layer(preset=Preset.QUIET),)),
     ]
     assert len({settings.fingerprint() for settings in different}) == len(different)
 
@@ -139,6 +143,68 @@ def test_the_narrower_choice_wins(layers: list[Layer], present: set[str], absent
     assert enabled <= known_codes()
 
 
+def _with(*layers: Layer, severities: tuple[tuple[str, Severity], ...] = ()) -> frozenset[str]:
+    return Settings(layers=layers, severities=severities).enabled_for("train.py")
+
+
+def test_presets_are_sets_of_rules() -> None:
+    errors = {rule.meta.code for rule in all_rules() if rule.meta.severity is Severity.ERROR}
+    assert _with(Layer(preset=Preset.STRICT)) == known_codes()
+    assert _with(Layer(preset=Preset.DEFAULT)) == _with() == default_codes()
+    assert _with(Layer(preset=Preset.QUIET)) == default_codes() & errors
+    assert {"GL101", "GL900"} <= _with(Layer(preset=Preset.QUIET))
+
+
+@pytest.mark.parametrize(
+    ("layers", "present", "absent"),
+    [
+        # one layer: its own choices lie on top of its preset
+        ([Layer(preset=Preset.STRICT, ignore=("GL108",))], {"GL101", "GL107"}, {"GL108"}),
+        ([Layer(preset=Preset.QUIET, extend_select=("GL105",))], {"GL101", "GL105"}, {"GL104"}),
+        ([Layer(preset=Preset.QUIET, extend_select=("ALL",))], {"GL101", "GL105", "GL108"}, set()),
+        ([Layer(("GL1",), preset=Preset.QUIET)], {"GL101", "GL105", "GL900"}, {"GL401"}),
+        # the command line's preset takes the place of the file's preset and `select`; the rest of the file holds
+        ([Layer(preset=Preset.QUIET), Layer(preset=Preset.STRICT)], {"GL105", "GL108"}, set()),
+        ([Layer(preset=Preset.STRICT), Layer(preset=Preset.QUIET)], {"GL101"}, {"GL105", "GL108"}),
+        ([Layer(("GL2",)), Layer(preset=Preset.STRICT)], {"GL101", "GL108", "GL201"}, set()),
+        ([Layer(("ALL",)), Layer(preset=Preset.QUIET)], {"GL101"}, {"GL105", "GL108"}),
+        ([Layer(ignore=("GL101",)), Layer(preset=Preset.STRICT)], {"GL108"}, {"GL101"}),
+        ([Layer(extend_select=("GL108",)), Layer(preset=Preset.QUIET)], {"GL101", "GL108"}, {"GL105"}),
+        # the other way round: the command line's choices lie on top of the file's preset
+        ([Layer(preset=Preset.STRICT), Layer(("GL2",))], {"GL201"}, {"GL101", "GL108"}),
+        ([Layer(preset=Preset.STRICT), Layer(ignore=("GL1",))], {"GL201", "GL307"}, {"GL101", "GL108"}),
+        ([Layer(preset=Preset.QUIET), Layer(extend_select=("GL105",))], {"GL101", "GL105"}, {"GL104"}),
+        ([Layer(preset=Preset.STRICT), Layer(("GL2",), preset=Preset.QUIET)], {"GL201", "GL210"}, {"GL101"}),
+    ],
+)
+def test_choices_lie_on_top_of_the_preset(layers: list[Layer], present: set[str], absent: set[str]) -> None:
+    assert {code for code in present | absent if code in _with(*layers)} == present
+
+
+def test_quiet_goes_by_the_configured_severity() -> None:
+    configured = (("GL105", Severity.ERROR), ("GL101", Severity.WARNING), ("GL108", Severity.ERROR))
+    quiet = _with(Layer(preset=Preset.QUIET), severities=configured)
+    assert "GL105" in quiet
+    assert not {"GL101", "GL108"} & quiet  # GL108 is off by default: its severity does not switch it on
+
+
+def test_a_preset_in_the_file_is_read(tmp_path: Path) -> None:
+    settings = _read(tmp_path, '[tool.gradlint]\npreset = "strict"\nignore = ["GL108"]\n', "pyproject.toml")
+    assert settings.enabled_for("train.py") == known_codes() - {"GL108"}
+
+
+def test_each_configuration_has_its_own_preset(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "gradlint.toml").write_text('preset = "strict"\n')
+    (inner / "gradlint.toml").write_text('ignore = ["GL101"]\n')
+    assert ConfigTree().at(str(tmp_path)).enabled_for("x.py") == known_codes()
+    assert ConfigTree().at(str(inner)).enabled_for("x.py") == default_codes() - {"GL101"}
+    quiet = ConfigTree(Overrides(Layer(preset=Preset.QUIET)))
+    assert "GL108" not in quiet.at(str(tmp_path)).enabled_for("x.py")
+    assert not {"GL101", "GL105"} & quiet.at(str(inner)).enabled_for("x.py")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -171,6 +237,9 @@ def test_the_narrower_choice_wins(layers: list[Layer], present: set[str], absent
         ('fixable = "ALL"', "fixable: must be a list of strings"),
         ('unfixable = ["clip-aftr-step"]', "unfixable: unknown rule `clip-aftr-step`; did you mean `clip-after-step`?"),
         ("qqqq = 1", "qqqq: unknown key `qqqq`; valid: `exclude`, `extend-exclude`"),
+        ('preset = "strcit"', "preset: unknown preset `strcit`; did you mean `strict`?"),
+        ('preset = "zzz"', "preset: unknown preset `zzz`; valid: `default`, `quiet`, `strict`"),
+        ('preset = ["strict"]', "preset: must be a string, not a list"),
         ("select = [", "not valid TOML"),
     ],
 )

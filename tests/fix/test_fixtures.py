@@ -94,4 +94,7 @@ def test_every_fixer_is_shown_in_every_shape(rule: type[Rule]) -> None:
 
 
 #: shapes that a rule cannot have, with the reason
-SENSELESS: dict[str, dict[str, str]] = {}
+SENSELESS: dict[str, dict[str, str]] = {
+    "GL701": dict.fromkeys(("accumulation", "amp", "amp_accumulation"), "a model has the same layers in every loop"),
+    "GL702": dict.fromkeys(("accumulation", "amp", "amp_accumulation"), "a forward is the same in every loop"),
+}

@@ -7,6 +7,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
 from gradlint.frontend.interp.run import WINDOW
+from gradlint.frontend.knowledge import frameworks as known
 from gradlint.frontend.knowledge import naming
 
 
@@ -16,6 +17,8 @@ class Frameworks(Gradients):
     def make_framework(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
         if tail == "Accelerator":
             return self._make_accelerator(a)
+        if tail in ("GradientAccumulationPlugin", "DeepSpeedPlugin"):
+            return self._make_plugin(tail, a)
         if tail == "Fabric" or dotted.endswith("LightningLite"):
             return v.Framework("", Manager.FABRIC)
         if dotted == "deepspeed.initialize" or dotted.endswith(".deepspeed.initialize"):
@@ -25,14 +28,22 @@ class Frameworks(Gradients):
         return None
 
     def _make_accelerator(self, a: Arguments) -> v.Framework:
-        steps = a.kwargs.get("gradient_accumulation_steps")
         plugin = a.kwargs.get("gradient_accumulation_plugin") or a.kwargs.get("deepspeed_plugin")
-        one = isinstance(steps, v.Known) and steps.value == 1 and not steps.key
-        divides = steps is not None and not one
+        steps = a.kwargs.get("gradient_accumulation_steps") or _entry(plugin, known.DEEPSPEED_STEPS)
+        divides = steps is not None and not _is_one(steps)
         return v.Framework(
             "", Manager.ACCELERATE, steps.key if steps is not None else "", divides,
             accumulates=divides or plugin is not None,
         )  # fmt: skip
+
+    def _make_plugin(self, tail: str, a: Arguments) -> v.Value:
+        """What a plugin of Accelerate knows of the window; nothing where it is "auto", or stands in a file."""
+        if tail == "GradientAccumulationPlugin":
+            steps = a.get(0, "num_steps")
+        else:
+            steps = a.get(1, known.DEEPSPEED_STEPS) or _entry(a.get(0, "hf_ds_config"), known.DEEPSPEED_STEPS)
+        entries = {} if steps is None or _is_auto(steps) else {f'"{known.DEEPSPEED_STEPS}"': steps}
+        return v.Collection(tail, [], entries, "dict")
 
     def framework_for(self, base: v.Value) -> v.Framework:
         """An accelerator or fabric that comes from elsewhere, by its name."""
@@ -47,7 +58,7 @@ class Frameworks(Gradients):
     def _deepspeed(self, a: Arguments, node: s.Call) -> v.Value:
         model = a.get(1, "model") or v.Unknown("model")
         ref = OptimizerRef("", "", self.params_of(model), "", Manager.DEEPSPEED, True)
-        engine = v.Framework("", Manager.DEEPSPEED, "", True, True, model)
+        engine = v.Framework("", Manager.DEEPSPEED, "", not _counts_one(a.kwargs), True, model)
         scheduler = v.Scheduler("", None, True, Manager.DEEPSPEED)
         return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
 
@@ -60,7 +71,9 @@ class Frameworks(Gradients):
             loss = a.get(0, "loss") or v.Unknown("loss")
             if self.run.accelerate_sync is not None and isinstance(loss, v.Tensor) and loss.norm is Norm.RAW:
                 loss = loss.but(norm=Norm.UNKNOWN)  # inside `accumulate` the framework divides
-            self.backward(loss, node, manager=base.manager, divides=base.divides)
+            own = isinstance(loss, v.Tensor) and loss.divisor == f"{base.key}.{known.DEEPSPEED_STEPS}"
+            divides = (base.divides or (own and bool(base.key))) and not _keeps_scale(a)
+            self.backward(loss, node, manager=base.manager, divides=divides)
             return v.Known("", None)
         if name in ("prepare", "setup", "prepare_model", "prepare_optimizer", "setup_module", "setup_optimizers",
                     "setup_dataloaders", "prepare_data_loader", "prepare_scheduler"):  # fmt: skip
@@ -88,9 +101,13 @@ class Frameworks(Gradients):
         return values[0] if len(values) == 1 else v.Collection("", values)
 
     def _managed_clip(self, base: v.Framework, name: str, a: Arguments, node: s.Call) -> v.Value:
-        by_value = name == "clip_grad_value_" or "clip_val" in a.kwargs
-        if name == "clip_gradients" and len(a.args) > 1:
-            a = Arguments(a.args[:1], a.kwargs)
+        by_value = name == "clip_grad_value_"
+        if name == "clip_gradients":
+            # Fabric's (module, optimizer, clip_val, max_norm): one of the two limits is None
+            value, norm = a.get(2, "clip_val"), a.get(3, "max_norm")
+            by_value = not _is_none(value) and _is_none(norm)
+            limit = value if by_value else norm if _is_none(value) else None
+            a = Arguments(a.args[:1], {"max_norm": limit or v.Unknown("limit")})
         kind = ClipKind.VALUE if by_value else ClipKind.NORM
         return self.clip(node, a, kind=kind, api=ClipApi.MANAGED, manager=base.manager)
 
@@ -125,7 +142,8 @@ class Frameworks(Gradients):
         optimizer = self._engine_optimizer(base, model)
         if name == "backward":
             loss = a.get(0, "loss") or v.Unknown("loss")
-            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=isinstance(base, v.Framework))
+            divides = isinstance(base, v.Framework) and base.divides and not _keeps_scale(a)
+            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=divides)
             return v.Known("", None)
         if name == "step":
             self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.DEEPSPEED)
@@ -159,10 +177,56 @@ class Frameworks(Gradients):
         if name == "lr_schedulers":
             return v.Unknown(f"{base.key}.lr_schedulers()")
         if name == "clip_gradients":
-            args = Arguments(a.args[:1], a.kwargs)
-            by_value = isinstance(alg := a.kwargs.get("gradient_clip_algorithm"), v.Known) and alg.value == "value"
-            kind = ClipKind.VALUE if by_value else ClipKind.NORM
-            return self.clip(node, args, kind=kind, api=ClipApi.MANAGED, manager=Manager.LIGHTNING)
+            return self._lightning_clip(a, node)
         if name in ("toggle_optimizer", "untoggle_optimizer", "log", "log_dict", "print", "all_gather"):
             return v.Known("", None)
         return None
+
+    def _lightning_clip(self, a: Arguments, node: s.Call) -> v.Value:
+        """`self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)`."""
+        limit, algorithm = a.get(1, "gradient_clip_val"), a.get(2, "gradient_clip_algorithm")
+        named = {"gradient_clip_val": limit, "gradient_clip_algorithm": algorithm}
+        args = Arguments(a.args[:1], {k: x for k, x in named.items() if x is not None and not _is_none(x)})
+        by_value = (isinstance(algorithm, v.Known) and str(algorithm.value).lower() == "value") or (
+            isinstance(algorithm, v.Dotted) and algorithm.key.endswith("GradClipAlgorithmType.VALUE")
+        )
+        kind = ClipKind.VALUE if by_value else ClipKind.NORM
+        return self.clip(node, args, kind=kind, api=ClipApi.MANAGED, manager=Manager.LIGHTNING)
+
+
+def _is_none(value: v.Value | None) -> bool:
+    return value is None or (isinstance(value, v.Known) and value.value is None)
+
+
+def _is_one(steps: v.Value) -> bool:
+    """The number itself, written down; what is counted with has another key."""
+    return isinstance(steps, v.Known) and steps.value == 1 and steps.key == "1"
+
+
+def _is_auto(steps: v.Value) -> bool:
+    return isinstance(steps, v.Known) and isinstance(steps.value, str)
+
+
+def _entry(config: v.Value | None, key: str) -> v.Value | None:
+    return config.entries.get(f'"{key}"') if isinstance(config, v.Collection) else None
+
+
+def _keeps_scale(a: Arguments) -> bool:
+    """`engine.backward(loss, scale_wrt_gas=False)`: DeepSpeed does not divide."""
+    wanted = a.kwargs.get("scale_wrt_gas")
+    return wanted is not None and not (isinstance(wanted, v.Known) and wanted.value is True)
+
+
+def _counts_one(kwargs: dict[str, v.Value]) -> bool:
+    """A configuration in the file whose windows have one micro-batch: DeepSpeed divides by one.
+
+    Without the key DeepSpeed finds the number out from two batch sizes; with one of them it is one.
+    """
+    config = kwargs.get("config") or kwargs.get("config_params")
+    if not isinstance(config, v.Collection) or config.kind != "dict" or not config.entries:
+        return False
+    steps = _entry(config, known.DEEPSPEED_STEPS)
+    if steps is not None:
+        return isinstance(steps, v.Known) and steps.value == 1
+    both = [_entry(config, key) for key in ("train_batch_size", "train_micro_batch_size_per_gpu")]
+    return None in both

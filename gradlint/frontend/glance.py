@@ -1,0 +1,217 @@
+"""Looks over the bytes of a file for numerics on the way to a loss; nothing is parsed.
+
+Model files by the thousand hold `log`, `softmax` and `sqrt` that no rule asks about. A file is worth reading only if
+something delicate stands in a function that has to do with a loss, or in a helper that such a function calls.
+Plain searches for words come first, because they are quick; regular expressions see single lines only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+#: what a file must hold to have a loss at all
+_LOSS_WORDS = (b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"entropy",
+               b"nll", b"kl_", b"_kl", b"training_step", b"bce")  # fmt: skip
+_ANY_LOSS = (b"loss", b"Loss", b"ross_entropy", b"riterion", b".backward(", b"ivergence", b"ikelihood",
+             b"training_step")  # fmt: skip
+#: words that a logarithm or a root is written with, and what it then looks like
+_LOGS = (b"torch.log", b".log()", b".log1p()", b".log2()", b".log10()", b"sqrt(", b"th.log(")
+_LOG = re.compile(rb"\b(?:torch|th)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
+_BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
+_IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
+_POWERS = (b"** 0.5", b"**0.5", b"pow(")
+_ROOT = re.compile(rb"\) ?\*\* ?0\.5|pow\((?:.*, ?)?0\.5\)")
+_EXP = b"exp("
+_SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
+#: the line keeps away from zero
+_GUARDED = re.compile(rb"1\.?0?e-|(?i:eps)|clamp|clip\(|finfo")
+_PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
+_EXP_OF_LOGITS = re.compile(rb"logits?\d*\.exp\(|exp\( ?[\w.]*logits?\d*\)|exp\(.*\bsum\(|\bsum\(.*exp\(")
+_CRITERIA = (b"cross_entropy(", b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
+#: attention and routing weights leave their functions, too, and are no predictions
+_KEPT = re.compile(rb"[ \t]*(\w+) = ")
+_NO_PREDICTION = re.compile(rb"att|weight|scor|rout|gat|mask|align|pool")
+#: a gate, a mask, a box; or prose
+_NO_LAYER = re.compile(
+    rb"^\s*def |\*= |\) ?\*|\* ?\(?[\w.]*(?:sigmoid|tanh)\(|(?i:gate|att|mask|scor|prob|box|logit|pred|ref|gelu|alpha|beta)|^\s*#|`"
+)
+_LOOP = re.compile(rb"\bfor [\w, ]+ in |\] \* \w")
+_AS_VALUES = (b"= torch.tanh\n", b"= torch.sigmoid\n", b"=torch.tanh,", b"import tanh", b"import sigmoid", b"= nn.Tanh\n", b"=nn.Tanh,",
+              b"= nn.Sigmoid\n", b"= F.tanh\n", b"= F.sigmoid\n")  # fmt: skip
+_ATTRIBUTE = re.compile(rb"\s*self\.(\w+)\s*=\s*[\w.]*(?:Tanh|Sigmoid)\(")
+_STACK = 3
+
+
+def may_hold_numerics(source: bytes) -> bool:
+    """False means: no rule about numerics has anything to ask here."""
+    if b"torch" not in source or not any(word in source for word in _ANY_LOSS):
+        return False
+    probable = b"oftmax(" in source or b"igmoid(" in source
+    if probable and any(word in source for word in _CRITERIA) and _meets_a_criterion(source):
+        return True
+    return any(_near_a_loss(source, place) for place in _delicate(source))
+
+
+def may_hold_divisions(source: bytes) -> bool:
+    """For the rule that is off by default: something is divided, and there is a loss."""
+    return (b"/" in source or b".div" in source) and any(word in source for word in _ANY_LOSS)
+
+
+def may_hold_stack(source: bytes) -> bool:
+    """False means: no class or function strings several saturating activations together."""
+    if any(word in source for word in _AS_VALUES):
+        return True
+    for number, block in enumerate(source.split(b"\nclass ")):
+        count = 0
+        for word in (b"anh(", b"igmoid("):
+            for place in _places(block, word):
+                line = _line(block, place)
+                if _NO_LAYER.search(line):
+                    continue
+                count += _uses(block, line)
+                near = b"\n".join(block[:place].rsplit(b"\n", 4)[-4:])
+                if count >= _STACK or _LOOP.search(near + line):
+                    return True  # a loop makes more layers than it writes down
+                if _is_repeated(source, block, place, in_class=number > 0):
+                    return True
+    return False
+
+
+def _is_repeated(source: bytes, block: bytes, place: int, *, in_class: bool) -> bool:
+    """The small module or function round this place is used again and again."""
+    head = block if in_class else block[_function(block, place)[0] :]
+    name = re.match(rb"(?:def )?(\w+)", head.lstrip())
+    if name is None:
+        return False
+    called = name[1] + b"("
+    return source.count(b" " + called) + source.count(b"[" + called) > _STACK or b"[" + called in source
+
+
+def _uses(block: bytes, line: bytes) -> int:
+    """How often an activation is used: one that is kept in an attribute may be used again and again."""
+    kept = _ATTRIBUTE.match(line)
+    return 1 if kept is None else block.count(b"self." + kept[1] + b"(")
+
+
+def _delicate(source: bytes) -> Iterator[int]:
+    """Where a logarithm, a root, or an exp() that is summed or whose argument is called logits may stand."""
+    bare = b"from torch import" in source and _IMPORTED.search(source) is not None
+    kinds = [(_LOGS, _LOG), (_POWERS, _ROOT), ((_EXP,), _EXP_OF_LOGITS)]
+    for words, looks in [*kinds, ((b"log(", b"sqrt("), _BARE)] if bare else kinds:
+        for word in words:
+            for place in _places(source, word):
+                line = _line(source, place)
+                if looks.search(line) and not _is_guarded(line, looks):
+                    if looks is not _ROOT or any(square in line for square in _SQUARES):
+                        yield place
+
+
+def _is_guarded(line: bytes, looks: re.Pattern[bytes]) -> bool:
+    """Every logarithm or root of the line has a guard in what it is taken of; a clamp at 0 is none for a root."""
+    if _PROSE.match(line):
+        return True
+    return all(_guards(line, found.start(), found.end(), looks) for found in looks.finditer(line))
+
+
+def _guards(line: bytes, start: int, end: int, looks: re.Pattern[bytes]) -> bool:
+    operand = line[:start]
+    if line[end - 1 : end] == b"(":
+        open_brackets, place = 1, end
+        while place < len(line) and open_brackets:
+            open_brackets += {40: 1, 41: -1}.get(line[place], 0)
+            place += 1
+        operand = line[end:place]
+    guard = _GUARDED.search(operand)
+    root = looks is _ROOT or b"sqrt" in line[start:end]
+    return guard is not None and not (root and guard[0] == b"clamp")
+
+
+def _near_a_loss(source: bytes, place: int) -> bool:
+    """The function round this place speaks of a loss, or one that does so calls it."""
+    start, end = _function(source, place)
+    if _speaks_of_loss(source[start:end]) or _in_loss_class(source, start):
+        return True
+    name = re.match(rb"\s*(?:async )?def (\w+)", source[start : start + 200])
+    if name is None or name[1] in (b"__init__", b"forward", b"__call__") or _GUARDED.search(source, start, end):
+        return False
+    for call in _places(source, name[1] + b"("):
+        if not start <= call < end and _speaks_of_loss(source[slice(*_function(source, call))]):
+            return True
+    return False
+
+
+def _meets_a_criterion(source: bytes) -> bool:
+    """A softmax or sigmoid stands in the function that calls the criterion, or leaves its own."""
+    for word in _CRITERIA:
+        for place in _places(source, word):
+            start, end = _function(source, place)
+            if any(_is_prediction(source, place) for place in _places(source, b"oftmax(", start, end)):
+                return True
+            if b"igmoid(" in source[start:end]:
+                return True
+    if any(_is_prediction(source, place) for place in _places(source, b"nn.Softmax(")):
+        return True
+    return any(_leaves(source, place) for place in _places(source, b"softmax("))
+
+
+def _leaves(source: bytes, place: int) -> bool:
+    """The softmax at this place is returned, in the same line or through a variable."""
+    line = _line(source, place)
+    if not _is_prediction(source, place):
+        return False
+    if b"return " in line:
+        return True
+    kept = _KEPT.match(line)
+    if kept is None:
+        return False
+    _, end = _function(source, place)
+    returned = re.compile(rb"return [^\n]*\b" + kept[1] + rb"\b")
+    return returned.search(source, place, end) is not None
+
+
+def _is_prediction(source: bytes, place: int) -> bool:
+    """Not the weights of an attention, a router, a mixture of layers."""
+    line = _line(source, place)
+    if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...")):
+        return False
+    return _NO_PREDICTION.search(line.partition(b"=")[0]) is None
+
+
+def _places(source: bytes, word: bytes, start: int = 0, end: int = 1 << 62) -> Iterator[int]:
+    place = source.find(word, start, end)
+    while place >= 0:
+        yield place
+        place = source.find(word, place + len(word), end)
+
+
+def _line(source: bytes, place: int) -> bytes:
+    start = source.rfind(b"\n", 0, place) + 1
+    end = source.find(b"\n", place)
+    return source[start : end if end >= 0 else len(source)]
+
+
+def _function(source: bytes, place: int) -> tuple[int, int]:
+    """From the `def` before a place to the next one behind it."""
+    start = place
+    while (start := source.rfind(b"def ", 0, start)) > 0 and source[source.rfind(b"\n", 0, start) + 1 : start].strip(
+        b" \tasync"
+    ):
+        pass
+    end = place
+    while (end := source.find(b"def ", end + 1)) >= 0 and source[source.rfind(b"\n", 0, end) + 1 : end].strip(
+        b" \tasync"
+    ):
+        pass
+    return max(0, start), end if end >= 0 else len(source)
+
+
+def _in_loss_class(source: bytes, start: int) -> bool:
+    """The method that starts here belongs to a class whose name speaks of a loss."""
+    head = source.rfind(b"\nclass ", 0, start)
+    return head >= 0 and source[start - 1 : start] in (b" ", b"\t") and _speaks_of_loss(_line(source, head + 1))
+
+
+def _speaks_of_loss(text: bytes) -> bool:
+    low = text.lower()
+    return any(word in low for word in _LOSS_WORDS)

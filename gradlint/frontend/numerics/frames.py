@@ -1,0 +1,141 @@
+"""The state of a function that is being followed, and where names are looked up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.frontend import syntax as s
+from gradlint.frontend.knowledge import naming
+from gradlint.frontend.knowledge import tensor_api as api
+from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
+from gradlint.frontend.numerics.facts import (
+    DATA,
+    UNKNOWN,
+    ClassRef,
+    Fact,
+    Items,
+    Low,
+    Model,
+    Object,
+    Ref,
+    Routine,
+    Value,
+    as_fact,
+)  # fmt: skip
+from gradlint.frontend.numerics.operations import LOSSES, Kind, Operation
+from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from gradlint.frontend.program import Program
+
+#: expressions that are evaluated in one file before we give up
+BUDGET = 60_000
+MAX_DEPTH = 7
+
+
+_OF_MODELS = frozenset({"forward", "__call__"})
+
+
+class Enough(Exception):  # noqa: N818 - an end, not an error
+    """The budget is spent; what was seen until here counts."""
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One call of a function (or the top of the file)."""
+
+    function: s.Def | None = None
+    owner: Object | None = None
+    env: dict[str, Value] = field(default_factory=dict)
+    #: names of the function round this one
+    outer: dict[str, Value] | None = None
+    no_grad: int = 0
+    #: what happens here is not trained on: an evaluation, a sample
+    quiet: bool = False
+    #: what it returns is a loss
+    loss: bool = False
+    returns: list[Value] = field(default_factory=list)
+    depth: int = 0
+
+
+class Frames:
+    """Names, sinks and delicate operations: what every layer above needs."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.module: dict[str, Value] = {}
+        self.frame = Frame(env=self.module)
+        self.operations: list[Operation] = []
+        self.budget = BUDGET
+        #: functions that somebody in this file calls, as far as it was followed
+        self.followed: set[int] = set()
+
+    # -- names
+
+    def look_up(self, name: str) -> Value:
+        for env in (self.frame.env, self.frame.outer, self.module):
+            if env is not None and name in env:
+                return env[name]
+        program = self.program
+        if name in program.functions and name not in program.imports:
+            return Routine(program.functions[name][-1])
+        if name in program.classes:
+            return ClassRef(program.classes[name])
+        if name in program.imports:
+            return Ref(program.imports[name])
+        if name in USUAL_NAMES:
+            return Ref(USUAL_NAMES[name])
+        return by_name(name)
+
+    # -- delicate operations, and where they lead
+
+    def operate(
+        self, kind: Kind, node: s.Call | s.Bin, operand: s.Expr, fact: Fact, *,
+        made: s.Call | None = None, other: Fact | None = None,
+    ) -> Operation | None:  # fmt: skip
+        if self.frame.no_grad:
+            return None
+        operation = Operation(kind, node, operand, fact, self.frame.function, False, made, other, self._near())
+        if kind in LOSSES:
+            operation.reached = not self.frame.quiet
+        self.operations.append(operation)
+        return operation
+
+    def _near(self) -> bool:
+        """What stands in a model's forward, or in a helper of it, is far from the loss."""
+        return (
+            self.frame.loss
+            or self.frame.function is None
+            or (
+                self.frame.function.name not in _OF_MODELS
+                and ("backward" in self.program.own_words(self.frame.function.body).called)
+            )
+        )
+
+    def reach(self, value: Value) -> None:
+        """A value turns out to be (a part of) a loss."""
+        if self.frame.quiet or self.frame.no_grad:
+            return
+        for operation in as_fact(value).ops:
+            operation.reached = True
+
+
+def by_name(name: str) -> Value:
+    """What the name of an unknown thing says."""
+    if api.EPS.search(name):
+        return Fact(grad=False, low=Low.POSITIVE, capped=True, eps=True)
+    if api.TARGET.search(name):
+        return DATA
+    if naming.MODEL.search(name) and not api.PREDICTION.search(name) and not api.LOGITS.search(name):
+        return Model()
+    return UNKNOWN
+
+
+def signature(value: Value) -> object:
+    """Two values with the same signature lead a function to the same result."""
+    if isinstance(value, Fact):
+        return (value.grad, value.low, value.capped, value.prob, id(value.made), value.pure, value.zero, value.number,
+                value.raw, value.eps, value.ops, len(value.exps))  # fmt: skip
+    if isinstance(value, Items):
+        return (tuple(map(signature, value.items)), tuple((k, signature(v)) for k, v in value.entries.items()))
+    return id(value)

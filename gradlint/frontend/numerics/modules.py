@@ -1,0 +1,85 @@
+"""Classes of the file: what their objects hold, and what calling them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.frontend import syntax as s
+from gradlint.frontend.knowledge import naming
+from gradlint.frontend.numerics.calls import Arguments, Calls
+from gradlint.frontend.numerics.facts import DATA, UNKNOWN, Fact, Items, Object, Routine, Value, combine
+
+
+class Modules(Calls):
+    """Objects, their attributes and their methods."""
+
+    def make(self, cls: s.Class, given: Arguments) -> Value:
+        if not any(isinstance(stmt, s.Def) for one in self.lineage(cls) for stmt in one.body):
+            return Items(list(given.args), dict(given.kwargs))  # a record: a dataclass, a NamedTuple
+        made = Object(cls)
+        init = self.method(cls, "__init__")
+        if init is not None:
+            names = [p.name for p in init.params[1:]]
+            made.made_with = dict(zip(names, given.args, strict=False)) | given.kwargs
+        return made
+
+    def lineage(self, cls: s.Class) -> Iterator[s.Class]:
+        """The class and its bases of this file, the nearest first."""
+        seen: set[int] = set()
+        pending = [cls]
+        while pending:
+            current = pending.pop(0)
+            if id(current) in seen:
+                continue
+            seen.add(id(current))
+            yield current
+            pending.extend(
+                self.program.classes[b.id]
+                for b in current.bases
+                if isinstance(b, s.Name) and b.id in self.program.classes
+            )
+
+    def method(self, cls: s.Class, name: str) -> s.Def | None:
+        for one in self.lineage(cls):
+            found = self.program.member(one, name)
+            if isinstance(found, s.Def):
+                return found
+        return None
+
+    def attribute_of(self, owner: Object, name: str) -> Value | None:
+        if owner.cls is None:
+            return None
+        if not owner.ready:
+            owner.ready = True
+            self._prepare(owner)
+        if name in owner.attributes:
+            return owner.attributes[name]
+        method = self.method(owner.cls, name)
+        if method is not None:
+            if any(s.render(d) == "property" for d in method.decorators):
+                return self.follow(Routine(method, owner), Arguments())
+            return Routine(method, owner)
+        for one in self.lineage(owner.cls):
+            found = self.program.member(one, name)
+            if isinstance(found, s.Assign):
+                return DATA if isinstance(found.value, s.Const) else UNKNOWN
+        if naming.MODEL.search(name):
+            return None
+        return None
+
+    def _prepare(self, owner: Object) -> None:
+        """Runs the constructors, the bases' first."""
+        assert owner.cls is not None
+        inits = [self.program.member(one, "__init__") for one in self.lineage(owner.cls)]
+        for init in reversed([i for i in inits if isinstance(i, s.Def)]):
+            own = {p.name: owner.made_with[p.name] for p in init.params if p.name in owner.made_with}
+            self.follow(Routine(init, owner), Arguments([], own, [], {}))
+
+    def forward(self, owner: Object, given: Arguments) -> Value:
+        if owner.cls is None:
+            return combine(given.facts).but(grad=True, raw=True)
+        method = self.method(owner.cls, "forward") or self.method(owner.cls, "__call__")
+        if method is None:
+            return combine(given.facts).but(grad=True, raw=True)
+        result = self.follow(Routine(method, owner), given)
+        return result if not isinstance(result, Fact) or result.grad is not None else result.but(grad=True)

@@ -1,0 +1,113 @@
+"""GL605 unfused-log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.frontend import syntax as s
+from gradlint.frontend.numerics.operations import Kind, Operation
+from gradlint.frontend.program import Program
+from gradlint.model import Category, FixSafety, Severity
+from gradlint.remedy import Remedy, fuse
+from gradlint.rule import Draft, Rule, RuleMeta
+
+
+class UnfusedLog(Rule):
+    """A logarithm is taken in two steps where torch has one function that loses nothing in between.
+
+    ## What it does
+    Finds, on the way to a loss, `log(softmax(x))`, `log(sigmoid(x))`, `log(1 - sigmoid(x))`, `log(1 + x)`, and a
+    sigmoid that is handed to `BCELoss` or `binary_cross_entropy`.
+
+    ## Why is this bad?
+    The number in between cannot hold what the logarithm asks for. `softmax([200, 0])` is `[1, 0]`, so its log is
+    `[0, -inf]` and the gradient NaN; `log_softmax` gives `[0, -200]` and the right gradient. In float32 a softmax has
+    lost the smaller one at a difference of 104, `log(sigmoid(x))` is -inf below -88, and `log(1 - sigmoid(x))` is so
+    from 17 on, because a float32 close to 1 has no room for the rest. float16 is much worse.
+
+    `BCELoss` cuts its logarithm off at -100. The loss stays finite, but the gradient is gone: for a logit of 17 with
+    label 0 (a clear mistake, to be corrected) the loss is 100 and the gradient exactly 0. With
+    `binary_cross_entropy_with_logits` it is 17 and 1. Under CUDA's autocast `BCELoss` raises.
+
+    `1 + x` rounds a small x away: `log(1 + 1e-9)` is 0, `log1p(1e-9)` is 1e-9.
+
+    ## Example
+    ```python
+    import torch
+
+    def policy_loss(logits, advantages):
+        return -(torch.log(torch.softmax(logits, dim=-1)) * advantages).mean()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    def policy_loss(logits, advantages):
+        return -(torch.log_softmax(logits, dim=-1) * advantages).mean()
+    ```
+
+    ## Fix safety
+    Safe: the new function computes the same, and differs only where the old code had lost the number. What the softmax
+    was given besides (a dimension, a dtype) stays, and so do `weight` and `reduction` of a loss. A variable that held
+    the probabilities goes if nothing else uses it. Where the probabilities of a `BCELoss` have another use, the fix is
+    unsafe: it leaves them, but whoever reads them may expect the loss to be theirs.
+
+    No fix is offered if a name changes between the softmax and the logarithm, if the probabilities are made in another
+    function or by a layer of `nn.Sequential`, or if the `BCELoss` object is called with something else, too.
+
+    ## Known limits
+    The softmax or sigmoid and the logarithm must be in one function. A model that ends in `nn.Sigmoid` and is trained
+    with `BCELoss` is left alone: whoever uses the model may rely on its probabilities. `log(softmax(x) + eps)` is left
+    alone, too; `log_softmax` would still be better.
+
+    ## References
+    - [torch.nn.functional.log_softmax](https://pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html)
+    - [torch.nn.BCEWithLogitsLoss](https://pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html)
+    - [torch.log1p](https://pytorch.org/docs/stable/generated/torch.log1p.html)
+    """
+
+    meta = RuleMeta("GL605", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
+    message = "`{operation}` is -inf where {prob} rounds to 0: use `{fused}`, which keeps it"
+
+    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
+        fused, fact = operation.fused, operation.fact
+        if not fused:
+            return
+        message = None
+        if operation.kind is Kind.BCE:
+            message = "`{operation}` gives a saturated sigmoid no gradient: use `{fused}`, which does"
+            fused = "nn.BCEWithLogitsLoss" if operation.made is not None else fused
+        elif fused.endswith("log1p"):
+            message = "`{operation}` is 0 where the small number beside 1 is rounded away: use `{fused}`"
+        related = []
+        if fact.made is not None and not fused.endswith("log1p"):
+            related.append((program.site(fact.made), f"the {_kind(operation)} is taken here"))
+        yield self.finding(
+            program.site(operation.node), message=message, operation=_short(operation.node), fused=fused,
+            prob=_probability(operation), related=related, fix=_fixes(operation, fused),
+        )  # fmt: skip
+
+
+def _fixes(operation: Operation, fused: str) -> Iterator[Remedy]:
+    yield fuse(operation, f"Use `{fused}`")
+    if operation.kind is Kind.BCE:
+        yield fuse(operation, f"Use `{fused}`", safety=FixSafety.UNSAFE)
+
+
+def _probability(operation: Operation) -> str:
+    prob = operation.fact.prob.value if operation.fact.prob is not None else ""
+    return prob if prob.startswith("1") else f"the {prob}"
+
+
+def _kind(operation: Operation) -> str:
+    """The layer or function that is followed by the logarithm."""
+    return "softmax" if operation.fused == "log_softmax" else "sigmoid"
+
+
+def _short(node: s.Call | s.Bin) -> str:
+    text = s.render(node)
+    if len(text) <= 60 or not isinstance(node, s.Call):
+        return text
+    func = s.render(node.func)
+    return f"{func}(…)" if len(func) <= 58 else f"….{func.rpartition('.')[2]}()"

@@ -1,0 +1,166 @@
+"""What really happens: the tables that were measured on torch, and the pages that show them."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from docs.facts.compare import all_differences, same
+from gradlint.docs.facts import COLUMNS, HEADING, NOTHING_TO_MEASURE, Facts, Row, all_facts, facts
+from gradlint.docs.pages import page, record
+from gradlint.docs.terminal import terminal_page
+from gradlint.registry import all_rules, by_code
+from gradlint.rule import Rule
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MEASURED = [rule for rule in all_rules() if rule.meta.code not in NOTHING_TO_MEASURE]
+every_measured_rule = pytest.mark.parametrize("rule", MEASURED, ids=lambda rule: rule.meta.code)
+
+
+def _facts(rule: type[Rule]) -> Facts:
+    found = facts(rule.meta.code)
+    assert found is not None, f"{rule.meta.code} has no experiment in docs/facts, and no reason in NOTHING_TO_MEASURE"
+    return found
+
+
+@every_measured_rule
+def test_every_rule_has_a_table(rule: type[Rule]) -> None:
+    found = _facts(rule)
+    assert found.setting.endswith(".")
+    assert 2 <= len(found.rows) <= 4
+    assert len({row.what for row in found.rows}) == len(found.rows)
+    assert all(cell and cell == " ".join(cell.split()) for row in found.rows for cell in row.cells)
+
+
+@every_measured_rule
+def test_every_table_shows_a_difference(rule: type[Rule]) -> None:
+    assert any(row.mistake != row.right for row in _facts(rule).rows)
+
+
+def test_every_table_and_every_reason_belong_to_a_rule() -> None:
+    assert {*all_facts()} | {*NOTHING_TO_MEASURE} == {*by_code()}
+    assert not {*all_facts()} & {*NOTHING_TO_MEASURE}
+
+
+@every_measured_rule
+def test_the_page_shows_the_table_above_the_example(rule: type[Rule]) -> None:
+    text, found = page(rule), _facts(rule)
+    (shown,) = re.findall(rf"^## {HEADING}\n(.*?)\n## Example\n", text, flags=re.DOTALL | re.MULTILINE)
+    lines = [line for line in shown.splitlines() if line.startswith("| ")]
+    assert [re.split(r" (?<!\\)\| ", line[2:-2]) for line in lines if "---" not in line] == [
+        list(COLUMNS),
+        *([cell.replace("|", "\\|") for cell in row.cells] for row in found.rows),
+    ]
+    assert found.origin in shown
+    assert f"`python -m docs.facts {rule.meta.code}`" in found.origin
+
+
+@pytest.mark.parametrize("code", sorted(NOTHING_TO_MEASURE))
+def test_a_page_with_nothing_to_measure_has_no_table(code: str) -> None:
+    assert HEADING not in page(by_code()[code])
+    assert record(by_code()[code])["facts"] is None
+
+
+@every_measured_rule
+def test_the_terminal_shows_the_table(rule: type[Rule]) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=160, no_color=True)
+    console.print(*terminal_page(rule, 160), sep="\n")
+    words = " ".join(stream.getvalue().split())
+    assert words.count(HEADING) == 1
+    assert "Measured with torch" in words
+    for heading in COLUMNS:
+        assert heading in words
+    for row in _facts(rule).rows:
+        if len(row.mistake) < 30:  # longer ones are folded
+            assert row.mistake.replace("`", "") in words
+
+
+def test_a_record_holds_the_table() -> None:
+    found = record(by_code()["GL101"])["facts"]
+    assert found == _facts(by_code()["GL101"]).record()
+    assert isinstance(found, dict)
+    assert [set(row) for row in found["rows"]] == [{"what", "mistake", "right"}] * len(found["rows"])
+
+
+def test_a_table_survives_bars_in_its_cells() -> None:
+    table = Facts("GL101", "One.", (Row("|x|", "1", "2"),), "2.13.0").table()
+    assert table.splitlines()[-1] == "| \\|x\\| | 1 | 2 |"
+
+
+def test_pages_need_no_torch_and_the_module_no_json() -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import gradlint.docs.facts\n"
+        "assert 'json' not in sys.modules\n"
+        "print(gradlint.docs.facts.facts('GL101').torch)"
+    )
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert outcome.stderr == ""
+    assert outcome.stdout.strip() == _facts(by_code()["GL101"]).torch
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "alike"),
+    [
+        ("37.2", "37.3", True),
+        ("37.2", "39.2", False),
+        ("1.53e-05", "1.54e-05", True),
+        ("1.53e-05", "1.53e-04", False),
+        ("4", "5", False),
+        ("4", "4.0", False),
+        ("0.500, 0.250", "0.501, 0.250", True),
+        ("0.500, 0.250", "0.500", False),
+        ("-1.00", "1.00", False),
+        ("nan", "inf", False),
+        ("0 of 4; 0.258", "1 of 4; 0.258", False),
+        ("RuntimeError: a", "RuntimeError: b", False),
+        ("under 1e-06", "under 1e-05", False),
+    ],
+)
+def test_what_counts_as_the_same(before: str, now: str, alike: bool) -> None:
+    assert same(before, now) is alike
+
+
+def test_a_stale_table_is_told() -> None:
+    def table(code: str, value: str, *, setting: str = "One.", torch: str = "2.13.0", rows: int = 1) -> Facts:
+        return Facts(code, setting, (Row("norm", value, "1.00"),) * rows, torch)
+
+    kept = {code: table(code, "37.2") for code in ("GL101", "GL102", "GL103", "GL104", "GL105", "GL106")}
+    fresh = {
+        "GL101": table("GL101", "37.2"),
+        "GL102": table("GL102", "12.0"),
+        "GL103": table("GL103", "37.2", setting="Two."),
+        "GL104": table("GL104", "37.2", torch="2.14.0"),
+        "GL105": table("GL105", "37.2", rows=2),
+        "GL107": table("GL107", "37.2"),
+    }
+    assert list(all_differences(kept, fresh)) == [
+        "GL102: norm: 37.2 in the file, 12.0 measured",
+        "GL103: the setting is 'One.' in the file, 'Two.' now",
+        "GL104: measured with torch 2.13.0, this is 2.14.0",
+        "GL105: 1 rows in the file, 2 measured",
+        "GL106: in the file, but there is no experiment",
+        "GL107: not in the file",
+    ]
+
+
+@pytest.mark.slow
+def test_a_fresh_run_says_the_same() -> None:
+    command = [sys.executable, "-m", "docs.facts", "--check"]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.slow
+def test_the_experiments_are_typed() -> None:
+    """Calls of torch's functions without types are allowed: `backward` is one."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--allow-untyped-calls", "-p", "docs.facts"]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
