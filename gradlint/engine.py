@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.frontend.bytescan import worth_reading
 from gradlint.inquiry import Inquiry, crash
-from gradlint.model import FileResult, Finding, Fix, Fixed, Position, Related, RuleCrash, Severity, Span, Unreadable
+from gradlint.model import FileResult, Finding, Fixed, Position, Related, RuleCrash, Severity, Span, Unreadable
 from gradlint.records import replace
 
 if TYPE_CHECKING:
@@ -142,8 +142,6 @@ class _Offering:
             return finding
         try:
             offered = self._made().offer(draft)
-            if isinstance(offered, Fix) and not self._parses_with(offered):
-                offered = "the result would not parse"
         except Exception as error:  # a fixer that crashes takes its fix with it, not the finding
             self._crashes.setdefault(finding.code, crash(finding.code, error))
             return finding
@@ -162,18 +160,9 @@ class _Offering:
             inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
             # with the usual rules the first reading has said it already
             known = Counter(d.rule.meta.code for d in self._reading.drafts) if self._watched <= self._enabled else None
-            # a large file is read in part, with every line at its place
+            # a large file is read in part, with every line at its place, so that the edits hold for all of it
             self._offers = Offers(replace(self._text, text=self._reading.text), self._reading, inquiry, known)
         return self._offers
-
-    def _parses_with(self, fix: Fix) -> bool:
-        """Whether the whole file parses with a fix that was tried on the part of it that was read."""
-        if self._reading.text == self._text.text:
-            return True
-        from gradlint.fix.edits import applied
-        from gradlint.frontend import source as reading
-
-        return isinstance(reading.read(applied(self._text.text, fix.edits).encode()), reading.Source)
 
 
 def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:

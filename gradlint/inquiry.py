@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gradlint.events import Event, Recipe
     from gradlint.frontend.lower import Lowering
     from gradlint.frontend.program import Program
+    from gradlint.frontend.quick import QuickLowering
     from gradlint.frontend.source import Source
     from gradlint.frontend.syntax import Stmt
     from gradlint.rule import Draft, Rule
@@ -62,6 +63,8 @@ class Survey:
 
     codes: Counter[str]
     recipes: set[Recipe]
+    #: the lines that were spoken of, if no path had to be followed to find them
+    lines: frozenset[int] | None = None
 
 
 class Inquiry:
@@ -82,19 +85,29 @@ class Inquiry:
         survey = self.survey(text.text, text.tree) if text.tree is not None else None
         if survey is not None and not survey.codes:
             return None
-        whole = text.text
-        if survey is not None and text.tree is not None and len(whole) > _LARGE:
-            from gradlint.frontend.scout import abridged
-
-            whole = abridged(text.tree, whole)
-        reading = self.read_again(whole, survey)
+        reading = self._read_part(text, survey) or self.read_again(text.text, survey)
         return reading if reading.drafts else None
+
+    def _read_part(self, text: Source, survey: Survey | None) -> Reading | None:
+        """A large file as far as it matters; None if that is not enough to hear the same again."""
+        if survey is None or text.tree is None or len(text.text) < _LARGE:
+            return None
+        from gradlint.frontend.scout import abridged
+
+        for lines in dict.fromkeys((survey.lines, None)):
+            reading = self.read_again(abridged(text.tree, text.text, lines), survey)
+            if Counter(d.rule.meta.code for d in reading.drafts) == survey.codes:
+                return reading
+        return None
 
     def survey(self, text: str, tree: ast.Module) -> Survey:
         """How often each rule speaks, by the quick reading."""
         recipes: set[Recipe] = set()
-        drafts = self._drafts(self._scouted(text, tree), recipes).drafts
-        return Survey(Counter(d.rule.meta.code for d in drafts), recipes)
+        lowered = self._scouted(text, tree)
+        drafts = self._drafts(lowered.body, recipes).drafts
+        sites = [site for d in drafts for site in (d.site, *(other for other, _ in d.related))]
+        lines = None if recipes else frozenset(lowered.line(site.node) for site in sites)
+        return Survey(Counter(d.rule.meta.code for d in drafts), recipes, lines)
 
     def read_again(self, text: str, survey: Survey | None) -> Reading:
         """All drafts of a text, on the paths that were of interest in a survey."""
@@ -107,11 +120,11 @@ class Inquiry:
         return Reading(text, lowered, found.drafts, found.events)
 
     @staticmethod
-    def _scouted(text: str, tree: ast.Module) -> list[Stmt]:
+    def _scouted(text: str, tree: ast.Module) -> QuickLowering:
         from gradlint.frontend import scout
         from gradlint.frontend.quick import QuickLowering
 
-        return QuickLowering(scout.empty(tree, text)).body
+        return QuickLowering(scout.empty(tree, text))
 
     def _drafts(self, body: list[Stmt], spoke: set[Recipe], *, again: set[Recipe] | None = None) -> _Found:
         """What the rules say, once for each place. `spoke`: the paths on which they did; `again`: only on these."""
@@ -148,7 +161,8 @@ class Inquiry:
             return
         from gradlint.frontend.numerics.analysis import operations
 
-        for operation in operations(program):
+        divisions = any(rule.meta.code == "GL602" for rule in rules)
+        for operation in operations(program, divisions=divisions):
             for rule in rules:
                 try:
                     yield from list(rule.on_operation(operation, program))

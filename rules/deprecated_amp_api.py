@@ -72,6 +72,8 @@ class DeprecatedAmpApi(Rule):
     def on_program(self, program: Program) -> Iterator[Draft]:
         if program.target_torch is not None and program.target_torch < (2, 4):
             return
+        if "amp" not in program.all_words.seen and not any(".amp" in name for name in program.imports.values()):
+            return
         guarded = _guarded(program)
         shadowed = _bound_twice(program)
         for call in program.calls():

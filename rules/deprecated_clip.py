@@ -61,6 +61,8 @@ class DeprecatedClip(Rule):
     message = "`clip_grad_norm` is deprecated and warns on use: write `clip_grad_norm_`"
 
     def on_program(self, program: Program) -> Iterator[Draft]:
+        if "clip_grad_norm" not in program.all_words.called:
+            return
         for call in program.calls():
             dotted = program.dotted(call.func)
             home, _, name = dotted.rpartition(".")

@@ -64,6 +64,8 @@ class ScalerWithBfloat16(Rule):
     )
 
     def on_program(self, program: Program) -> Iterator[Draft]:
+        if not program.all_words.called & {"GradScaler", "ShardedGradScaler"}:
+            return
         dtypes = [_dtype(program, call) for call in program.calls() if program.dotted(call.func).endswith("autocast")]
         if not dtypes or any(d != "bfloat16" for d in dtypes):
             return

@@ -12,11 +12,20 @@ from gradlint.model import Edit, Position, Span
 def difference(old: str, new: str) -> tuple[Edit, ...]:
     """The edits that make the new text of the old one; whole lines, or the middle of a single line."""
     before, after = lines_of(old), lines_of(new)
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    most = min(len(before), len(after))
+    head = next((n for n in range(most) if before[n] != after[n]), most)
+    tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
+    # a thousand empty lines are a million pairs of equal ones
+    matcher = difflib.SequenceMatcher(
+        lambda line: not line.strip(),
+        before[head : len(before) - tail],
+        after[head : len(after) - tail],
+        autojunk=False,
+    )
     edits = []
     for tag, low, high, start, end in matcher.get_opcodes():
         if tag != "equal":
-            edits.append(_edit(before, low, high, after[start:end]))
+            edits.append(_edit(before, head + low, head + high, after[head + start : head + end]))
     return tuple(edits)
 
 

@@ -9,12 +9,14 @@ from collections.abc import Container
 
 #: whose `gradient_clipping` it is, if it is not a model's
 _CLIPS_BY_ITSELF = (b"eepspeed", b"eepSpeed", b"egatronLM", b"zero_optimization", b"train_micro_batch")
+#: the function, not `load_checkpoint(`
 _CHECKPOINTED = (
-    b"checkpoint(",
-    b"checkpoint_sequential(",
+    b".checkpoint(",
+    b" checkpoint(",
+    b"(checkpoint",
+    b"=checkpoint",
+    b"checkpoint_sequential",
     b"checkpoint as",
-    b"checkpoint,",
-    b"checkpoint_sequential as",
 )
 _USE = (b".step", b"autocast")
 

@@ -37,8 +37,16 @@ class ClipSetting:
     framework: str = ""
 
 
-def clip_settings(program: Program) -> Iterator[ClipSetting]:
+def clip_settings(program: Program) -> list[ClipSetting]:
     """Every limit that a framework of this file is given; those that are off are left out."""
+    return program.once(_all_settings)
+
+
+def _all_settings(program: Program) -> list[ClipSetting]:
+    return list(_settings(program))
+
+
+def _settings(program: Program) -> Iterator[ClipSetting]:
     if not _WORDS & program.all_words.seen:
         return
     reader = _Reader(program)

@@ -11,12 +11,16 @@ import re
 from collections.abc import Iterator
 
 #: what a file must hold to have a loss at all
-_LOSS_WORDS = (b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"entropy",
-               b"nll", b"kl_", b"_kl", b"training_step", b"bce")  # fmt: skip
-_ANY_LOSS = (b"loss", b"Loss", b"ross_entropy", b"riterion", b".backward(", b"ivergence", b"ikelihood",
-             b"training_step")  # fmt: skip
+_LOSS_WORDS = (
+    b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"cross_entropy",
+    b"nll", b"kl_", b"_kl", b"training_step", b"bce",
+)  # fmt: skip
+_ANY_LOSS = (b"loss", b"Loss", b"ross_entropy", b".backward(", b"riterion", b"training_step")
 #: words that a logarithm or a root is written with, and what it then looks like
-_LOGS = (b"torch.log", b".log()", b".log1p()", b".log2()", b".log10()", b"sqrt(", b"th.log(")
+_LOGS = (b"torch.log", b".log()", b".log1", b".log2", b"torch.sqrt(", b".sqrt()")
+#: imports stand at the top
+_HEAD = 4_000
+_ALIASED = (b"th.log", b"th.sqrt(")
 _LOG = re.compile(rb"\b(?:torch|th)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
@@ -25,20 +29,27 @@ _ROOT = re.compile(rb"\) ?\*\* ?0\.5|pow\((?:.*, ?)?0\.5\)")
 _EXP = b"exp("
 _SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
 #: the line keeps away from zero
-_GUARDED = re.compile(rb"1\.?0?e-|(?i:eps)|clamp|clip\(|finfo")
+_GUARDED = re.compile(
+    rb"1\.?0?e-|(?i:eps|_guard)|clamp|clip\(|finfo|\bint\(|mask\.?\w*\)?\.sum|(?i:^\(*\w*(?:mel|spec|label|durat|position|prior))"
+)
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
 _EXP_OF_LOGITS = re.compile(rb"logits?\d*\.exp\(|exp\( ?[\w.]*logits?\d*\)|exp\(.*\bsum\(|\bsum\(.*exp\(")
 _CRITERIA = (b"cross_entropy(", b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
 #: attention and routing weights leave their functions, too, and are no predictions
 _KEPT = re.compile(rb"[ \t]*(\w+) = ")
-_NO_PREDICTION = re.compile(rb"att|weight|scor|rout|gat|mask|align|pool")
+_NO_PREDICTION = re.compile(rb"att|weight|scor|rout|gat|mask|align|pool|log_prob")
 #: a gate, a mask, a box; or prose
 _NO_LAYER = re.compile(
-    rb"^\s*def |\*= |\) ?\*|\* ?\(?[\w.]*(?:sigmoid|tanh)\(|(?i:gate|att|mask|scor|prob|box|logit|pred|ref|gelu|alpha|beta)|^\s*#|`"
+    rb"^\s*(?:def |#|g\w* = )|\*= |ard(?:tanh|sigmoid)|log_?sigmoid|\) ?\*|\* ?\(?[\w.]*(?:sigmoid|tanh)\(|0\.5 ?\*|`|"
+    rb"(?i:gate|att|mask|scor|prob|box|coord|logit|pred|ref|gelu|alpha|beta)"
 )
 _LOOP = re.compile(rb"\bfor [\w, ]+ in |\] \* \w")
-_AS_VALUES = (b"= torch.tanh\n", b"= torch.sigmoid\n", b"=torch.tanh,", b"import tanh", b"import sigmoid", b"= nn.Tanh\n", b"=nn.Tanh,",
-              b"= nn.Sigmoid\n", b"= F.tanh\n", b"= F.sigmoid\n")  # fmt: skip
+_VALUES = (b"anh\n", b"anh,", b"igmoid\n", b"igmoid,", b"import tanh", b"import sigmoid", b"anh as", b"igmoid as")
+_AS_VALUE = re.compile(
+    rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
+)
+#: up to this size a helper with one activation is looked for in the rest of the file
+_FOLLOWED = 40_000
 _ATTRIBUTE = re.compile(rb"\s*self\.(\w+)\s*=\s*[\w.]*(?:Tanh|Sigmoid)\(")
 _STACK = 3
 
@@ -60,7 +71,7 @@ def may_hold_divisions(source: bytes) -> bool:
 
 def may_hold_stack(source: bytes) -> bool:
     """False means: no class or function strings several saturating activations together."""
-    if any(word in source for word in _AS_VALUES):
+    if len(source) < _FOLLOWED and any(word in source for word in _VALUES) and _AS_VALUE.search(source):
         return True
     for number, block in enumerate(source.split(b"\nclass ")):
         count = 0
@@ -70,12 +81,28 @@ def may_hold_stack(source: bytes) -> bool:
                 if _NO_LAYER.search(line):
                     continue
                 count += _uses(block, line)
-                near = b"\n".join(block[:place].rsplit(b"\n", 4)[-4:])
-                if count >= _STACK or _LOOP.search(near + line):
-                    return True  # a loop makes more layers than it writes down
-                if _is_repeated(source, block, place, in_class=number > 0):
+                if count >= _STACK or _in_loop(block, place, line):
+                    return True
+                if len(source) < _FOLLOWED and _is_repeated(source, block, place, in_class=number > 0):
                     return True
     return False
+
+
+def _in_loop(block: bytes, place: int, line: bytes) -> bool:
+    """A loop makes more layers than it writes down."""
+    if _LOOP.search(line):
+        return True
+    depth = _indent(line)
+    for above in reversed(block[:place].rsplit(b"\n", 5)[1:-1]):
+        if above.strip() and _indent(above) < depth:
+            if _LOOP.search(above):
+                return True
+            depth = _indent(above)
+    return False
+
+
+def _indent(line: bytes) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _is_repeated(source: bytes, block: bytes, place: int, *, in_class: bool) -> bool:
@@ -98,13 +125,20 @@ def _delicate(source: bytes) -> Iterator[int]:
     """Where a logarithm, a root, or an exp() that is summed or whose argument is called logits may stand."""
     bare = b"from torch import" in source and _IMPORTED.search(source) is not None
     kinds = [(_LOGS, _LOG), (_POWERS, _ROOT), ((_EXP,), _EXP_OF_LOGITS)]
-    for words, looks in [*kinds, ((b"log(", b"sqrt("), _BARE)] if bare else kinds:
+    if bare:
+        kinds.append(((b"log(", b"sqrt("), _BARE))
+    if source.find(b"torch as th", 0, _HEAD) >= 0:
+        kinds.append((_ALIASED, _LOG))
+    for words, looks in kinds:
         for word in words:
             for place in _places(source, word):
                 line = _line(source, place)
                 if looks.search(line) and not _is_guarded(line, looks):
-                    if looks is not _ROOT or any(square in line for square in _SQUARES):
-                        yield place
+                    if looks is _ROOT and not any(square in line for square in _SQUARES):
+                        continue
+                    if b"log1p(" in line and _EXP not in line:
+                        continue
+                    yield place
 
 
 def _is_guarded(line: bytes, looks: re.Pattern[bytes]) -> bool:
@@ -173,8 +207,13 @@ def _leaves(source: bytes, place: int) -> bool:
 def _is_prediction(source: bytes, place: int) -> bool:
     """Not the weights of an attention, a router, a mixture of layers."""
     line = _line(source, place)
-    if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...")):
+    if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...", b"def ")):
         return False
+    home = source.rfind(b"\nclass ", 0, place)
+    if home >= 0 and b"att" in _line(source, home + 1).lower():
+        return False
+    if b"softmax" in _line(source, _function(source, place)[0]):
+        return False  # a variant of the function itself
     return _NO_PREDICTION.search(line.partition(b"=")[0]) is None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, PositionProvider
 
 from gradlint.frontend import syntax as s
 from gradlint.model import Position, Span
@@ -21,6 +21,14 @@ _COMPARE = {
     "GreaterThanEqual": ">=", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
 }  # fmt: skip
 _UNARY = {"Not": "not", "Minus": "-", "Plus": "+", "BitInvert": "~"}
+
+
+class _Positions(PositionProvider):
+    """libcst's own provider, asked directly: a MetadataWrapper would walk the tree once more for nothing."""
+
+    def of(self, module: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+        self._gen_impl(module)
+        return cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
 
 
 class Lowering:
@@ -42,8 +50,7 @@ class Lowering:
     def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
         """Where all nodes are; costs a pass over the file, so it is asked for where there are findings only."""
         if self._positions is None:
-            wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-            self._positions = wrapper.resolve(PositionProvider)
+            self._positions = _Positions().of(self.module)
         return self._positions
 
     def functions(self) -> Iterator[cst.FunctionDef]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
@@ -10,6 +11,8 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
+
+T = TypeVar("T")
 
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
 _CONTEXTS = {
@@ -68,9 +71,12 @@ class Program:
         self.assignments: dict[str, list[s.Expr]] = {}
         self.all_words = Words(set(), set(), set())
         self._words: dict[int, Words] = {}
+        self._made: dict[Callable[[Program], object], object] = {}
         #: blocks that facts are known of: while they are kept, their ids are theirs
         self._remembered: list[object] = []
-        self._closed: dict[str, Words] = {}
+        self._closure: dict[str, Words] | None = None
+        #: a root is written as a power
+        self.half_powers = False
         self._strong: set[str] | None = None
         self._matters: dict[int, bool] = {}
         self._own: dict[int, Words] = {}
@@ -80,8 +86,14 @@ class Program:
         self._members: dict[int, dict[str, s.Def | s.Assign]] = {}
         self._calls: list[s.Call] | None = None
         self._index(body, in_loop=False)
-        self._close()
+        self.all_words = self.collect_words(body)
         self._core: list[s.Stmt] | None = None
+
+    @property
+    def _closed(self) -> dict[str, Words]:
+        if self._closure is None:
+            self._closure = self._close()
+        return self._closure
 
     @property
     def core(self) -> list[s.Stmt]:
@@ -94,6 +106,12 @@ class Program:
     def trains(self) -> bool:
         """Gradients are made, cleared, clipped or used here; in a file with models and losses alone they are not."""
         return bool(self.all_words.seen & _TRAINS)
+
+    def once(self, make: Callable[[Program], T]) -> T:
+        """What a function makes of this program; it is asked once, however many rules want to know."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("T", self._made[make])
 
     # -- names
 
@@ -252,6 +270,8 @@ class Program:
                     self.modulus_names.add(part.id)
                 case s.Attr() if naming.MICRO.search(part.name):
                     self.modulus_names.add(part.name)
+                case s.Bin() if part.op == "**":
+                    self.half_powers |= isinstance(part.right, s.Const) and part.right.value == 0.5
                 case s.Bin() if part.op == "%" and not isinstance(part.left, s.Const | s.Other):
                     self.modulus_names |= _identifiers(part.right)
                 case s.Call() if isinstance(part.func, s.Attr):
@@ -262,7 +282,7 @@ class Program:
                 case _:
                     pass
 
-    def _close(self) -> None:
+    def _close(self) -> dict[str, Words]:
         """Words of functions, those of the functions they call included, to a fixpoint."""
         own = {}
         for name, defs in self.functions.items():
@@ -286,8 +306,7 @@ class Program:
                 for callee in words.called & own.keys():
                     words.add(own[callee])
                 changed |= len(words.called) + len(words.seen) != before
-        self._closed = own
-        self.all_words = self.collect_words(self.body)
+        return own
 
     def collect_words(self, body: list[s.Stmt]) -> Words:
         """The words of a block alone, collected anew: the caller may add to them."""

@@ -6,6 +6,7 @@ It must agree with `lower`, which reads libcst's tree and gives the answers that
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -28,11 +29,17 @@ class QuickLowering:
     def __init__(self, module: ast.Module) -> None:
         self._count = 0
         self._generator = False
+        #: (number of the last node before it, line) of each statement, in order
+        self._starts: list[tuple[int, int]] = []
         self.body = self._block(module.body)
 
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+    def line(self, number: int) -> int:
+        """The line of the statement that a node stands in."""
+        return self._starts[max(0, bisect_left(self._starts, (number, 0)) - 1)][1]
 
     # -- statements
 
@@ -41,6 +48,7 @@ class QuickLowering:
         for stmt in body:
             handler = _STATEMENTS.get(type(stmt))
             if handler is not None:
+                self._starts.append((self._count, stmt.lineno))
                 lowered = handler(self, stmt)
                 if lowered is not None:
                     out.append(lowered)

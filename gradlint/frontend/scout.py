@@ -1,11 +1,11 @@
-"""Empties the functions that cannot matter to gradients or to a loss, so that most of a large file is never looked at."""
+"""Empties the functions that cannot matter to gradients or to a loss: most of a large file is never looked at."""
 
 from __future__ import annotations
 
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 from gradlint.frontend.glance import may_hold_stack
@@ -15,7 +15,7 @@ from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
 _EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"all_reduce", "require_backward_grad_sync"}
 #: parts of words
 _EVENT_PARTS = (
-    "GradScaler", "autocast", "cuda.amp", "cpu.amp", ".grad", "gradient_clip", "nullcontext", "fully_shard",
+    "GradScaler", "autocast", "cuda.amp", "cpu.amp", "gradient_clip", "nullcontext", "fully_shard",
     "DataParallel", "contextmanager", "max_grad_norm", "accumulate_grad_batches", "deepspeed.initialize",
 )  # fmt: skip
 #: what the rules about numbers and models ask for
@@ -53,22 +53,34 @@ def empty(tree: ast.Module, text: str) -> ast.Module:
     return tree
 
 
-def abridged(emptied: ast.Module, text: str) -> str:
+def abridged(emptied: ast.Module, text: str, spoken_of: Collection[int] | None = None) -> str:
     """The text with the bodies blanked that were emptied: every line that is left keeps its number.
 
-    libcst takes a second for a large model file. What the scout has not looked at need not be read again.
+    libcst takes a second for a large model file. What the scout has not looked at need not be read again; and if the
+    lines that were spoken of are known, only the functions that these stand in, and what they call, are left.
     """
     tree = ast.parse(text)
     lines = _lines(text)
+    keep = {id(d) for d in _definitions(tree.body)} if spoken_of is None else _Functions(tree, text).round(spoken_of)
     for old, new in zip(_definitions(emptied.body), _definitions(tree.body), strict=True):
-        if old.body or old.name != new.name:
-            continue
-        first, last = new.body[0].lineno, new.end_lineno or new.body[0].lineno
-        indent = lines[first - 1][: new.body[0].col_offset]
-        if first > new.lineno and not indent.strip():
-            lines[first - 1] = f"{indent}pass\n"
-            lines[first:last] = ["\n"] * (last - first)
+        if not (old.body and id(new) in keep) and old.name == new.name:
+            _blank(lines, new)
+    if spoken_of is not None:
+        for cls in tree.body:
+            if isinstance(cls, ast.ClassDef) and not any(id(d) in keep for d in _definitions(cls.body)):
+                if not any(cls.lineno <= line <= (cls.end_lineno or 0) for line in spoken_of):
+                    _blank(lines, cls)
     return "".join(lines)
+
+
+def _blank(lines: list[str], node: _Definition | ast.ClassDef) -> None:
+    first, last = node.body[0].lineno, node.end_lineno or node.body[0].lineno
+    if isinstance(node.body[0], _Definition) and node.body[0].decorator_list:
+        first = node.body[0].decorator_list[0].lineno
+    indent = lines[first - 1][: node.body[0].col_offset]
+    if first > node.lineno and not indent.strip():
+        lines[first - 1] = f"{indent}pass\n"
+        lines[first:last] = ["\n"] * (last - first)
 
 
 class _Functions:
@@ -79,20 +91,43 @@ class _Functions:
 
     def __init__(self, tree: ast.Module, text: str) -> None:
         self.all = list(_definitions(tree.body))
+        #: the class that a method belongs to, by its number
+        self._homes = {
+            id(d): number if isinstance(stmt, ast.ClassDef) else -1
+            for number, stmt in enumerate(tree.body)
+            for d in _definitions([stmt])
+        }
         self._text = text
         starts = [0, *accumulate(len(line) for line in _lines(text))]
         self._spans = {id(d): (starts[d.lineno - 1], starts[d.end_lineno or d.lineno]) for d in self.all}
         self._starts = [self._spans[id(d)][0] for d in self.all]
 
+    def round(self, lines: Collection[int]) -> set[int]:
+        """The functions round these lines, what they call, and the constructors of their classes."""
+        found = {id(d) for d in self.all if any(d.lineno <= line <= (d.end_lineno or 0) for line in lines)}
+        return self._with_helpers(found)
+
+    def _with_helpers(self, found: set[int]) -> set[int]:
+        """These, what they call, and the constructors of their classes."""
+        called = self._called(found)
+        found = found | {id(d) for d in self.all if d.name in called}
+        homes = {self._homes[key] for key in found}
+        return found | {id(d) for d in self.all if d.name == "__init__" and self._homes[id(d)] in homes}
+
     def with_events(self) -> set[int]:
         """Functions with event words, those that call them, and what they call."""
         strong = self._at(place for word in _EVENTS for place in self._words(word))
         strong |= self._at(place for part in _EVENT_PARTS for place in self._places(part))
+        strong |= self._at(
+            place for place in self._places(".grad") if not (self._text[place + 5 : place + 6] + " ")[0].isidentifier()
+        )
         fresh = self._names(strong)
         while fresh:
             found = self._at(place for name in fresh for place in self._words(name)) - strong
             strong |= found
             fresh = self._names(found)
+        if not strong:
+            return strong
         wanted = self._called(strong) | _KEPT
         return strong | {id(d) for d in self.all if d.name in wanted and d.name != "forward"}
 
@@ -103,8 +138,7 @@ class _Functions:
             found |= self._at(place for word in _ACTIVATIONS for place in self._places(word))
             if len(self._text) < _MODELS_FOLLOWED:
                 found |= {id(d) for d in self.all if d.name == "forward"}
-        called = self._called(found)
-        return found | {id(d) for d in self.all if d.name in called}
+        return self._with_helpers(found)
 
     def _is_number(self, place: int) -> bool:
         return _NO_NUMBER.search(self._text[max(0, place - 8) : place]) is None

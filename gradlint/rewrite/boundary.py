@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.events import Backward, Step
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import in_product
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import assigns, called
 from gradlint.rule import in_user_words
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def condition(bench: Bench, step: Step) -> cst.BaseExpression:
 def flag_home(bench: Bench, guard: Statement, name: str) -> cst.Assign | None:
     """`stepping = (i + 1) % n == 0` before the `if stepping:`, if there is just one in its loop."""
     loop = loop_of(guard)
-    pattern = m.Assign(targets=[m.AssignTarget(target=m.Name(name))])
-    found = [x for x in within(loop.node, cst.Assign) if m.matches(x, pattern)] if loop is not None else []
+    found = [x for x in within(loop.node, cst.Assign) if assigns(x, name)] if loop is not None else []
     return found[0] if len(found) == 1 else None
 
 
@@ -123,11 +122,8 @@ def size_of_loop(bench: Bench, loop: Statement) -> str:
 
 def _has_length(bench: Bench, name: str) -> bool:
     """It is made of a list or a tuple: a generator has no length."""
-    here = m.Assign(targets=[m.AssignTarget(target=m.Name(name))])
-    made = [x for x in bench.every(cst.Assign) if m.matches(x, here)]
-    sized = m.List() | m.ListComp() | m.Tuple() | m.Call(func=m.Name("list") | m.Name("tuple") | m.Name("sorted"))
-    method = m.Attribute(attr=m.Name("chunk") | m.Name("split") | m.Name("tensor_split") | m.Name("unbind"))
-    return bool(made) and all(m.matches(x, m.Assign(value=sized | m.Call(func=method))) for x in made)
+    made = [x.value for x in bench.every(cst.Assign) if assigns(x, name)]
+    return bool(made) and all(isinstance(x, cst.List | cst.ListComp | cst.Tuple) or called(x) in _SIZED for x in made)
 
 
 # -- GL308
@@ -229,7 +225,7 @@ def _compared_with_last(test: cst.BaseExpression, modulo: cst.BinaryOperation) -
 def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_based: bool) -> str:
     """The loader of `for i, batch in enumerate(loader)`, if what is counted is its index."""
     call = loop.node.iter
-    if not m.matches(call, m.Call(func=m.Name("enumerate"))) or not isinstance(loop.node.target, cst.Tuple):
+    if called(call) != "enumerate" or not isinstance(loop.node.target, cst.Tuple):
         raise NotFixable("the loop does not count with enumerate")
     assert isinstance(call, cst.Call)
     index = bench.code(loop.node.target.elements[0].value)
@@ -249,6 +245,7 @@ def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_
 
 
 #: what these give has no length
+_SIZED = {"list", "tuple", "sorted", "chunk", "split", "tensor_split", "unbind"}
 _ENDLESS = {"iter", "zip", "map", "filter", "islice", "cycle", "chain", "enumerate"}
 
 
@@ -263,8 +260,7 @@ def before_boundary(bench: Bench, step: Step, place: Statement) -> tuple[str, bo
     if made is not None and bench.statement(made).start >= place.start:
         raise NotFixable(f"`{bench.code(test)}` is known only behind the forward")
     bench.check_same_value(test, place, guard)
-    if m.matches(test, m.Comparison(comparisons=[m.ComparisonTarget(operator=m.Equal())])):
-        assert isinstance(test, cst.Comparison)
+    if isinstance(test, cst.Comparison) and [type(c.operator) for c in test.comparisons] == [cst.Equal]:
         unequal = cst.ComparisonTarget(cst.NotEqual(), test.comparisons[0].comparator)
         return bench.code(test.with_changes(comparisons=[unequal])), False
     return bench.code(test), True

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.records import dataclass
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.flow import names_of
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import assigns
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -54,7 +54,7 @@ def _plain(bench: Bench, statement: Statement, name: str) -> Definition:
         return _plain(bench, next(x for x in reversed(inside) if name in bench.names_bound(x)), name)
     if isinstance(statement.node, cst.SimpleStatementLine) and len(statement.node.body) == 1:
         made = statement.node.body[0]
-        if isinstance(made, cst.Assign) and m.matches(made, m.Assign(targets=[m.AssignTarget(m.Name(name))])):
+        if isinstance(made, cst.Assign) and assigns(made, name):
             return Definition(statement, name, made.value)
     raise NotFixable(f"`{name}` is made in more than one way")
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.records import dataclass
 from gradlint.rewrite.refusal import NotFixable
@@ -102,14 +101,26 @@ def _put_on_top(bench: Bench, new: Statement) -> None:
     items = bench.document.root.items
     if not items:
         raise NotFixable("the file is empty")
-    if m.matches(items[0].node, m.SimpleStatementLine(body=[m.Expr(m.SimpleString() | m.ConcatenatedString())])):
+    if _is_docstring(items[0].node):
         bench.document.put_after(new, items[0], gap=True)
     else:
         bench.document.put_before(new, items[0], gap=True)
 
 
 def _is_import(statement: Statement) -> bool:
-    return m.matches(statement.node, m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()]))
+    match statement.node:
+        case cst.SimpleStatementLine(body=[cst.Import() | cst.ImportFrom()]):
+            return True
+        case _:
+            return False
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
+            return True
+        case _:
+            return False
 
 
 def _small(statement: Statement) -> Any:

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.events import Clip, Site
 from gradlint.frontend.knowledge.torch_api import FSDP1
 from gradlint.rewrite.calls import call_of, first_argument, receiver
 from gradlint.rewrite.imports import Import, drop_if_last, imports, reference, rename, uses
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import called
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -140,7 +140,7 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
     """`clip_grad_norm_(model.parameters(), 1.0)` -> `model.clip_grad_norm_(1.0)`."""
     call = call_of(bench, clip)
     parameters = first_argument(call)
-    if not m.matches(parameters, m.Call(func=m.Attribute(attr=m.Name("parameters")))):
+    if called(parameters) != "parameters":
         raise NotFixable("the model of the clipped parameters is not written here")
     assert isinstance(parameters, cst.Call)
     assert isinstance(parameters.func, cst.Attribute)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.events import Backward, Site, Step
 from gradlint.frontend.knowledge.torch_api import DDP, FSDP1, FSDP2
@@ -13,6 +12,7 @@ from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import assigns_attribute
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -292,8 +292,8 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
 def invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
     home = bench.statement(backward).function
-    flag = m.Assign(targets=[m.AssignTarget(target=m.Attribute(attr=m.Name("require_backward_grad_sync")))])
-    found = [x for x in bench.every(cst.Assign) if m.matches(x, flag) and (not home or home.holds(bench.statement(x)))]
+    flags = [x for x in bench.every(cst.Assign) if assigns_attribute(x, "require_backward_grad_sync")]
+    found = [x for x in flags if not home or home.holds(bench.statement(x))]
     if len(found) != 1:
         raise NotFixable("where syncing is switched off was not found")
     bench.replace(found[0].value, negated(bench, found[0].value))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.records import dataclass, field
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.definitions import Definition, check_unchanged, definition, readers
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import is_name, is_whole_number
 from gradlint.rewrite.tensor_code import (
     FUNCTIONAL,
     comma,
@@ -136,9 +136,9 @@ def _dims(bench: Bench, total: cst.Call) -> tuple[cst.BaseExpression | None, cst
 def _kept_dim(bench: Bench, total: cst.Call) -> cst.BaseExpression:
     """The one dimension of a sum that keeps it: the quotient then is a softmax over just that."""
     dim, keep = _dims(bench, total)
-    if not m.matches(keep or cst.Name("False"), m.Name("True")):
+    if not is_name(keep, "True"):
         raise NotFixable("the sum does not keep its dimension")
-    if dim is None or not m.matches(dim, m.Integer() | m.UnaryOperation(m.Minus(), m.Integer())):
+    if dim is None or not is_whole_number(dim):
         raise NotFixable("its dimension is not a plain number")
     return dim
 

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.events import Site
 from gradlint.frontend.knowledge import tensor_api as api
@@ -16,6 +15,7 @@ from gradlint.rewrite.definitions import Definition, check_unchanged, definition
 from gradlint.rewrite.imports import imports, reference, rename, uses
 from gradlint.rewrite.numerics_exp import fuse_exp
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import is_whole_number, number
 from gradlint.rewrite.tensor_code import (
     FUNCTIONAL,
     alone,
@@ -154,7 +154,7 @@ def _log_of(bench: Bench, name: cst.Name) -> _Log | None:
             operand = call.args[0].value
         if operand is name:
             return _Log(call, name, name, complement=False)
-        if m.matches(operand, m.BinaryOperation(m.Integer("1") | m.Float("1.0"), m.Subtract(), m.Name())):
+        if _is_complement(operand):
             if _inside(operand) is name:
                 return _Log(call, name, name, complement=True)
     return None
@@ -177,7 +177,7 @@ def _fuse_log1p(bench: Bench, log: cst.Call, operand: cst.BaseExpression) -> Non
     """`torch.log(1 + x)` -> `torch.log1p(x)`, `(1 + x).log()` -> `x.log1p()`."""
     if not isinstance(operand, cst.BinaryOperation):
         raise NotFixable("it is not written as a sum")
-    other = operand.right if m.matches(operand.left, m.Integer() | m.Float()) else operand.left
+    other = operand.right if number(operand.left) is not None else operand.left
     if isinstance(log.func, cst.Attribute) and log.func.value is operand:
         name = log.func.attr.value.replace("log", "log1p")
         _write(bench, log, log.with_changes(func=cst.Attribute(tight(other), cst.Name(name))), None)
@@ -260,7 +260,7 @@ def _log_softmax(bench: Bench, made: _Probability) -> cst.Call:
 def _constant_dim(layer: cst.Call) -> cst.Arg:
     """`dim=1` of `nn.Softmax(dim=1)`, which may stand elsewhere."""
     for arg in layer.args:
-        if m.matches(arg.value, m.Integer() | m.UnaryOperation(m.Minus(), m.Integer())):
+        if is_whole_number(arg.value):
             return keyword("dim", arg.value)
     raise NotFixable("its dimension is not a plain number")
 
@@ -441,3 +441,12 @@ def _expression(bench: Bench, part: s.Expr) -> cst.BaseExpression:
     if not isinstance(node, cst.BaseExpression):
         raise NotFixable("it is not an expression")
     return node
+
+
+def _is_complement(node: cst.CSTNode) -> bool:
+    """`1 - name`."""
+    match node:
+        case cst.BinaryOperation(left=one, operator=cst.Subtract(), right=cst.Name()):
+            return number(one) == 1
+        case _:
+            return False

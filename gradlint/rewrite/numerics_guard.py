@@ -6,20 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from gradlint.events import Site
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.imports import drop_if_last, imports
 from gradlint.rewrite.precision import smallest_guard
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import number
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
 
 _TIGHT = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
-_TWO = m.Integer(value="2") | m.Float(value="2.0") | m.Float(value="2.")
-_ZERO = m.Integer(value="0") | m.Float(value="0.0") | m.Float(value="0.")
 
 
 def clamp_operand(bench: Bench, log: Site, operand: Site) -> None:
@@ -60,7 +58,7 @@ def _squared(bench: Bench, node: cst.BaseExpression) -> cst.BaseExpression | Non
     """x of `x ** 2`, `x * x`, `x.pow(2)`, `torch.square(x)`; a clamp at zero leaves a square as it is."""
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Power):
-            return node.left if m.matches(node.right, _TWO) else None
+            return node.left if number(node.right) == 2 else None
         twice = isinstance(node.operator, cst.Multiply) and _same(bench, node.left, node.right)
         return node.left if twice else None
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
@@ -69,11 +67,11 @@ def _squared(bench: Bench, node: cst.BaseExpression) -> cst.BaseExpression | Non
     match _name(node), rest:
         case "square", []:
             return first
-        case "pow", [exponent] if m.matches(exponent.value, _TWO):
+        case "pow", [exponent] if number(exponent.value) == 2:
             return first
         case (("mul" | "multiply"), [other]) if first is not None and _same(bench, first, other.value):
             return first
-        case (("clamp" | "clamp_min" | "clip"), [low]) if m.matches(low.value, _ZERO) and _says(low, "min"):
+        case (("clamp" | "clamp_min" | "clip"), [low]) if number(low.value) == 0 and _says(low, "min"):
             return _squared(bench, first) if first is not None else None
         case _:
             return None

@@ -13,8 +13,8 @@ SAME = frozenset({
 })  # fmt: skip
 #: some of the numbers
 SELECT = frozenset({
-    "gather", "index_select", "masked_select", "take_along_dim", "take", "narrow", "select", "diagonal", "diag", "unbind",
-    "chunk", "split", "topk", "sort", "unique", "cat", "stack", "concat", "hstack", "vstack", "triu", "tril",
+    "gather", "index_select", "masked_select", "take_along_dim", "take", "narrow", "select", "diagonal", "diag",
+    "unbind", "chunk", "split", "topk", "sort", "unique", "cat", "stack", "concat", "hstack", "vstack", "triu", "tril",
 })  # fmt: skip
 #: no gradient goes through
 CUT = frozenset({

@@ -20,11 +20,20 @@ if TYPE_CHECKING:
 _DELICATE = (
     api.LOGS | api.ROOTS | api.EXPS | api.CROSS_ENTROPY | api.NLL | api.BCE | {"log1p", "pow"}
 )  # fmt: skip
+#: without one of these nothing can be said, a criterion beside a probability set apart
+_POINTED = api.LOGS | api.ROOTS | api.EXPS | {"log1p", "pow"}
+_CRITERIA = api.CROSS_ENTROPY | api.NLL | api.BCE
+_PROBABILITIES = api.SOFTMAXES | api.SIGMOIDS
 _BACKWARD = frozenset({"backward", "manual_backward"})
 
 
-def operations(program: Program) -> list[Operation]:
-    """The operations whose result becomes a part of a loss, as often as they were met with different operands."""
+def operations(program: Program, *, divisions: bool = False) -> list[Operation]:
+    """The operations whose result becomes a part of a loss, as often as they were met with different operands.
+
+    `divisions`: somebody asks for these, too.
+    """
+    if not divisions and not _has_delicate(program):
+        return []
     follower = Statements(program)
     try:
         follower.run(program.body)
@@ -36,6 +45,13 @@ def operations(program: Program) -> list[Operation]:
     reached = [operation for operation in follower.operations if operation.reached]
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
+
+
+def _has_delicate(program: Program) -> bool:
+    seen = program.all_words.seen
+    if program.half_powers or seen & _POINTED:
+        return True
+    return bool(seen & _CRITERIA and seen & _PROBABILITIES)
 
 
 def _entries(program: Program) -> list[Routine]:
