@@ -181,6 +181,8 @@ class Calls(Expressions):
             return combine(given.facts).but(grad=True, low=Low.GUARDED)
         if last in ("rearrange", "OrderedDict") and given.args:
             return given.args[0]
+        if dotted.endswith("checkpoint.checkpoint") and given.args:
+            return self.apply(given.args[0], node, Arguments(given.args[1:], {}, given.exprs[1:], {}))
         return self._unknown_call(dotted, given)
 
     def _module(self, name: str, node: s.Call, given: Arguments) -> Value:

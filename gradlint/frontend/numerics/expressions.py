@@ -138,7 +138,8 @@ class Expressions(Frames):
             if isinstance(expr.base, s.Name) and expr.base.id in asked:
                 return base.but(low=max(base.low, Low.GUARDED), pure=False)
             # `probs[mask]` keeps rows whole, `probs[range(n), y]` does not
-            whole = not (isinstance(index, s.Sequence) and not any(isinstance(i, s.Other) for i in index.items))
+            parts = index.children if isinstance(index, s.Other) else []
+            whole = len(parts) < 2 or any(isinstance(part, s.Other) for part in parts)
             return arithmetic.selected(base, whole_rows=whole)
         return as_fact(base) if isinstance(base, Items) else UNKNOWN
 

@@ -1,0 +1,75 @@
+"""What the scout leaves of a large file, and that its lines stay where they are."""
+
+from __future__ import annotations
+
+import ast
+
+from gradlint.config import Settings
+from gradlint.engine import fix, lint
+from gradlint.frontend import scout
+
+HELPER = "def helper_{n}(a):\n    total = a + {n}\n    return total\n\n\n"
+PADDING = "".join(HELPER.format(n=n) for n in range(500))
+LOSS = '''class Loss:
+    """What it is for."""
+
+    @staticmethod
+    def forward(x, y):
+        return -(torch.log(torch.softmax(x, dim=-1)) * y).sum()
+
+
+'''
+SOURCE = f"import torch\n\n\n{PADDING}{LOSS}{PADDING}"
+
+
+def _emptied(source: str) -> list[str]:
+    tree = scout.empty(ast.parse(source), source)
+    return [d.name for d in scout._definitions(tree.body) if not d.body]
+
+
+def test_small_files_are_left_whole() -> None:
+    assert _emptied("def helper(a):\n    return a\n") == []
+
+
+def test_functions_without_anything_of_interest_are_emptied() -> None:
+    emptied = _emptied(SOURCE)
+    assert len(emptied) == 1000
+    assert "forward" not in emptied
+
+
+def test_what_a_function_of_interest_calls_is_kept() -> None:
+    source = SOURCE.replace("torch.softmax(x, dim=-1)", "helper_7(torch.softmax(x, dim=-1))")
+    assert "helper_7" not in _emptied(source)
+    assert "helper_8" in _emptied(source)
+
+
+def test_every_line_that_is_left_keeps_its_number() -> None:
+    tree = scout.empty(ast.parse(SOURCE), SOURCE)
+    for spoken_of in (None, {SOURCE[: SOURCE.index("torch.log")].count("\n") + 1}):
+        short = scout.abridged(tree, SOURCE, spoken_of)
+        ast.parse(short)
+        old, new = SOURCE.splitlines(), short.splitlines()
+        assert len(old) == len(new)
+        assert {line.strip() for line, before in zip(new, old, strict=True) if line != before} == {"", "pass"}
+        assert LOSS in short
+
+
+def test_a_class_that_nobody_spoke_of_is_blanked_whole() -> None:
+    source = f"{SOURCE}class Other:\n    size = 3\n\n    @property\n    def area(self):\n        return self.size\n"
+    tree = scout.empty(ast.parse(source), source)
+    line = source[: source.index("torch.log")].count("\n") + 1
+    short = scout.abridged(tree, source, {line})
+    ast.parse(short)
+    assert "area" not in short
+    assert "size = 3" in scout.abridged(tree, source)
+
+
+def test_findings_and_edits_of_a_large_file_hold_for_the_whole_of_it() -> None:
+    small = lint(f"import torch\n\n\n{LOSS}".encode(), "small.py", Settings())
+    large = lint(SOURCE.encode(), "large.py", Settings())
+    assert [(f.code, f.message) for f in large.findings] == [(f.code, f.message) for f in small.findings]
+    assert large.findings
+    row = large.findings[0].span.start.row
+    assert "torch.log(" in SOURCE.splitlines()[row - 1]
+    fixed = fix(SOURCE.encode(), "large.py", Settings(), unsafe=False).source.decode()
+    assert fixed == SOURCE.replace("torch.log(torch.softmax(x, dim=-1))", "torch.log_softmax(x, dim=-1)")
