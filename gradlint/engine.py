@@ -161,7 +161,10 @@ class _Offering:
             # with the usual rules the first reading has said it already
             known = Counter(d.rule.meta.code for d in self._reading.drafts) if self._watched <= self._enabled else None
             # a large file is read in part, with every line at its place, so that the edits hold for all of it
-            self._offers = Offers(replace(self._text, text=self._reading.text), self._reading, inquiry, known)
+            text = self._text
+            if text.text != self._reading.text:
+                text = replace(text, text=self._reading.text, tree=None)
+            self._offers = Offers(text, self._reading, inquiry, known)
         return self._offers
 
 

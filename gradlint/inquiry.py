@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gradlint.events import Event, Recipe
     from gradlint.frontend.lower import Lowering
     from gradlint.frontend.program import Program
-    from gradlint.frontend.quick import QuickLowering
     from gradlint.frontend.source import Source
     from gradlint.frontend.syntax import Stmt
     from gradlint.rule import Draft, Rule
@@ -32,8 +31,6 @@ class Reading:
     lowered: Lowering
     drafts: list[Draft]
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
-    #: the answer of `lost`, once it was asked for
-    checked: tuple[str | None] | tuple[()] = ()
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self.events.get(id(draft), ())
@@ -41,17 +38,15 @@ class Reading:
     @property
     def lost(self) -> str | None:
         """What libcst drops at the end of a text (a lone carriage return); None if it changes anything else."""
-        if not self.checked:
-            code = self.lowered.module.code
-            self.checked = (self.text[len(code) :] if self.text.startswith(code) else None,)
-        return self.checked[0]
+        code = self.lowered.places.code
+        return self.text[len(code) :] if self.text.startswith(code) else None
 
     def function_of(self, draft: Draft) -> str:
         """The name of the innermost function that a finding is in; "" outside of any."""
         row = self.lowered.spans({draft.site.node})[draft.site.node].start.row
         name, begun = "", 0
         for node in self.lowered.functions():
-            place = self.lowered.positions[node]
+            place = self.lowered.places[node]
             if begun <= place.start.line <= row <= place.end.line:
                 name, begun = node.name.value, place.start.line
         return name
@@ -65,6 +60,8 @@ class Survey:
     recipes: set[Recipe]
     #: the lines that were spoken of, if no path had to be followed to find them
     lines: frozenset[int] | None = None
+    #: the functions that were not looked at
+    unread: frozenset[int] = frozenset()
 
 
 class Inquiry:
@@ -95,19 +92,23 @@ class Inquiry:
         from gradlint.frontend.scout import abridged
 
         for lines in dict.fromkeys((survey.lines, None)):
-            reading = self.read_again(abridged(text.tree, text.text, lines), survey)
+            reading = self.read_again(abridged(text.tree, text.text, survey.unread, lines), survey)
             if Counter(d.rule.meta.code for d in reading.drafts) == survey.codes:
                 return reading
         return None
 
     def survey(self, text: str, tree: ast.Module) -> Survey:
         """How often each rule speaks, by the quick reading."""
+        from gradlint.frontend import scout
+        from gradlint.frontend.quick import QuickLowering
+
         recipes: set[Recipe] = set()
-        lowered = self._scouted(text, tree)
+        unread = scout.unread(tree, text)
+        lowered = QuickLowering(tree, unread)
         drafts = self._drafts(lowered.body, recipes).drafts
         sites = [site for d in drafts for site in (d.site, *(other for other, _ in d.related))]
         lines = None if recipes else frozenset(lowered.line(site.node) for site in sites)
-        return Survey(Counter(d.rule.meta.code for d in drafts), recipes, lines)
+        return Survey(Counter(d.rule.meta.code for d in drafts), recipes, lines, unread)
 
     def read_again(self, text: str, survey: Survey | None) -> Reading:
         """All drafts of a text, on the paths that were of interest in a survey."""
@@ -118,13 +119,6 @@ class Inquiry:
         lowered = Lowering(libcst.parse_module(text))
         found = self._drafts(lowered.body, set(), again=survey.recipes if survey is not None else None)
         return Reading(text, lowered, found.drafts, found.events)
-
-    @staticmethod
-    def _scouted(text: str, tree: ast.Module) -> QuickLowering:
-        from gradlint.frontend import scout
-        from gradlint.frontend.quick import QuickLowering
-
-        return QuickLowering(scout.empty(tree, text))
 
     def _drafts(self, body: list[Stmt], spoke: set[Recipe], *, again: set[Recipe] | None = None) -> _Found:
         """What the rules say, once for each place. `spoke`: the paths on which they did; `again`: only on these."""
@@ -162,7 +156,12 @@ class Inquiry:
         from gradlint.frontend.numerics.analysis import operations
 
         divisions = any(rule.meta.code == "GL602" for rule in rules)
-        for operation in operations(program, divisions=divisions):
+        try:
+            found = operations(program, divisions=divisions)
+        except Exception as error:  # what else there is to say is said
+            self.crashes.setdefault("numerics", crash("numerics", error))
+            return
+        for operation in found:
             for rule in rules:
                 try:
                     yield from list(rule.on_operation(operation, program))

@@ -34,10 +34,7 @@ else:
         return _made(cls, frozen, eq, order)
 
     def replace(record, /, **changes):
-        for name, about in getattr(record, _FIELDS).items():
-            if about.init and name not in changes:
-                changes[name] = getattr(record, name)
-        return record.__class__(**changes)
+        return record.__class__.__replaced__(record, **changes)
 
     def _made(cls, frozen, eq, order):
         """The class anew: slots cannot be added to one that exists."""
@@ -57,6 +54,7 @@ else:
         body["__slots__"] = tuple(name for name in fields if name not in inherited)
         body["__match_args__"] = tuple(name for name, about in fields.items() if about.init)
         body.setdefault("__init__", _Late(_frozen_init if frozen else _init))
+        body["__replaced__"] = _Late(_replaced)
         body.setdefault("__repr__", _repr)
         if eq:
             if frozen and body.get("__hash__") is None:
@@ -121,6 +119,12 @@ else:
                 signature.append(name if about.default is _MISSING else f"{name}={default}")
             lines.append(assign(name, value))
         return ", ".join(signature), lines, known
+
+    def _replaced(owner):
+        names = [name for name, about in getattr(owner, _FIELDS).items() if about.init]
+        signature = "".join(f", {name}=_MISSING" for name in names)
+        values = ", ".join(f"self.{name} if {name} is _MISSING else {name}" for name in names)
+        return f"self{signature}", [f"return self.__class__({values})"], {"_MISSING": _MISSING}
 
     def _eq(owner):
         same = " and ".join(f"self.{name} == other.{name}" for name in getattr(owner, _FIELDS)) or "True"

@@ -8,7 +8,7 @@ from gradlint.events import Backward, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window, same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import count_from_one
+from gradlint.remedy.accumulation import count_from_one
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

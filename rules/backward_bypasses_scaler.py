@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Norm, Opaque, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import scale_losses
+from gradlint.remedy.mixed_precision import scale_losses
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Manager, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import leave_autocast
+from gradlint.remedy.mixed_precision import leave_autocast
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

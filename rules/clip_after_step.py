@@ -8,7 +8,7 @@ from gradlint.events import Clip
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

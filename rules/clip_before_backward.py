@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Opaque, Step
-from gradlint.frontend.clip_settings import ClipSetting, clip_settings
 from gradlint.frontend.program import Program
+from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, delete, move
+from gradlint.remedy import Remedy
+from gradlint.remedy.statements import delete, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Clip
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import make_list
+from gradlint.remedy.clipping import make_list
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -8,7 +8,9 @@ from gradlint.events import Backward, Clip, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, clip_when_synced, move
+from gradlint.remedy import Remedy
+from gradlint.remedy.clipping import clip_when_synced
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

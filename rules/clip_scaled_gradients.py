@@ -8,7 +8,8 @@ from gradlint.events import Backward, Clip, ClipApi, Opaque, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, unscale_before
+from gradlint.remedy import Remedy
+from gradlint.remedy.mixed_precision import unscale_before
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from gradlint.events import Clip, ClipKind
-from gradlint.frontend.clip_settings import clip_settings
 from gradlint.frontend.program import Program
+from gradlint.frontend.settings.clipping import clip_settings
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, OptionValue, Rule, RuleMeta, short

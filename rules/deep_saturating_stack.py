@@ -9,10 +9,10 @@ from typing import ClassVar
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
-from gradlint.frontend.structure import saturating_stacks
-from gradlint.frontend.wiring import Stack
+from gradlint.frontend.stacks.structure import saturating_stacks
+from gradlint.frontend.stacks.wiring import Stack
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import use_relu
+from gradlint.remedy.layers import use_relu
 from gradlint.rule import Draft, OptionValue, Rule, RuleMeta
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import migrate_amp
+from gradlint.remedy.mixed_precision import migrate_amp
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import rename_function
+from gradlint.remedy.expressions import rename_function
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

@@ -8,7 +8,7 @@ from gradlint.events import Backward, Opaque, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import delete, move
+from gradlint.remedy.statements import delete, move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

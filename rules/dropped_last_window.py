@@ -10,7 +10,7 @@ from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import step_at_the_end
+from gradlint.remedy.accumulation import step_at_the_end
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

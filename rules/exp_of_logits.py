@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
+from gradlint.frontend.cited import cited
 from gradlint.frontend.knowledge import tensor_api as api
+from gradlint.frontend.names.written import last
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import fuse
+from gradlint.remedy.numerics import fuse
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -72,9 +74,9 @@ class ExpOfLogits(Rule):
                 yield from self._logged(operation, program)
             case Kind.DIVIDE:
                 yield from self._softmax_by_hand(operation, program)
-            case Kind.EXP if api.LOGITS.search(_name(operation.operand)) and _unbounded(operation):
+            case Kind.EXP if api.LOGITS.search(last(operation.operand)) and _unbounded(operation):
                 # no fix: what is meant by it, and how large it may become, only the author knows
-                yield self.finding(program.site(operation.node), exp=_short(operation.node), instead="bound it")
+                yield self.finding(program.site(operation.node), exp=cited(operation.node), instead="bound it")
             case _:
                 pass
 
@@ -95,7 +97,7 @@ class ExpOfLogits(Rule):
     def _at(self, exp: Operation, program: Program, instead: str, user: Operation, story: str) -> Draft:
         # where it is not exactly that function (a mask, a mean, an eps), the fixer refuses
         return self.finding(
-            program.site(exp.node), exp=_short(exp.node), instead=f"use `{instead}`",
+            program.site(exp.node), exp=cited(exp.node), instead=f"use `{instead}`",
             related=[(program.site(user.node), story)], fix=[fuse(user, f"Use `{instead}`", exp=exp)],
         )  # fmt: skip
 
@@ -106,18 +108,13 @@ def _is_softplus(log: Operation) -> bool:
     return one_more and len(log.fact.exps) == 1 and "sum(" not in s.render(log.operand)
 
 
-def _short(node: s.Call | s.Bin) -> str:
-    text = s.render(node)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def _name(operand: s.Expr) -> str:
-    return operand.id if isinstance(operand, s.Name) else operand.name if isinstance(operand, s.Attr) else ""
-
-
 def _unbounded(exp: Operation) -> bool:
-    """Not shifted, not a distance, not the logarithm of a scale that a model predicts."""
-    name = _name(exp.operand)
+    """Not shifted, not a distance or a similarity, not the logarithm of a scale that a model predicts."""
+    name = last(exp.operand)
+    if any(isinstance(part, s.Name) and api.UNIT.search(part.id) for part in s.walk_expr(exp.operand)):
+        return False
+    if isinstance(exp.operand, s.Unary) and api.NEVER_BELOW_ZERO.search(s.render(exp.operand.value).partition("(")[0]):
+        return False
     return (
         not exp.fact.capped
         and exp.fact.grad is not False

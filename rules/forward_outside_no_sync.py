@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import pull_forward_in
+from gradlint.remedy.distributed import pull_forward_in
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

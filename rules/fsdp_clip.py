@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Clip, ClipApi, ClipKind, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import clip_through_model
+from gradlint.remedy.clipping import clip_through_model
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

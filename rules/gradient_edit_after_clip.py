@@ -10,7 +10,7 @@ from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -8,7 +8,8 @@ from gradlint.events import Backward, Edit, EditKind
 from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, divide_losses_not_gradients
+from gradlint.remedy import Remedy
+from gradlint.remedy.accumulation import divide_losses_not_gradients
 from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
+from gradlint.frontend.names.imported import Place, calls, dotted
 from gradlint.frontend.program import Program
-from gradlint.frontend.scopes import Place, calls, dotted
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import pass_keyword
+from gradlint.remedy.expressions import pass_keyword
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

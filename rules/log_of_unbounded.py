@@ -11,7 +11,7 @@ from gradlint.frontend.numerics.facts import Prob
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import clamp_operand
+from gradlint.remedy.numerics import clamp_operand
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Manager, Norm
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
-from gradlint.frontend.trainers import second_divisions
+from gradlint.frontend.settings.trainers import second_divisions
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import undivide_loss
+from gradlint.remedy.accumulation import undivide_loss
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

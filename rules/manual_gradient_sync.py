@@ -8,7 +8,7 @@ from gradlint.events import Edit, EditKind, Event, Norm, Sync, Wrap
 from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import delete_all
+from gradlint.remedy.statements import delete_all
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -9,7 +9,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import add_parentheses
+from gradlint.remedy.expressions import add_parentheses
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gradlint.events import Clip, Edit, EditKind, Manager, Step
 from gradlint.frontend.knowledge import architectures
-from gradlint.frontend.portrait import Evidence, Portraits
 from gradlint.frontend.program import Program
+from gradlint.frontend.trained.portrait import Evidence, Portraits
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import insert_clip
+from gradlint.remedy.clipping import insert_clip
 from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
 
 
@@ -99,7 +99,7 @@ class MissingClip(Rule):
         """Remembers the file, for the steps that follow."""
         patterns = (architectures.CLIPS, architectures.CLIPPING_FRAMEWORKS)
         self._clips = any(pattern.search(word) for word in program.all_words.seen for pattern in patterns)
-        self._portraits = Portraits(program)
+        self._portraits = program.once(Portraits)
         self._known: dict[tuple[int, frozenset[str]], Evidence | None] = {}
         yield from ()
 

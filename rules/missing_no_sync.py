@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Step, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import wrap_in_no_sync
+from gradlint.remedy.distributed import wrap_in_no_sync
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -81,9 +81,7 @@ class MissingNoSync(Rule):
     """
 
     meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
-    message = (
-        "`{backward}` synchronises gradients on every micro-batch: {n} all-reduces per `{step}` where one would do"
-    )
+    message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.window.closes or step.manager is not Manager.NOBODY:

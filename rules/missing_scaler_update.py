@@ -8,7 +8,8 @@ from gradlint.events import Backward, Step, Unscale, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move, update_scaler
+from gradlint.remedy.mixed_precision import update_scaler
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
 
 

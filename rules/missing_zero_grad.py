@@ -9,7 +9,7 @@ from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import share_loop
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import clear_behind, clear_first
+from gradlint.remedy.loop import clear_behind, clear_first
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

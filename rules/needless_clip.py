@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, ClipKind, Edit, Step
-from gradlint.frontend.portrait import Portraits
 from gradlint.frontend.program import Program
+from gradlint.frontend.trained.portrait import Portraits
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta, short
@@ -89,7 +89,7 @@ class NeedlessClip(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers the file, for the clips that follow."""
-        self._portraits = Portraits(program)
+        self._portraits = program.once(Portraits)
         yield from ()
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Edit, EditKind, Manager, Opaque, Step, Sync
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, ask_boundary, invert_no_sync
+from gradlint.remedy import Remedy
+from gradlint.remedy.distributed import ask_boundary, invert_no_sync
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -8,7 +8,7 @@ from gradlint.events import ClipKind, Read
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import measure_first
+from gradlint.remedy.statements import measure_first
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -9,7 +9,9 @@ from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, move, unscale_before
+from gradlint.remedy import Remedy
+from gradlint.remedy.mixed_precision import unscale_before
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -8,7 +8,8 @@ from gradlint.events import Manager, Opaque, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, move
+from gradlint.remedy import Remedy
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

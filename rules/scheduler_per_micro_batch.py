@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import move
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

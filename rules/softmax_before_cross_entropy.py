@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
+from gradlint.frontend.cited import cited
 from gradlint.frontend.numerics.facts import Prob
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, fuse
+from gradlint.remedy import Remedy
+from gradlint.remedy.numerics import fuse
 from gradlint.rule import Draft, Rule, RuleMeta
 
 
@@ -76,8 +78,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return
         related = [(program.site(fact.made), f"the {fact.prob.value} is here")] if fact.made is not None else []
         yield self.finding(
-            program.site(operation.node), operand=_short(operation.operand), prob=fact.prob.value,
-            loss=_short(operation.node.func if isinstance(operation.node, s.Call) else operation.node), takes=takes,
+            program.site(operation.node), operand=cited(operation.operand, 40), prob=fact.prob.value,
+            loss=cited(operation.node.func if isinstance(operation.node, s.Call) else operation.node, 40), takes=takes,
             related=related, fix=_fixes(operation),
         )  # fmt: skip
 
@@ -99,11 +101,3 @@ def _fixes(operation: Operation) -> Iterator[Remedy]:
         # whoever wrote a sigmoid may have meant one decision for each class
         safety = FixSafety.UNSAFE if fact.prob is Prob.SIGMOID else None
         yield fuse(operation, "Hand over the logits", safety=safety)
-
-
-def _short(expr: s.Expr) -> str:
-    text = s.render(expr)
-    if len(text) <= 40:
-        return text
-    head = s.render(expr.func) if isinstance(expr, s.Call) else ""
-    return f"{head}(…)" if 0 < len(head) <= 40 else f"{text[:38]}…"

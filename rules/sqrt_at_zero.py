@@ -10,7 +10,7 @@ from gradlint.frontend.numerics.facts import Fact, Low
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import root_to_absolute
+from gradlint.remedy.numerics import root_to_absolute
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

@@ -8,7 +8,7 @@ from gradlint.events import Backward, Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import step_behind
+from gradlint.remedy.loop import step_behind
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

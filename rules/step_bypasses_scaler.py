@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Manager, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import step_through_scaler
+from gradlint.remedy.mixed_precision import step_through_scaler
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

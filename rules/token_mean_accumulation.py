@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
 from gradlint.frontend.knowledge import naming
-from gradlint.frontend.portrait import Evidence, Portraits
 from gradlint.frontend.program import Program
-from gradlint.frontend.token_means import TokenMeans
+from gradlint.frontend.trained.portrait import Evidence, Portraits
+from gradlint.frontend.trained.token_means import TokenMeans
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta
@@ -92,8 +92,8 @@ class TokenMeanAccumulation(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers the file, for the losses that follow."""
-        self._portraits = Portraits(program)
-        self._means = TokenMeans(program, self._portraits)
+        self._portraits = program.once(Portraits)
+        self._means = TokenMeans(program)
         self._known: dict[int, Evidence | None] = {}
         self._reported: dict[int, int] = {}
         yield from ()

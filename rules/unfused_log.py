@@ -8,7 +8,8 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, fuse
+from gradlint.remedy import Remedy
+from gradlint.remedy.numerics import fuse
 from gradlint.rule import Draft, Rule, RuleMeta
 
 

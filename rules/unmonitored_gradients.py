@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
-from gradlint.frontend.monitoring import Monitoring
-from gradlint.frontend.portrait import Portraits
 from gradlint.frontend.program import Program
+from gradlint.frontend.trained.monitoring import Monitoring
+from gradlint.frontend.trained.portrait import Portraits
 from gradlint.machine.trace import Life, Trace
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, log_norm
+from gradlint.remedy import Remedy
+from gradlint.remedy.clipping import log_norm
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -97,8 +98,8 @@ class UnmonitoredGradients(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers the file, for the loops that follow."""
-        self._portraits = Portraits(program)
-        self._monitoring = Monitoring(program, self._portraits)
+        self._portraits = program.once(Portraits)
+        self._monitoring = Monitoring(program)
         self._loops: dict[int, int | None] = {}
         #: where each loop was reported
         self._reported: dict[int, int] = {}

@@ -8,7 +8,8 @@ from gradlint.events import Backward, Clip, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, move, move_all
+from gradlint.remedy import Remedy
+from gradlint.remedy.statements import move, move_all
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -73,7 +74,9 @@ class UnscalePartialAccumulation(Rule):
     """
 
     meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
-    message = "`{unscale}` runs on every micro-batch, but `{step}` only once per {n}: the second one raises"
+    message = (
+        "`{unscale}` runs on every micro-batch, `{step}` only once per {n}: the second one raises, or sums mixed units"
+    )
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
         step = state.window.step

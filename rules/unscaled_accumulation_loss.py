@@ -13,7 +13,7 @@ from gradlint.frontend.knowledge.torch_api import SCALE_FREE
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import divide_loss
+from gradlint.remedy.accumulation import divide_loss
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, ClipKind, Manager
-from gradlint.frontend.clip_settings import ClipSetting, clip_settings
+from gradlint.events import Clip, ClipKind
 from gradlint.frontend.program import Program
+from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, clip_by_norm, clip_gradients_by_norm, rewrite
+from gradlint.remedy import Remedy
+from gradlint.remedy.clipping import clip_by_norm
+from gradlint.remedy.expressions import rewrite
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -76,10 +78,8 @@ class ValueClipping(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.kind is ClipKind.VALUE:
-            framework = clip.manager in (Manager.LIGHTNING, Manager.FABRIC)
-            by_norm = clip_gradients_by_norm if framework else clip_by_norm
             # a limit that is sensible for each value may be tiny for the norm of all
-            yield self.finding(clip, clip=short(clip), fix=[by_norm(clip), by_norm(clip, "1.0")])
+            yield self.finding(clip, clip=short(clip), fix=[clip_by_norm(clip), clip_by_norm(clip, "1.0")])
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Arguments of trainers are configuration, not events."""

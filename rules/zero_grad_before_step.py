@@ -9,7 +9,8 @@ from gradlint.events import BEHIND_STEP, Backward, Step, Zero
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy, move
+from gradlint.remedy import Remedy
+from gradlint.remedy.statements import move
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -61,7 +62,7 @@ class ZeroGradBeforeStep(Rule):
     """
 
     meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
-    message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: the step does nothing"
+    message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: it steps without gradients"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         losses = state.own_losses()

@@ -8,7 +8,7 @@ from gradlint.events import Backward, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_loss
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import clear_behind_window
+from gradlint.remedy.loop import clear_behind_window
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 

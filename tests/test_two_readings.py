@@ -44,7 +44,8 @@ def test_a_file_that_is_emptied_in_parts_says_the_same(path: Path) -> None:
 @pytest.mark.parametrize("path", spread(BAD, 20, of=4), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_path_is_come_by_again_on_the_other_tree(path: Path) -> None:
     source = path.read_text(encoding="utf-8") + PADDING
-    first = list(Explorer(Program(QuickLowering(scout.empty(ast.parse(source), source)).body)).paths())
+    tree = ast.parse(source)
+    first = list(Explorer(Program(QuickLowering(tree, scout.unread(tree, source)).body)).paths())
     again = Explorer(Program(Lowering(libcst.parse_module(source)).body)).again({p.recipe for p in first})
     texts = {p.recipe: [e.text for e in p.events] for p in again}
     assert texts == {p.recipe: [e.text for e in p.events] for p in first}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 #: a file that cannot be cut to less than this part of its definitions is judged whole
@@ -26,13 +27,15 @@ def concerned(before: ast.Module, after: ast.Module) -> frozenset[str] | None:
     return frozenset(found) if len(found) <= _WORTH * len(new) else None
 
 
-def narrowed(text: str, names: frozenset[str]) -> ast.Module:
+def narrowed(tree: ast.Module, names: frozenset[str]) -> ast.Module:
     """The file with all other definitions empty."""
-    tree = ast.parse(text)
+    body: list[ast.stmt] = []
     for node in tree.body:
         if isinstance(node, _Definition) and node.name not in names:
+            node = copy.copy(node)
             node.body = [ast.Pass(lineno=node.lineno, col_offset=0, end_lineno=node.lineno, end_col_offset=4)]
-    return tree
+        body.append(node)
+    return ast.Module(body, tree.type_ignores)
 
 
 def _definitions(tree: ast.Module) -> dict[str, _Definition]:

@@ -57,13 +57,12 @@ class Offers:
     def __init__(self, source: Source, reading: Reading, inquiry: Inquiry, before: Counter[str] | None = None) -> None:
         """`before`: what the inquiry says of the source, if that is known."""
         self._source = source
-        # anew: the scout has emptied functions of the first one
-        self._tree = ast.parse(source.text)
+        self._tree = source.tree or ast.parse(source.text)
         self._reading = reading
         # what the parser gives back must be what it was given, or lines that no fix touches would change
         self._faithful = reading.lost is not None
         self._inquiry = inquiry
-        self._before = inquiry.survey(source.text, ast.parse(source.text)).codes if before is None else before
+        self._before = inquiry.survey(source.text, self._tree).codes if before is None else before
         self._left = _ALL_TRIALS
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
@@ -158,16 +157,16 @@ class Offers:
         unbound = newly_unbound(self._tree, tree)
         if unbound:
             return f"`{unbound[0]}` would be used where it may not be bound"
-        unswitched = newly_unswitched(self._tree, tree)
+        unswitched = newly_unswitched(self._tree, tree) if "scaler" in text.lower() else ()
         if unswitched:
             return f"`{unswitched[0]}` works only under a condition here"
         names = concerned(self._tree, tree)
         if names is None:
             return _Verdict(self._before, self._inquiry.survey(text, tree).codes)
         if names not in self._narrowed:
-            source = self._source.text
-            self._narrowed[names] = self._inquiry.survey(source, narrowed(source, names)).codes
-        return _Verdict(self._narrowed[names], self._inquiry.survey(text, narrowed(text, names)).codes)
+            part = narrowed(self._tree, names)
+            self._narrowed[names] = self._inquiry.survey(self._source.text, part).codes
+        return _Verdict(self._narrowed[names], self._inquiry.survey(text, narrowed(tree, names)).codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
     from gradlint.rewrite.refusal import NotFixable
 
     lowered = reading.lowered
-    document = Document(lowered.module, lowered.positions)
+    document = Document(lowered.module, lowered.places)
     try:
         remedy.act(Bench(document, lowered.nodes, reading.path_of(draft)))
     except NotFixable as refusal:

@@ -15,16 +15,13 @@ _LOSS_WORDS = (
     b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"cross_entropy",
     b"nll", b"kl_", b"_kl", b"training_step", b"bce",
 )  # fmt: skip
-_ANY_LOSS = (b"loss", b"Loss", b"ross_entropy", b".backward(", b"riterion", b"training_step")
 #: words that a logarithm or a root is written with, and what it then looks like
-_LOGS = (b"torch.log", b".log()", b".log1", b".log2", b"torch.sqrt(", b".sqrt()")
-#: imports stand at the top
-_HEAD = 4_000
-_ALIASED = (b"th.log", b"th.sqrt(")
-_LOG = re.compile(rb"\b(?:torch|th)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
+_LOGS = (b"log(", b"sqrt(", b"log2(", b"log10(")
+_LOG_OF_EXP = b"log1p("
+_LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_POWERS = (b"** 0.5", b"**0.5", b"pow(")
+_HALF = b"0.5"
 _ROOT = re.compile(rb"\) ?\*\* ?0\.5|pow\((?:.*, ?)?0\.5\)")
 _EXP = b"exp("
 _SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
@@ -34,7 +31,9 @@ _GUARDED = re.compile(
 )
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
 _EXP_OF_LOGITS = re.compile(rb"logits?\d*\.exp\(|exp\( ?[\w.]*logits?\d*\)|exp\(.*\bsum\(|\bsum\(.*exp\(")
-_CRITERIA = (b"cross_entropy(", b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
+_CROSS_ENTROPY = b"cross_entropy("
+_CRITERIA = (_CROSS_ENTROPY, b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
+_CRITERION = re.compile(rb"\s*(?:self\.)?(\w+)\s*=\s*[\w.]*Loss\(")
 #: attention and routing weights leave their functions, too, and are no predictions
 _KEPT = re.compile(rb"[ \t]*(\w+) = ")
 _NO_PREDICTION = re.compile(rb"att|weight|scor|rout|gat|mask|align|pool|log_prob")
@@ -44,7 +43,7 @@ _NO_LAYER = re.compile(
     rb"(?i:gate|att|mask|scor|prob|box|coord|logit|pred|ref|gelu|alpha|beta)"
 )
 _LOOP = re.compile(rb"\bfor [\w, ]+ in |\] \* \w")
-_VALUES = (b"anh\n", b"anh,", b"igmoid\n", b"igmoid,", b"import tanh", b"import sigmoid", b"anh as", b"igmoid as")
+_CLASS = b"\nclass "
 _AS_VALUE = re.compile(
     rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
 )
@@ -56,36 +55,53 @@ _STACK = 3
 
 def may_hold_numerics(source: bytes) -> bool:
     """False means: no rule about numerics has anything to ask here."""
-    if b"torch" not in source or not any(word in source for word in _ANY_LOSS):
+    if not _has_loss(source):
         return False
     probable = b"oftmax(" in source or b"igmoid(" in source
-    if probable and any(word in source for word in _CRITERIA) and _meets_a_criterion(source):
+    if probable and _has_criterion(source) and _meets_a_criterion(source):
         return True
     return any(_near_a_loss(source, place) for place in _delicate(source))
 
 
 def may_hold_divisions(source: bytes) -> bool:
     """For the rule that is off by default: something is divided, and there is a loss."""
-    return (b"/" in source or b".div" in source) and any(word in source for word in _ANY_LOSS)
+    return (b"/" in source or b".div" in source) and _speaks_of_loss(source)
 
 
 def may_hold_stack(source: bytes) -> bool:
     """False means: no class or function strings several saturating activations together."""
-    if len(source) < _FOLLOWED and any(word in source for word in _VALUES) and _AS_VALUE.search(source):
-        return True
-    for number, block in enumerate(source.split(b"\nclass ")):
-        count = 0
-        for word in (b"anh(", b"igmoid("):
-            for place in _places(block, word):
-                line = _line(block, place)
-                if _NO_LAYER.search(line):
-                    continue
-                count += _uses(block, line)
-                if count >= _STACK or _in_loop(block, place, line):
+    small = len(source) < _FOLLOWED
+    counts: dict[int, int] = {}
+    for word in (b"anh", b"igmoid"):
+        for place in _places(source, word):
+            line = _line(source, place)
+            if not source.startswith(b"(", place + len(word)):
+                if small and _AS_VALUE.search(line + b"\n"):
                     return True
-                if len(source) < _FOLLOWED and _is_repeated(source, block, place, in_class=number > 0):
-                    return True
+                continue
+            if _NO_LAYER.search(line):
+                continue
+            head = source.rfind(_CLASS, 0, place) + 1
+            end = source.find(_CLASS, place)
+            block = source[head : end if end >= 0 else len(source)]
+            counts[head] = counts.get(head, 0) + _uses(block, line)
+            if counts[head] >= _STACK or _in_loop(block, place - head, line):
+                return True
+            if small and _is_repeated(source, block, place - head, in_class=head > 0):
+                return True
     return False
+
+
+def _has_criterion(source: bytes) -> bool:
+    if _CROSS_ENTROPY in source:
+        return True
+    return b"oss(" in source and any(word in source for word in _CRITERIA)
+
+
+def _has_loss(source: bytes) -> bool:
+    if b"oss" in source and (b"loss" in source or b"Loss" in source or b"ross_entropy" in source):
+        return True
+    return b".backward(" in source or b"riterion" in source or b"training_step" in source
 
 
 def _in_loop(block: bytes, place: int, line: bytes) -> bool:
@@ -108,7 +124,7 @@ def _indent(line: bytes) -> int:
 def _is_repeated(source: bytes, block: bytes, place: int, *, in_class: bool) -> bool:
     """The small module or function round this place is used again and again."""
     head = block if in_class else block[_function(block, place)[0] :]
-    name = re.match(rb"(?:def )?(\w+)", head.lstrip())
+    name = re.match(rb"(?:def |class )?(\w+)", head.lstrip())
     if name is None:
         return False
     called = name[1] + b"("
@@ -123,12 +139,12 @@ def _uses(block: bytes, line: bytes) -> int:
 
 def _delicate(source: bytes) -> Iterator[int]:
     """Where a logarithm, a root, or an exp() that is summed or whose argument is called logits may stand."""
-    bare = b"from torch import" in source and _IMPORTED.search(source) is not None
-    kinds = [(_LOGS, _LOG), (_POWERS, _ROOT), ((_EXP,), _EXP_OF_LOGITS)]
+    bare = any(_IMPORTED.match(source, place) for place in _places(source, b"from torch import "))
+    kinds = [(_LOGS, _LOG), ((_HALF,), _ROOT)]
+    if _EXP in source:
+        kinds += [((_EXP,), _EXP_OF_LOGITS), ((_LOG_OF_EXP,), _LOG)]
     if bare:
         kinds.append(((b"log(", b"sqrt("), _BARE))
-    if source.find(b"torch as th", 0, _HEAD) >= 0:
-        kinds.append((_ALIASED, _LOG))
     for words, looks in kinds:
         for word in words:
             for place in _places(source, word):
@@ -136,7 +152,7 @@ def _delicate(source: bytes) -> Iterator[int]:
                 if looks.search(line) and not _is_guarded(line, looks):
                     if looks is _ROOT and not any(square in line for square in _SQUARES):
                         continue
-                    if b"log1p(" in line and _EXP not in line:
+                    if _EXP not in line and all(b"log1p" in found for found in looks.findall(line)):
                         continue
                     yield place
 
@@ -149,16 +165,32 @@ def _is_guarded(line: bytes, looks: re.Pattern[bytes]) -> bool:
 
 
 def _guards(line: bytes, start: int, end: int, looks: re.Pattern[bytes]) -> bool:
-    operand = line[:start]
-    if line[end - 1 : end] == b"(":
-        open_brackets, place = 1, end
-        while place < len(line) and open_brackets:
-            open_brackets += {40: 1, 41: -1}.get(line[place], 0)
-            place += 1
-        operand = line[end:place]
+    operand = line[end : _closing(line, end)] if line[end - 1 : end] == b"(" else line[_opening(line, start) : start]
+    # what is added inside of a softmax guards nothing behind it
+    inner = re.search(rb"(?:softmax|sigmoid)\(", operand)
+    if inner is not None:
+        operand = operand[: inner.start()] + operand[_closing(operand, inner.end()) :]
     guard = _GUARDED.search(operand)
     root = looks is _ROOT or b"sqrt" in line[start:end]
     return guard is not None and not (root and guard[0] == b"clamp")
+
+
+def _closing(line: bytes, place: int) -> int:
+    """Where the bracket closes that is open here."""
+    depth = 1
+    while place < len(line) and depth:
+        depth += (line[place] in b"([") - (line[place] in b")]")
+        place += 1
+    return place
+
+
+def _opening(line: bytes, place: int) -> int:
+    """Where the expression begins that ends here: `torch.sigmoid(x)` of `y * torch.sigmoid(x).log()`."""
+    depth = 0
+    while place and (depth or line[place - 1] in b")]_." or line[place - 1 : place].isalnum()):
+        place -= 1
+        depth += (line[place] in b")]") - (line[place] in b"([")
+    return place
 
 
 def _near_a_loss(source: bytes, place: int) -> bool:
@@ -177,16 +209,28 @@ def _near_a_loss(source: bytes, place: int) -> bool:
 
 def _meets_a_criterion(source: bytes) -> bool:
     """A softmax or sigmoid stands in the function that calls the criterion, or leaves its own."""
+    names: set[bytes] = set()
     for word in _CRITERIA:
         for place in _places(source, word):
-            start, end = _function(source, place)
-            if any(_is_prediction(source, place) for place in _places(source, b"oftmax(", start, end)):
+            if _has_probability(source, place):
                 return True
-            if b"igmoid(" in source[start:end]:
-                return True
+            kept = _CRITERION.match(_line(source, place))
+            if kept is not None:
+                names.add(kept[1])
+    for name in names:
+        if any(_has_probability(source, place) for place in _places(source, name + b"(")):
+            return True
     if any(_is_prediction(source, place) for place in _places(source, b"nn.Softmax(")):
         return True
     return any(_leaves(source, place) for place in _places(source, b"softmax("))
+
+
+def _has_probability(source: bytes, place: int) -> bool:
+    """Something in the function round this place becomes a probability."""
+    start, end = _function(source, place)
+    if source.find(b"igmoid(", start, end) >= 0:
+        return True
+    return any(_is_prediction(source, where) for where in _places(source, b"oftmax(", start, end))
 
 
 def _leaves(source: bytes, place: int) -> bool:
@@ -207,14 +251,14 @@ def _leaves(source: bytes, place: int) -> bool:
 def _is_prediction(source: bytes, place: int) -> bool:
     """Not the weights of an attention, a router, a mixture of layers."""
     line = _line(source, place)
-    if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...", b"def ")):
+    if _NO_PREDICTION.search(line.partition(b"=")[0]) is not None:
         return False
-    home = source.rfind(b"\nclass ", 0, place)
-    if home >= 0 and b"att" in _line(source, home + 1).lower():
+    if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...", b"def ")):
         return False
     if b"softmax" in _line(source, _function(source, place)[0]):
         return False  # a variant of the function itself
-    return _NO_PREDICTION.search(line.partition(b"=")[0]) is None
+    home = source.rfind(_CLASS, 0, place)
+    return home < 0 or b"att" not in _line(source, home + 1).lower()
 
 
 def _places(source: bytes, word: bytes, start: int = 0, end: int = 1 << 62) -> Iterator[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import libcst as cst
-from libcst.metadata import CodeRange, PositionProvider
 
 from gradlint.frontend import syntax as s
+from gradlint.frontend.places import Places
+from gradlint.frontend.quick import pattern_text
 from gradlint.model import Position, Span
 
 _BINARY = {
@@ -23,21 +24,13 @@ _COMPARE = {
 _UNARY = {"Not": "not", "Minus": "-", "Plus": "+", "BitInvert": "~"}
 
 
-class _Positions(PositionProvider):
-    """libcst's own provider, asked directly: a MetadataWrapper would walk the tree once more for nothing."""
-
-    def of(self, module: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
-        self._gen_impl(module)
-        return cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
-
-
 class Lowering:
     """One file's translation; keeps the parser's nodes so that positions can be asked for later."""
 
     def __init__(self, module: cst.Module) -> None:
         self.module = module
         self._nodes: list[cst.CSTNode] = []
-        self._positions: Mapping[cst.CSTNode, CodeRange] | None = None
+        self._places: Places | None = None
         self._generator = False
         self.body = self._block(module.body)
 
@@ -47,11 +40,11 @@ class Lowering:
         return self._nodes
 
     @property
-    def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
+    def places(self) -> Places:
         """Where all nodes are; costs a pass over the file, so it is asked for where there are findings only."""
-        if self._positions is None:
-            self._positions = _Positions().of(self.module)
-        return self._positions
+        if self._places is None:
+            self._places = Places(self.module)
+        return self._places
 
     def functions(self) -> Iterator[cst.FunctionDef]:
         return (node for node in self._nodes if isinstance(node, cst.FunctionDef))
@@ -60,7 +53,7 @@ class Lowering:
         """The positions of these nodes."""
         found = {}
         for number in wanted:
-            code_range = self.positions[self._nodes[number]]
+            code_range = self.places[self._nodes[number]]
             start, end = code_range.start, code_range.end
             found[number] = Span(Position(start.line, start.column + 1), Position(end.line, end.column + 1))
         return found
@@ -93,8 +86,7 @@ class Lowering:
         number = self._number
         match node:
             case cst.Expr():
-                # a docstring or other bare constant says nothing
-                if not isinstance(node.value, cst.SimpleString | cst.ConcatenatedString | cst.Ellipsis):
+                if not _says_nothing(node.value):
                     out.append(s.ExprStmt(number(node), self.expr(node.value)))
             case cst.Assign():
                 targets = [self.expr(t.target) for t in node.targets]
@@ -164,10 +156,10 @@ class Lowering:
         subject = self.expr(node.subject)
         chain: list[s.Stmt] = []
         for case in reversed(node.cases):
-            label = self.module.code_for_node(case.pattern)
+            label = _plain(self.module.code_for_node(case.pattern))
             test = s.Other(self._number(case), [subject], f"{s.render(subject)} matches {label}")
             body = self._suite(case.body)
-            chain = body if label.strip() == "_" else [s.If(self._number(case), test, body, chain)]
+            chain = body if label == "_" else [s.If(self._number(case), test, body, chain)]
         if len(chain) == 1 and isinstance(chain[0], s.If):
             return chain[0]
         return s.If(self._number(node), s.Const(self._number(node), True), chain, [])
@@ -270,6 +262,8 @@ class Lowering:
         left, right = self.expr(node.left), self.expr(node.right)
         if isinstance(left, s.Const) and isinstance(right, s.Const):
             if isinstance(left.value, str) and isinstance(right.value, str):
+                return s.Const(self._number(node), left.value + right.value)
+            if isinstance(left.value, bytes) and isinstance(right.value, bytes):
                 return s.Const(self._number(node), left.value + right.value)
         inner = [x for side in (left, right) if isinstance(side, s.Other) for x in side.children]
         return s.Other(self._number(node), inner, 'f"…"')
@@ -409,6 +403,20 @@ _HANDLERS: dict[type, Callable[[Lowering, Any], s.Expr]] = {
     cst.Yield: Lowering._yield,
     cst.NamedExpr: Lowering._walrus,
 }
+
+
+def _says_nothing(node: cst.BaseExpression) -> bool:
+    """A docstring or other bare constant."""
+    if isinstance(node, cst.ConcatenatedString):
+        return _says_nothing(node.left) and _says_nothing(node.right)
+    return isinstance(node, cst.SimpleString | cst.Ellipsis)
+
+
+def _plain(pattern: str) -> str:
+    """The pattern of a case as the quick reading writes it."""
+    matching = ast.parse(f"match _:\n case {pattern}:\n  pass").body[0]
+    assert isinstance(matching, ast.Match)
+    return pattern_text(matching.cases[0].pattern)
 
 
 def _dotted(node: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
@@ -19,7 +19,13 @@ _CONTEXTS = {
     "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
     "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "fully_shard",
 }  # fmt: skip
+#: events whose object tells which gradients they are about
+_ON_OBJECTS = EVENT_METHODS - {"backward", "scale"}
 _TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"grad", "autocast", "GradScaler"}
+
+
+#: shared by all expressions in which nothing is called; nobody adds to what was said
+_NOTHING: set[str] = set()
 
 
 @dataclass(slots=True)
@@ -36,7 +42,7 @@ class Words:
 
     @property
     def events(self) -> bool:
-        return bool(self.called & EVENT_METHODS) or "grad" in self.seen
+        return "grad" in self.seen or not self.called.isdisjoint(EVENT_METHODS)
 
     @property
     def steps(self) -> bool:
@@ -44,15 +50,27 @@ class Words:
 
     @property
     def backward(self) -> bool:
-        return bool(self.called & {"backward", "manual_backward"})
+        return "backward" in self.called or "manual_backward" in self.called
 
     @property
     def scaler(self) -> bool:
-        return bool(self.called & _SCALER_CALLS)
+        return not self.called.isdisjoint(_SCALER_CALLS)
 
     @property
     def contexts(self) -> bool:
-        return bool(self.seen & _CONTEXTS)
+        return not self.seen.isdisjoint(_CONTEXTS)
+
+
+class Said(NamedTuple):
+    """What is said in an expression."""
+
+    #: what is called, by the name that the module it is imported from gives it
+    called: set[str]
+    #: names, keywords and strings that may be names
+    seen: set[str]
+    names: set[str]
+    #: what is called, by the name that it has here
+    callees: set[str]
 
 
 class Program:
@@ -65,6 +83,8 @@ class Program:
         self.classes: dict[str, s.Class] = {}
         self.imports: dict[str, str] = {}
         self.modulus_names: set[str] = set()
+        #: names that were looked at already
+        self._named: set[str] = set()
         self.zeroed: set[str] = set()
         self.owners: set[str] = set()
         self.varying: set[str] = set()
@@ -80,11 +100,16 @@ class Program:
         self._strong: set[str] | None = None
         self._matters: dict[int, bool] = {}
         self._own: dict[int, Words] = {}
-        self._expressions: dict[int, tuple[set[str], set[str]]] = {}
+        self._said: dict[int, Said] = {}
         #: loops in which gradients are made or used directly, as far as somebody asked
         self.innermost: dict[int, bool] = {}
         self._members: dict[int, dict[str, s.Def | s.Assign]] = {}
         self._calls: list[s.Call] | None = None
+        self._statements = list(s.walk_stmts(body))
+        for stmt in self._statements:
+            if isinstance(stmt, s.Import):
+                for local, dotted in stmt.bindings.items():
+                    self.imports.setdefault(local, dotted)
         self._index(body, in_loop=False)
         self.all_words = self.collect_words(body)
         self._core: list[s.Stmt] | None = None
@@ -146,8 +171,9 @@ class Program:
         if self._calls is None:
             self._calls = [
                 part
-                for stmt in s.walk_stmts(self.body)
+                for stmt in self._statements
                 for expr in s.expressions(stmt)
+                if self.said(expr).called
                 for part in s.walk_expr(expr)
                 if isinstance(part, s.Call)
             ]
@@ -167,7 +193,8 @@ class Program:
         return members.get(name)
 
     def statements(self) -> Iterator[s.Stmt]:
-        return s.walk_stmts(self.body)
+        """Every statement of the file, those of inner blocks and definitions included, in source order."""
+        return iter(self._statements)
 
     # -- facts about blocks
 
@@ -175,9 +202,12 @@ class Program:
         """The words of a block, those of the file's functions it calls included."""
         cached = self._words.get(id(body))
         if cached is None:
-            cached = self.collect_words(body)
-            for name in cached.called & self._closed.keys():
-                cached.add(self._closed[name])
+            cached = self.own_words(body)
+            inner = cached.called & self._closed.keys()
+            if inner:
+                cached = Words(set(cached.called), set(cached.seen), cached.jumps)
+                for name in inner:
+                    cached.add(self._closed[name])
             self._words[id(body)] = cached
             self._remembered.append(body)
         return cached
@@ -243,9 +273,6 @@ class Program:
                     self.functions.setdefault(stmt.name, []).append(stmt)
                 case s.Class():
                     self.classes.setdefault(stmt.name, stmt)
-                case s.Import():
-                    for local, dotted in stmt.bindings.items():
-                        self.imports.setdefault(local, dotted)
                 case s.Assign() | s.AugAssign():
                     if in_loop:
                         self.varying |= self.assigned([stmt])
@@ -258,29 +285,10 @@ class Program:
                 case _:
                     pass
             for expr in s.expressions(stmt):
-                self._index_expr(expr)
+                self.said(expr)
             inner_loop = in_loop or isinstance(stmt, s.For | s.While)
             for block in s.blocks(stmt):
                 self._index(block, inner_loop and not isinstance(stmt, s.Def | s.Class))
-
-    def _index_expr(self, expr: s.Expr) -> None:
-        for part in s.walk_expr(expr):
-            match part:
-                case s.Name() if naming.MICRO.search(part.id):
-                    self.modulus_names.add(part.id)
-                case s.Attr() if naming.MICRO.search(part.name):
-                    self.modulus_names.add(part.name)
-                case s.Bin() if part.op == "**":
-                    self.half_powers |= isinstance(part.right, s.Const) and part.right.value == 0.5
-                case s.Bin() if part.op == "%" and not isinstance(part.left, s.Const | s.Other):
-                    self.modulus_names |= _identifiers(part.right)
-                case s.Call() if isinstance(part.func, s.Attr):
-                    if part.func.name == "zero_grad":
-                        self.zeroed.add(s.render(part.func.base))
-                    elif part.func.name in PARAMETER_METHODS:
-                        self.owners.add(s.render(part.func.base))
-                case _:
-                    pass
 
     def _close(self) -> dict[str, Words]:
         """Words of functions, those of the functions they call included, to a fixpoint."""
@@ -288,14 +296,15 @@ class Program:
         for name, defs in self.functions.items():
             words = Words(set(), set(), set())
             for definition in defs:
-                words.add(self.collect_words(definition.body))
+                words.add(self.own_words(definition.body))
             own[name] = words
         for name, cls in self.classes.items():
             init = [d for d in cls.body if isinstance(d, s.Def) and d.name in ("__init__", "__call__")]
             own.setdefault(name, Words(set(), set(), set())).add(self.collect_words([*init]))
         for name, values in self.assignments.items():
             # `advance = partial(update, optimizer)`, `update = Update(optimizer)`: a call of one is a call of the other
-            meant = {n for value in values for n in _names_in(value)} & own.keys()
+            telling = [value for value in values if not self.said(value).names.isdisjoint(own)]
+            meant = {n for value in telling for n in _names_in(value)} & own.keys()
             if meant and name not in own:
                 own[name] = Words(set(meant), set(), set())
         changed = True
@@ -308,49 +317,86 @@ class Program:
                 changed |= len(words.called) + len(words.seen) != before
         return own
 
-    def collect_words(self, body: list[s.Stmt]) -> Words:
+    def collect_words(self, body: Iterable[s.Stmt]) -> Words:
         """The words of a block alone, collected anew: the caller may add to them."""
         words = Words(set(), set(), set())
         for stmt in body:
-            self._collect(stmt, words)
+            if isinstance(stmt, s.Jump):
+                words.jumps.add(stmt.kind)
+            elif isinstance(stmt, s.Return):
+                words.jumps.add("return")
+            for expr in s.expressions(stmt):
+                said = self.said(expr)
+                words.called |= said.called
+                words.seen |= said.seen
+                if not said.called.isdisjoint(LEAVES):
+                    words.jumps.add("raise")
+            for block in s.blocks(stmt):
+                if block:
+                    inner = self.own_words(block)
+                    words.add(inner)
+                    if not isinstance(stmt, s.Def | s.Class):
+                        words.jumps |= inner.jumps
         return words
 
-    def _collect(self, stmt: s.Stmt, words: Words, in_def: bool = False) -> None:
-        if isinstance(stmt, s.Jump):
-            words.jumps |= set() if in_def else {stmt.kind}
-        elif isinstance(stmt, s.Return) and not in_def:
-            words.jumps.add("return")
-        for expr in s.expressions(stmt):
-            called, seen = self._expression(expr)
-            words.called |= called
-            words.seen |= seen
-            if not in_def and called & LEAVES:
-                words.jumps.add("raise")
-        inner = in_def or isinstance(stmt, s.Def | s.Class)
-        for block in s.blocks(stmt):
-            for child in block:
-                self._collect(child, words, inner)
-
-    def _expression(self, expr: s.Expr) -> tuple[set[str], set[str]]:
-        """(names that are called, names and words that are seen) in an expression."""
-        found = self._expressions.get(id(expr))
+    def said(self, expr: s.Expr) -> Said:
+        """What is said in an expression; it is gone through once, and what else is to be known of it is noted."""
+        found = self._said.get(id(expr))
         if found is None:
-            called: set[str] = set()
-            seen: set[str] = set()
-            for part in s.walk_expr(expr):
-                kind = type(part)
-                if kind is s.Name:
-                    seen.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
-                elif kind is s.Attr:
-                    seen.add(part.name)  # type: ignore[union-attr]  # the same
-                elif isinstance(part, s.Call):
-                    name = part.func.name if isinstance(part.func, s.Attr) else s.render(part.func)
-                    called.add(self.imports[name].rpartition(".")[2] if name in self.imports else name)
-                    seen.update(part.kwargs)
-                elif isinstance(part, s.Const) and isinstance(part.value, str) and part.value.isidentifier():
-                    seen.add(part.value)
-            found = self._expressions[id(expr)] = (called, seen)
+            found = self._said[id(expr)] = self._listen(expr)
+            for name in found.names - self._named:
+                self._named.add(name)
+                if naming.MICRO.search(name):
+                    self.modulus_names.add(name)
         return found
+
+    def _listen(self, expr: s.Expr) -> Said:
+        if isinstance(expr, s.Name):
+            names = {expr.id}
+            return Said(_NOTHING, names, names, _NOTHING)
+        names = set()
+        words: set[str] = set()
+        calls: list[s.Call] = []
+        for part in s.walk_expr(expr):
+            kind = type(part)
+            if kind is s.Name:
+                names.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
+            elif kind is s.Attr:
+                names.add(part.name)  # type: ignore[union-attr]  # the same
+            elif isinstance(part, s.Call):
+                calls.append(part)
+                words.update(part.kwargs)
+            elif isinstance(part, s.Const):
+                if isinstance(part.value, str) and part.value.isidentifier():
+                    words.add(part.value)
+            elif isinstance(part, s.Bin):
+                self._index_operation(part)
+        called, callees = self._called(calls) if calls else (_NOTHING, _NOTHING)
+        return Said(called, words | names if words else names, names, callees)
+
+    def _called(self, calls: Iterable[s.Call]) -> tuple[set[str], set[str]]:
+        called, callees = set(), set()
+        for call in calls:
+            func = call.func
+            if isinstance(func, s.Attr):
+                name = func.name
+                callees.add(name)
+                if name == "zero_grad":
+                    self.zeroed.add(s.render(func.base))
+                elif name in PARAMETER_METHODS:
+                    self.owners.add(s.render(func.base))
+            else:
+                name = s.render(func)
+                if isinstance(func, s.Name):
+                    callees.add(name)
+            called.add(self.imports[name].rpartition(".")[2] if name in self.imports else name)
+        return called, callees
+
+    def _index_operation(self, part: s.Bin) -> None:
+        if part.op == "**":
+            self.half_powers |= isinstance(part.right, s.Const) and part.right.value == 0.5
+        elif part.op == "%" and not isinstance(part.left, s.Const | s.Other):
+            self.modulus_names |= _identifiers(part.right)
 
     def _find_strong(self) -> set[str]:
         strong: set[str] = set()
@@ -359,10 +405,11 @@ class Program:
                 if any(self.words(b).events or self.words(b).contexts for b in s.blocks(stmt)):
                     strong |= _identifiers(stmt.test)
             for expr in s.expressions(stmt):
+                if self.said(expr).callees.isdisjoint(_ON_OBJECTS):
+                    continue
                 for part in s.walk_expr(expr):
-                    if isinstance(part, s.Call) and isinstance(part.func, s.Attr):
-                        if part.func.name in EVENT_METHODS and part.func.name not in ("backward", "scale"):
-                            strong |= _identifiers(part.func.base)
+                    if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name in _ON_OBJECTS:
+                        strong |= _identifiers(part.func.base)
             if isinstance(stmt, s.With):
                 for item, _ in stmt.items:
                     strong |= _identifiers(item) if not isinstance(item, s.Call) else _identifiers(item.func)

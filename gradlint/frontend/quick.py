@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from gradlint.frontend import syntax as s
@@ -23,11 +23,19 @@ _COMPARE = {
 _UNARY = {ast.Not: "not", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
+def pattern_text(pattern: ast.pattern) -> str:
+    """A pattern as Python itself writes it, but with the quotation marks of the other rendered texts."""
+    text = ast.unparse(pattern)
+    return text if '"' in text else text.replace("'", '"')
+
+
 class QuickLowering:
     """One file's translation; node numbers mean nothing outside of it."""
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, module: ast.Module, unread: Collection[int] = ()) -> None:
+        """`unread`: the ids of functions whose bodies are left out."""
         self._count = 0
+        self._unread = unread
         self._generator = False
         #: (number of the last node before it, line) of each statement, in order
         self._starts: list[tuple[int, int]] = []
@@ -55,7 +63,7 @@ class QuickLowering:
         return out
 
     def _expr_stmt(self, node: ast.Expr) -> s.Stmt | None:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | type(...)):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | bytes | type(...)):
             return None
         return s.ExprStmt(self._number(), self.expr(node.value))
 
@@ -112,7 +120,7 @@ class QuickLowering:
         outer, self._generator = self._generator, False
         decorators = [self.expr(d) for d in node.decorator_list]
         params = self._params(node.args)
-        body = self._block(node.body)
+        body = [] if id(node) in self._unread else self._block(node.body)
         generator, self._generator = self._generator, outer
         return s.Def(self._number(), node.name, params, body, decorators, generator)
 
@@ -159,7 +167,7 @@ class QuickLowering:
         subject = self.expr(node.subject)
         chain: list[s.Stmt] = []
         for case in reversed(node.cases):
-            label = ast.unparse(case.pattern)
+            label = pattern_text(case.pattern)
             test = s.Other(self._number(), [subject], f"{s.render(subject)} matches {label}")
             body = self._block(case.body)
             chain = body if label == "_" else [s.If(self._number(), test, body, chain)]

@@ -1,4 +1,4 @@
-"""Empties the functions that cannot matter to gradients or to a loss: most of a large file is never looked at."""
+"""Finds the functions that cannot matter to gradients or to a loss: most of a large file is never looked at."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ _EVENT_PARTS = (
     "GradScaler", "autocast", "cuda.amp", "cpu.amp", "gradient_clip", "nullcontext", "fully_shard",
     "DataParallel", "contextmanager", "max_grad_norm", "accumulate_grad_batches", "deepspeed.initialize",
 )  # fmt: skip
+#: a loss may be divided by this where nothing else is said about gradients
+_ACCUMULATION = "gradient_accumulation"
 #: what the rules about numbers and models ask for
 _CRITERIA = ("cross_entropy(", "nll_loss(", "CrossEntropyLoss", "NLLLoss", "BCELoss")
-_NUMBERS = (
-    *_CRITERIA, "log(", "log1p(", "log2(", "log10(", "sqrt(", "exp(", "checkpoint(", "checkpoint_sequential(", "** 0.5",
-    "**0.5",
-)  # fmt: skip
-#: where a softmax may meet its criterion, or activations make a stack, these count, too
-_ACTIVATIONS = ("oftmax(", "igmoid(", "anh(")
+_LOGS = ("log(", "log1p(", "log2(", "log10(")
+_NUMBERS = (*_CRITERIA, "sqrt(", "exp(", "checkpoint(", "checkpoint_sequential(", "** 0.5", "**0.5")
+#: where a softmax may meet its criterion or a logarithm, these count, too; and where activations may make a stack
+_PROBABILITIES = ("oftmax(", "igmoid(")
+_LAYERS = (*_PROBABILITIES, "anh(")
+_STACKED = "Sequential("
 #: `math.log`, `logger.log`, `catalog(`
 _NO_NUMBER = re.compile(r"(?:math|np|logger|self)\.$|[a-zA-Z]_?$")
+_WORD = re.compile(r"\w+")
 _BEHIND_CALL = ("(", ",", ")")
 #: below this a file is read whole: looking for what to leave out costs more than it saves
 _SMALL = 6_000
@@ -41,31 +44,29 @@ _KEPT = frozenset({"__init__", "training_step", "__call__", "compute_loss"})
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def empty(tree: ast.Module, text: str) -> ast.Module:
-    """Empties, in place, the functions with nothing of interest that no function of interest calls."""
+def unread(tree: ast.Module, text: str) -> frozenset[int]:
+    """The (ids of the) functions with nothing of interest that no function of interest calls."""
     if len(text) < _SMALL:
-        return tree
+        return frozenset()
     functions = _Functions(tree, text)
     keep = functions.with_events() | functions.with_numbers()
-    for definition in functions.all:
-        if id(definition) not in keep:
-            definition.body = []
-    return tree
+    return frozenset(id(d) for d in functions.all if id(d) not in keep)
 
 
-def abridged(emptied: ast.Module, text: str, spoken_of: Collection[int] | None = None) -> str:
-    """The text with the bodies blanked that were emptied: every line that is left keeps its number.
+def abridged(
+    tree: ast.Module, text: str, left_out: Collection[int], spoken_of: Collection[int] | None = None
+) -> str:  # fmt: skip
+    """The text with the bodies blanked that are left out: every line that is left keeps its number.
 
     libcst takes a second for a large model file. What the scout has not looked at need not be read again; and if the
     lines that were spoken of are known, only the functions that these stand in, and what they call, are left.
     """
-    tree = ast.parse(text)
     lines = _lines(text)
-    keep = {id(d) for d in _definitions(tree.body)} if spoken_of is None else _Functions(tree, text).round(spoken_of)
-    for old, new in zip(_definitions(emptied.body), _definitions(tree.body), strict=True):
-        if not (old.body and id(new) in keep) and old.name == new.name:
-            _blank(lines, new)
-    if spoken_of is not None:
+    keep = None if spoken_of is None else _Functions(tree, text).round(spoken_of)
+    for definition in _definitions(tree.body):
+        if id(definition) in left_out or (keep is not None and id(definition) not in keep):
+            _blank(lines, definition)
+    if spoken_of is not None and keep is not None:
         for cls in tree.body:
             if isinstance(cls, ast.ClassDef) and not any(id(d) in keep for d in _definitions(cls.body)):
                 if not any(cls.lineno <= line <= (cls.end_lineno or 0) for line in spoken_of):
@@ -98,8 +99,13 @@ class _Functions:
             for d in _definitions([stmt])
         }
         self._text = text
-        starts = [0, *accumulate(len(line) for line in _lines(text))]
-        self._spans = {id(d): (starts[d.lineno - 1], starts[d.end_lineno or d.lineno]) for d in self.all}
+        #: the characters before each line, without the ends of lines
+        ahead = [0, *accumulate(map(len, text.split("\n")))]
+
+        def start(line: int) -> int:
+            return ahead[line - 1] + line - 1
+
+        self._spans = {id(d): (start(d.lineno), start((d.end_lineno or d.lineno) + 1)) for d in self.all}
         self._starts = [self._spans[id(d)][0] for d in self.all]
 
     def round(self, lines: Collection[int]) -> set[int]:
@@ -126,19 +132,28 @@ class _Functions:
             found = self._at(place for name in fresh for place in self._words(name)) - strong
             strong |= found
             fresh = self._names(found)
-        if not strong:
+        if not strong and _ACCUMULATION not in self._text:
             return strong
         wanted = self._called(strong) | _KEPT
         return strong | {id(d) for d in self.all if d.name in wanted and d.name != "forward"}
 
     def with_numbers(self) -> set[int]:
         """Functions with delicate numbers or activations, and the helpers that they call."""
-        found = self._at(place for word in _NUMBERS for place in self._places(word) if self._is_number(place))
-        if any(word in self._text for word in _CRITERIA) or may_hold_stack(self._text.encode()):
-            found |= self._at(place for word in _ACTIVATIONS for place in self._places(word))
+        logs = self._numbers(_LOGS)
+        found = self._numbers(_NUMBERS) | logs
+        stack = may_hold_stack(self._text.encode())
+        if stack:
+            found |= self._at(self._places(_STACKED))
+        if stack or any(word in self._text for word in _CRITERIA):
+            found |= self._at(place for word in _LAYERS for place in self._places(word))
             if len(self._text) < _MODELS_FOLLOWED:
                 found |= {id(d) for d in self.all if d.name == "forward"}
+        elif logs:
+            found |= self._at(place for word in _PROBABILITIES for place in self._places(word))
         return self._with_helpers(found)
+
+    def _numbers(self, words: Iterable[str]) -> set[int]:
+        return self._at(place for word in words for place in self._places(word) if self._is_number(place))
 
     def _is_number(self, place: int) -> bool:
         return _NO_NUMBER.search(self._text[max(0, place - 8) : place]) is None
@@ -148,9 +163,12 @@ class _Functions:
 
     def _called(self, keys: set[int]) -> set[str]:
         """The functions of the file that these call, hand on, or take from self."""
+        said: set[str] = set()
+        for key in keys:
+            said.update(_WORD.findall(self._text, *self._spans[key]))
         return {
             name
-            for name in {d.name for d in self.all} - _COMMON
+            for name in said & {d.name for d in self.all} - _COMMON
             if any(self._is_called(name, place) and self._at((place,)) & keys for place in self._words(name))
         }
 

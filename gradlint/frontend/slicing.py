@@ -38,7 +38,6 @@ class Slice:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._names: dict[int, set[str]] = {}
-        self._calls: dict[int, set[str]] = {}
         self._suggestive: dict[str, bool] = {}
         self.needed: set[str] = set()
         self._find_needed()
@@ -112,7 +111,7 @@ class Slice:
         names = self._of(expr)
         if names & _EVENT_WORDS or any(self._suggests(name) for name in names):
             return True
-        if any(self._touches(name) for name in self._calls[id(expr)]):
+        if any(self._touches(name) for name in self._program.said(expr).callees):
             return True
         for name in names & self._program.functions.keys() | names & self._program.classes.keys():
             words = self._program.function_words(name)
@@ -138,19 +137,7 @@ class Slice:
         """All identifiers in an expression."""
         found = self._names.get(id(expr))
         if found is None:
-            found = set()
-            called = set()
-            for part in s.walk_expr(expr):
-                if isinstance(part, s.Name):
-                    found.add(part.id)
-                elif isinstance(part, s.Attr):
-                    found.add(part.name)
-                elif isinstance(part, s.Call):
-                    func = part.func
-                    called.add(func.name if isinstance(func, s.Attr) else func.id if isinstance(func, s.Name) else "")
-            found.discard("self")
-            self._names[id(expr)] = found
-            self._calls[id(expr)] = called
+            found = self._names[id(expr)] = self._program.said(expr).names - {"self"}
         return found
 
     # -- which statements

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gradlint.records import dataclass, field
@@ -388,51 +388,56 @@ _PARTS: dict[type[Node], Callable[[Any], list[Expr]]] = {
 }
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
+def expressions(stmt: Stmt) -> Iterable[Expr]:
     """The expressions that stand directly in a statement (not those of its inner blocks)."""
-    match stmt:
-        case Assign():
-            yield from stmt.targets
-            yield stmt.value
-        case AugAssign():
-            yield from (stmt.target, stmt.value)
-        case ExprStmt():
-            yield stmt.value
-        case If() | While():
-            yield stmt.test
-        case For():
-            yield from (stmt.target, stmt.iterable)
-        case With():
-            for item, target in stmt.items:
-                yield item
-                if target is not None:
-                    yield target
-        case Return() | Jump() if stmt.value is not None:
-            yield stmt.value
-        case Def():
-            yield from stmt.decorators
-            yield from (p.default for p in stmt.params if p.default is not None)
-        case Class():
-            yield from (*stmt.decorators, *stmt.bases)
-        case Delete():
-            yield from stmt.targets
-        case _:
-            return
+    getter = _EXPRESSIONS.get(type(stmt))
+    return getter(stmt) if getter is not None else ()
 
 
-def blocks(stmt: Stmt) -> Iterator[list[Stmt]]:
+def _with_expressions(stmt: With) -> list[Expr]:
+    return [part for pair in stmt.items for part in pair if part is not None]
+
+
+def _def_expressions(stmt: Def) -> list[Expr]:
+    return [*stmt.decorators, *(p.default for p in stmt.params if p.default is not None)]
+
+
+def _value(stmt: Return | Jump) -> Iterable[Expr]:
+    return () if stmt.value is None else (stmt.value,)
+
+
+# by type, not by match, like the parts
+_EXPRESSIONS: dict[type[Node], Callable[[Any], Iterable[Expr]]] = {
+    Assign: lambda x: (*x.targets, x.value),
+    AugAssign: lambda x: (x.target, x.value),
+    ExprStmt: lambda x: (x.value,),
+    If: lambda x: (x.test,),
+    While: lambda x: (x.test,),
+    For: lambda x: (x.target, x.iterable),
+    With: _with_expressions,
+    Return: _value,
+    Jump: _value,
+    Def: _def_expressions,
+    Class: lambda x: (*x.decorators, *x.bases),
+    Delete: lambda x: x.targets,
+}
+
+
+def blocks(stmt: Stmt) -> Iterable[list[Stmt]]:
     """The inner blocks of a statement."""
-    match stmt:
-        case If() | For() | While():
-            yield from (stmt.body, stmt.orelse)
-        case With() | Def() | Class():
-            yield stmt.body
-        case Try():
-            yield stmt.body
-            yield from (body for _, body in stmt.handlers)
-            yield from (stmt.orelse, stmt.final)
-        case _:
-            return
+    getter = _BLOCKS.get(type(stmt))
+    return getter(stmt) if getter is not None else ()
+
+
+_BLOCKS: dict[type[Node], Callable[[Any], Iterable[list[Stmt]]]] = {
+    If: lambda x: (x.body, x.orelse),
+    For: lambda x: (x.body, x.orelse),
+    While: lambda x: (x.body, x.orelse),
+    With: lambda x: (x.body,),
+    Def: lambda x: (x.body,),
+    Class: lambda x: (x.body,),
+    Try: lambda x: (x.body, *(body for _, body in x.handlers), x.orelse, x.final),
+}
 
 
 def walk_expr(expr: Expr) -> Iterator[Expr]:
@@ -441,12 +446,20 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(parts(current))
+        getter = _PARTS.get(type(current))
+        if getter is not None:
+            stack.extend(getter(current))
 
 
 def walk_stmts(body: list[Stmt]) -> Iterator[Stmt]:
     """Every statement of a block, inner blocks and definitions included, in source order."""
-    for stmt in body:
-        yield stmt
-        for block in blocks(stmt):
-            yield from walk_stmts(block)
+    stack = [iter(body)]
+    while stack:
+        for stmt in stack[-1]:
+            yield stmt
+            inner = [block for block in blocks(stmt) if block]
+            if inner:
+                stack.extend(map(iter, reversed(inner)))
+                break
+        else:
+            stack.pop()

@@ -12,7 +12,9 @@ from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.calls import call_of, loss_of, optimizer_of, receiver, scaler_of
 from gradlint.rewrite.moving import landing, move
+from gradlint.rewrite.parentheses import bare
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import called
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -138,15 +140,15 @@ def scale(bench: Bench, backwards: Iterable[Backward], step: Step) -> None:
     scaler = scaler_of(bench, step)
     for backward in {b.site: b for b in backwards}.values():
         loss = loss_of(bench, backward)
-        bench.replace(loss, _called(f"{scaler}.scale", loss))
+        bench.replace(loss, _call_on(f"{scaler}.scale", loss))
 
 
-def _called(function: str, node: cst.BaseExpression) -> cst.Call:
+def _call_on(function: str, node: cst.BaseExpression) -> cst.Call:
     """The call with the expression as its argument; parentheses round it become those of the call, lines and all."""
     func = cst.parse_expression(function)
     if len(node.lpar) != 1:
         return cst.Call(func, [cst.Arg(node)])
-    inside = cst.Arg(node.with_changes(lpar=(), rpar=()), whitespace_after_arg=node.rpar[0].whitespace_before)
+    inside = cst.Arg(bare(node), whitespace_after_arg=node.rpar[0].whitespace_before)
     return cst.Call(func, [inside], whitespace_before_args=node.lpar[0].whitespace_after)
 
 
@@ -169,7 +171,7 @@ def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
         raise NotFixable("nothing would be left in the autocast block")
     following = inside[at:]
     for item in (x for top in following for x in top.leaves()):
-        if not item.blocks and not bench.events_in(item) and not _is_bookkeeping(bench, item):
+        if not item.blocks and not bench.events_in(item) and not _is_bookkeeping(item):
             raise NotFixable("something that may belong to the forward follows inside the block")
     for item in reversed(following):
         bench.document.take_out(item, keep_lines=True)
@@ -188,9 +190,9 @@ def _entered(bench: Bench, backward: Event, made: Statement) -> Statement:
     return made
 
 
-def _is_bookkeeping(bench: Bench, statement: Statement) -> bool:
+def _is_bookkeeping(statement: Statement) -> bool:
     """Logging and counting, which autocast does not concern."""
-    return all(bench.code(call.func).rpartition(".")[2] in _BOOKKEEPING for call in within(statement.node, cst.Call))
+    return all(called(call) in _BOOKKEEPING for call in within(statement.node, cst.Call))
 
 
 _BOOKKEEPING = {

@@ -1,4 +1,4 @@
-"""Adds arguments to calls, laid out as the arguments that are there."""
+"""Finds the arguments of calls, and adds to them, laid out as those that are there."""
 
 from __future__ import annotations
 
@@ -12,18 +12,46 @@ from gradlint.rewrite.refusal import NotFixable
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
 
-_TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+
+def by_keyword(call: cst.Call, name: str) -> cst.Arg | None:
+    """`name=…` of a call."""
+    return next((arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name), None)
 
 
-def add_keyword(bench: Bench, call: Site, keyword: str, value: str) -> None:
-    """`f(x)` -> `f(x, keyword=value)`."""
+def argument(call: cst.Call, name: str, position: int) -> cst.Arg:
+    """An argument that may be given by its name or by its position."""
+    for n, arg in enumerate(call.args):
+        if arg.star:
+            raise NotFixable("arguments are handed on with a star")
+        if (arg.keyword is None and n == position) or (arg.keyword is not None and arg.keyword.value == name):
+            return arg
+    raise NotFixable(f"`{name}` was not found")
+
+
+def named(arg: cst.Arg, name: str) -> cst.Arg:
+    """The argument under this name, with the spaces that it has."""
+    tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    return arg.with_changes(keyword=cst.Name(name), equal=arg.equal if arg.keyword is not None else tight)
+
+
+def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
+    return named(cst.Arg(value), name)
+
+
+def comma() -> cst.Comma:
+    """As it stands between two arguments on one row."""
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def add_keyword(bench: Bench, call: Site, name: str, value: str) -> None:
+    """`f(x)` -> `f(x, name=value)`."""
     node = bench.node(call)
     if not isinstance(node, cst.Call) or not node.args:
         raise NotFixable("it is not a call with arguments")
     if any(arg.star == "**" for arg in node.args):
         raise NotFixable("arguments are handed on with two stars, and may hold it")
     *before, last = node.args
-    new = cst.Arg(cst.parse_expression(value), keyword=cst.Name(keyword), equal=_TIGHT)
+    new = keyword(name, cst.parse_expression(value))
     gap = before[-1].comma if before else cst.MaybeSentinel.DEFAULT
     between = _between(node, gap)
     if isinstance(last.comma, cst.Comma):

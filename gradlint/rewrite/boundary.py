@@ -8,7 +8,8 @@ import libcst as cst
 
 from gradlint.events import Backward, Step
 from gradlint.rewrite.bench import within
-from gradlint.rewrite.calls import in_product
+from gradlint.rewrite.definitions import assignments
+from gradlint.rewrite.parentheses import bare, in_product, is_tight
 from gradlint.rewrite.refusal import NotFixable
 from gradlint.rewrite.shapes import assigns, called
 from gradlint.rule import in_user_words
@@ -75,7 +76,7 @@ def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
     for found in within(test, cst.Comparison):
         sides.extend([found.comparisons[0].comparator, found.left])
     for side in sides:
-        text = bench.code(side.with_changes(lpar=(), rpar=()))
+        text = bench.code(bare(side))
         if last_name(text) == known and text not in ("0", "1"):
             _check_means_the_same(bench, text, bench.statement(backward), guard_of(bench, step))
             return text
@@ -122,7 +123,7 @@ def size_of_loop(bench: Bench, loop: Statement) -> str:
 
 def _has_length(bench: Bench, name: str) -> bool:
     """It is made of a list or a tuple: a generator has no length."""
-    made = [x.value for x in bench.every(cst.Assign) if assigns(x, name)]
+    made = [x.value for x in assignments(bench, name)]
     return bool(made) and all(isinstance(x, cst.List | cst.ListComp | cst.Tuple) or called(x) in _SIZED for x in made)
 
 
@@ -154,7 +155,7 @@ def step_at_the_end(bench: Bench, step: Step) -> None:
     modulo = modulo_in(test)
     if loop is None or not isinstance(loop.node, cst.For):
         raise NotFixable("the loop over the loader was not found")
-    counted = bench.code(modulo.left.with_changes(lpar=(), rpar=()))
+    counted = bench.code(bare(modulo.left))
     zero_based = _compared_with_last(test, modulo)
     end = f"len({_loader(bench, loop, modulo.left, zero_based=zero_based)}){' - 1' if zero_based else ''}"
     last = f"{counted} == {end}"
@@ -180,8 +181,7 @@ def _negates(test: cst.BaseExpression, modulo: cst.BinaryOperation) -> bool:
 def _joined(bench: Bench, test: cst.BaseExpression, operator: cst.BaseBooleanOp, more: str) -> cst.BooleanOperation:
     """The condition with one more part, inside of the user's own parentheses."""
     right = cst.parse_expression(more, config=bench.document.module.config_for_parsing)
-    bare = test.with_changes(lpar=(), rpar=())
-    return cst.BooleanOperation(bare, operator, right, lpar=test.lpar, rpar=test.rpar)
+    return cst.BooleanOperation(bare(test), operator, right, lpar=test.lpar, rpar=test.rpar)
 
 
 def _say_so_to_no_sync(
@@ -230,16 +230,15 @@ def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_
     assert isinstance(call, cst.Call)
     index = bench.code(loop.node.target.elements[0].value)
     start = next((bench.code(a.value) for n, a in enumerate(call.args) if n == 1), "0")
-    shown = bench.code(counted.with_changes(lpar=(), rpar=())).replace(" ", "")
+    shown = bench.code(bare(counted)).replace(" ", "")
     expected = {("0", False): f"{index}+1", ("0", True): index, ("1", False): index}.get((start, zero_based))
     if shown != expected:
         raise NotFixable("what is counted is not the index of the loader")
     loader = call.args[0].value
-    if isinstance(loader, cst.Call) and bench.code(loader.func).rpartition(".")[2] == "tqdm" and loader.args:
+    if isinstance(loader, cst.Call) and called(loader) == "tqdm" and loader.args:
         loader = loader.args[0].value
-    made = [x.value for x in bench.every(cst.Assign) if bench.code(x.targets[0].target) == bench.code(loader)]
-    iterators = [x for x in made if isinstance(x, cst.Call) and bench.code(x.func).rpartition(".")[2] in _ENDLESS]
-    if iterators or not isinstance(loader, cst.Name | cst.Attribute | cst.Subscript):
+    endless = any(called(x.value) in _ENDLESS for x in assignments(bench, bench.code(loader)))
+    if endless or not isinstance(loader, cst.Name | cst.Attribute | cst.Subscript):
         raise NotFixable("the length of the loader cannot be asked for")
     return bench.code(loader)
 
@@ -291,8 +290,7 @@ def negated(bench: Bench, node: cst.BaseExpression) -> str:
             for here, there in ((one, other), (other, one)):
                 if isinstance(target.operator, here):
                     return bench.code(node.with_changes(comparisons=[target.with_changes(operator=there())]))
-    simple = isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) or node.lpar
-    return f"not {bench.code(node)}" if simple else f"not ({bench.code(node)})"
+    return f"not {bench.code(node)}" if is_tight(node) else f"not ({bench.code(node)})"
 
 
 _OPPOSITES: tuple[tuple[type[cst.BaseCompOp], type[cst.BaseCompOp]], ...] = (

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Event, Site, Step, Unscale, Update, Zero
+from gradlint.rewrite.definitions import assignments
+from gradlint.rewrite.parentheses import bare
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import called
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -54,19 +57,18 @@ def scaler_of(bench: Bench, event: Backward | Step | Unscale | Update) -> str:
 def scaling(backward: cst.Call) -> cst.Call | None:
     """`scaler.scale(loss)` of `scaler.scale(loss).backward()`."""
     inner = backward.func.value if isinstance(backward.func, cst.Attribute) else None
-    named = isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "scale"
-    return inner if isinstance(inner, cst.Call) and named else None
+    return inner if isinstance(inner, cst.Call) and _is_scale(inner) else None
+
+
+def _is_scale(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called(node) == "scale"
 
 
 def _scaled_before(bench: Bench, backward: cst.Call) -> cst.Call | None:
     """`scaled = scaler.scale(loss)` before `scaled.backward()`."""
     name = bench.code(backward.func.value) if isinstance(backward.func, cst.Attribute) else ""
-    for assign in bench.every(cst.Assign):
-        value = assign.value
-        if bench.code(assign.targets[0].target) == name and isinstance(value, cst.Call):
-            if isinstance(value.func, cst.Attribute) and value.func.attr.value == "scale":
-                return value
-    return None
+    values = (made.value for made in assignments(bench, name))
+    return next((x for x in values if isinstance(x, cst.Call) and _is_scale(x)), None)
 
 
 def loss_of(bench: Bench, backward: Backward) -> cst.BaseExpression:
@@ -92,10 +94,12 @@ def _handed_over(call: cst.Call) -> bool:
     return "loss" not in last.lower()
 
 
-def in_product(code: str, node: cst.BaseExpression) -> str:
-    """An operand of `/`: in parentheses where the division would bind more tightly than what is inside."""
-    tight = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)
-    return code if isinstance(node, tight) or node.lpar else f"({code})"
+def call_round(bench: Bench, func: cst.CSTNode) -> cst.Call:
+    """`f(x)` round the name `f`."""
+    for found in bench.every(cst.Call):
+        if found.func is func:
+            return found
+    raise NotFixable("it is handed on uncalled")
 
 
 def call_it(bench: Bench, at: Site) -> None:
@@ -103,5 +107,4 @@ def call_it(bench: Bench, at: Site) -> None:
     node = bench.node(at)
     if not isinstance(node, cst.BaseExpression):
         raise NotFixable("it is not an expression")
-    bare = node.with_changes(lpar=(), rpar=())
-    bench.replace(node, cst.Call(bare, lpar=node.lpar, rpar=node.rpar))
+    bench.replace(node, cst.Call(bare(node), lpar=node.lpar, rpar=node.rpar))

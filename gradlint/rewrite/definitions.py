@@ -27,6 +27,11 @@ class Definition:
     value: cst.BaseExpression
 
 
+def assignments(bench: Bench, name: str) -> list[cst.Assign]:
+    """Every `name = …` of the file; a dotted name will do."""
+    return [x for x in bench.every(cst.Assign) if any(bench.code(t.target) == name for t in x.targets)]
+
+
 def definition(bench: Bench, name: cst.Name) -> Definition:
     """The one assignment that gives a name its value here."""
     here = bench.statement(name)

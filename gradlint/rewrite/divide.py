@@ -11,7 +11,8 @@ import libcst as cst
 from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import last_name, size_of_window
-from gradlint.rewrite.calls import call_of, first_argument, in_product, loss_of
+from gradlint.rewrite.calls import call_of, first_argument, loss_of
+from gradlint.rewrite.parentheses import bare, in_product
 from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def drop_division(bench: Bench, division: cst.CSTNode, divisor: cst.BaseExpressi
             return
     left = division.left
     if isinstance(small, cst.Assign) and small.value is division:
-        left = left.with_changes(lpar=(), rpar=())
+        left = bare(left)
     bench.replace(division, left)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import libcst as cst
-from libcst.metadata import CodeRange
 
+from gradlint.frontend.places import Places, Unchanged
 from gradlint.rewrite.layout import Leading, heads, split_line, with_leading
 from gradlint.rewrite.refusal import NotFixable
 
@@ -80,14 +80,14 @@ class Statement:
         for owner in self.ancestors():
             owner.changed = True
 
-    def built(self) -> Any:
+    def built(self, places: Places) -> Any:
         """The node with all changes made below it."""
         if not self.changed:
-            return self.node
+            return Unchanged(self.node, places)
         node = _exchanged(self.node, self.replaced)
         for block in self.blocks:
             if block.changed or any(item.changed for item in block.items):
-                node = _put(node, block.route, block.built())
+                node = _put(node, block.route, block.built(places))
         return node
 
 
@@ -103,12 +103,12 @@ class Block:
         self.items: list[Statement] = []
         self.changed = False
 
-    def built(self) -> Any:
+    def built(self, places: Places) -> Any:
         if isinstance(self.suite, cst.SimpleStatementSuite):
             if not self.changed:  # only expressions: it stays on its line
                 return _exchanged(self.suite, [pair for item in self.items for pair in item.replaced])
-            return cst.IndentedBlock([item.built() for item in self.items])
-        return self.suite.with_changes(body=[item.built() for item in self.items])
+            return cst.IndentedBlock([item.built(places) for item in self.items])
+        return self.suite.with_changes(body=[item.built(places) for item in self.items])
 
     def touch(self) -> None:
         self.changed = True
@@ -119,9 +119,9 @@ class Block:
 class Document:
     """The tree of one file, ready to be changed once."""
 
-    def __init__(self, module: cst.Module, positions: Mapping[cst.CSTNode, CodeRange]) -> None:
+    def __init__(self, module: cst.Module, places: Places) -> None:
         self.module = module
-        self._positions = positions
+        self._places = places
         self.root = Block(module, None, ())
         self._fill(self.root, module.body)
 
@@ -129,7 +129,7 @@ class Document:
 
     def at(self, node: cst.CSTNode) -> Statement | None:
         """The innermost statement that a node is a part of."""
-        place = self._positions[node].start
+        place = self._places[node].start
         return self._find(self.root, (place.line, place.column))
 
     def statements(self) -> Iterator[Statement]:
@@ -174,8 +174,8 @@ class Document:
             block.items.append(Statement(line, block, *self._range(small)))
 
     def _range(self, node: Any) -> tuple[Place, Place]:
-        found = self._positions[node]
-        starts = [found.start, *(self._positions[d].start for d in getattr(node, "decorators", ()))]
+        found = self._places[node]
+        starts = [found.start, *(self._places[d].start for d in getattr(node, "decorators", ()))]
         return min((x.line, x.column) for x in starts), (found.end.line, found.end.column)
 
     # -- changing
@@ -185,7 +185,7 @@ class Document:
         line = item.node
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) == 1:
             return item
-        place = self._positions[node].start
+        place = self._places[node].start
         lines = []
         for small, alone in zip(line.body, split_line(line), strict=True):
             lines.append(Statement(alone, item.block, *self._range(small)))
@@ -252,7 +252,7 @@ class Document:
         """`with context:` round the statements from first to last, which stand in one block."""
         siblings = first.siblings()
         low, high = siblings.index(first), siblings.index(last) + 1
-        column = self._positions[first.node].start.column
+        column = self._places[first.node].start.column
         outer = self.new(f"{_with(context, column)}\n    pass\n", first.block)
         inner = outer.blocks[0]
         inner.items = siblings[low:high]
@@ -326,8 +326,8 @@ class Document:
     def text(self) -> str:
         """The whole file with all changes."""
         if not self.root.changed and not any(item.changed for item in self.root.items):
-            return self.module.code
-        return cast(cst.Module, self.root.built()).code
+            return self._places.code
+        return cast(cst.Module, self.root.built(self._places)).code
 
     def _put(self, item: Statement, anchor: Statement, offset: int) -> None:
         if item.holds(anchor):

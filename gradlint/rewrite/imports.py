@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import libcst as cst
 
 from gradlint.records import dataclass
+from gradlint.rewrite.arguments import comma
 from gradlint.rewrite.refusal import NotFixable
 
 if TYPE_CHECKING:
@@ -155,8 +156,7 @@ def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
         if known.alias.asname is None and present:
             del names[at]
     elif not present:
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        names.insert(at, known.alias.with_changes(name=cst.Name(new), comma=comma))
+        names.insert(at, known.alias.with_changes(name=cst.Name(new), comma=comma()))
     names[-1] = names[-1].with_changes(comma=names[-1].comma if _in_parentheses(node) else cst.MaybeSentinel.DEFAULT)
     bench.document.exchange(known.statement, node, node.with_changes(names=names))
 

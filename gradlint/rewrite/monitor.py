@@ -10,9 +10,11 @@ import libcst as cst
 
 from gradlint.events import Clip
 from gradlint.records import dataclass
+from gradlint.rewrite.arguments import keyword
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import call_of
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import called
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -126,7 +128,7 @@ def _logs(bench: Bench, clip: Clip, loop: Statement) -> Iterator[Log]:
         for call in within(statement.node, cst.Call):
             rank = _rank(bench, call, statement)
             if rank is not None:
-                yield Log(statement, call, _called(call), rank)
+                yield Log(statement, call, called(call), rank)
 
 
 def _is_in_inner_loop(statement: Statement, loop: Statement) -> bool:
@@ -138,17 +140,12 @@ def _is_in_inner_loop(statement: Statement, loop: Statement) -> bool:
     return True
 
 
-def _called(call: cst.Call) -> str:
-    func = call.func
-    return func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
-
-
 def _rank(bench: Bench, call: cst.Call, statement: Statement) -> int | None:
     """0 for entries of a dictionary, 1 for scalars, 2 for lines of text; None if it logs nothing that can be joined."""
     small = getattr(statement.node, "body", ())
     if not any(isinstance(x, cst.Expr) and x.value is call for x in small):
         return None
-    name = _called(call)
+    name = called(call)
     base = bench.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
     if name in _ENTRY and _dictionary(call) is not None:
         return 0
@@ -200,7 +197,7 @@ def _add_entries(bench: Bench, log: Log, names: list[str]) -> bool:
         longer = table.with_changes(elements=_joined(table.elements, new, table.lbrace.whitespace_after))
         bench.document.exchange(log.statement, table, longer)
         return True
-    new = [_keyword(name) for name in names]
+    new = [keyword(name, cst.parse_expression(f"{name}.item()")) for name in names]
     args = _joined(log.call.args, new, log.call.whitespace_before_args)
     bench.document.exchange(log.statement, log.call, log.call.with_changes(args=args))
     return True
@@ -208,11 +205,6 @@ def _add_entries(bench: Bench, log: Log, names: list[str]) -> bool:
 
 def _entry(key: str, name: str) -> cst.DictElement:
     return cst.DictElement(cst.SimpleString(key), cst.parse_expression(f"{name}.item()"))
-
-
-def _keyword(name: str) -> cst.Arg:
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    return cst.Arg(cst.parse_expression(f"{name}.item()"), keyword=cst.Name(name), equal=equal)
 
 
 def _joined(old: Sequence[Any], new: list[Any], first: cst.BaseParenthesizableWhitespace) -> list[Any]:

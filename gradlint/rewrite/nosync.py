@@ -8,16 +8,19 @@ import libcst as cst
 
 from gradlint.events import Backward, Site, Step
 from gradlint.frontend.knowledge.torch_api import DDP, FSDP1, FSDP2
+from gradlint.rewrite.arguments import by_keyword
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
+from gradlint.rewrite.definitions import assignments
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import assigns_attribute
+from gradlint.rewrite.shapes import assigns_attribute, called
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Statement
 
+_WRAPPERS = DDP | FSDP1 | FSDP2
 #: this, if that, else the other
 Choice = tuple[str, str, str]
 
@@ -45,7 +48,7 @@ def _span(bench: Bench, backward: Backward) -> tuple[Statement, Statement]:
         for item in owner.siblings():
             if item.start > owner.end:
                 break
-            if item.holds(forward) or _calls(bench, item, callers - _functions_round(last)):
+            if item.holds(forward) or _calls(item, callers - _functions_round(last)):
                 return item, owner
     raise NotFixable("forward and backward are in different functions")
 
@@ -54,10 +57,10 @@ def _functions_round(statement: Statement) -> set[str]:
     return {x.node.name.value for x in statement.ancestors() if isinstance(x.node, cst.FunctionDef)}
 
 
-def _calls(bench: Bench, statement: Statement, names: set[str]) -> bool:
+def _calls(statement: Statement, names: set[str]) -> bool:
     if not names or not isinstance(statement.node, cst.SimpleStatementLine | cst.With):
         return False
-    return any(bench.code(call.func).rpartition(".")[2] in names for call in within(statement.node, cst.Call))
+    return any(called(call) in names for call in within(statement.node, cst.Call))
 
 
 def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> Choice:
@@ -81,16 +84,12 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
 
 def _wrapped(bench: Bench) -> set[str]:
     """The names that distributed models get."""
-    return {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if _is_wrapper(bench, x.value)}
-
-
-def _is_wrapper(bench: Bench, node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and bench.code(node.func).rpartition(".")[2] in DDP | FSDP1 | FSDP2
+    return {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if called(x.value) in _WRAPPERS}
 
 
 def _always_wrapped(bench: Bench) -> bool:
     """The file wraps the model without a condition; else a plain model, which has no no_sync, may come here."""
-    wraps = [x for x in bench.every(cst.Call) if _is_wrapper(bench, x)]
+    wraps = [x for x in bench.every(cst.Call) if called(x) in _WRAPPERS]
     return bool(wraps) and not any(_is_conditional(bench, call) for call in wraps)
 
 
@@ -223,10 +222,10 @@ def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
             swapped = choice.with_changes(body=choice.orelse, orelse=choice.body)
             bench.replace(choice, bench.code(swapped))
             return
-    for arg in node.args if isinstance(node, cst.Call) else ():
-        if arg.keyword is not None and arg.keyword.value == "enabled":
-            bench.replace(arg.value, negated(bench, arg.value))
-            return
+    switch = by_keyword(node, "enabled") if isinstance(node, cst.Call) else None
+    if switch is not None:
+        bench.replace(switch.value, negated(bench, switch.value))
+        return
     for owner in (statement, *statement.ancestors()):
         if isinstance(owner.node, cst.With) and owner.node.items[0].item is node:
             _mend_block(bench, owner, backward, step)
@@ -243,7 +242,7 @@ def _stored_choices(bench: Bench, statement: Statement) -> list[cst.IfExp]:
     if not isinstance(statement.node, cst.With) or "no_sync" in bench.code(statement.node.items[0].item):
         return []
     name = bench.code(statement.node.items[0].item).partition("(")[0]
-    made = [x.value for x in bench.every(cst.Assign) if bench.code(x.targets[0].target) == name]
+    made = [x.value for x in assignments(bench, name)]
     return [x for x in made if isinstance(x, cst.IfExp) and "no_sync" in bench.code(x)] if len(made) == 1 else []
 
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # Below this, starting processes (each imports the parser) takes longer than the work itself.
 _WORTH_FILES = 24
 _WORTH_BYTES = 150_000
+_NEEDED = (
+    "frontend.source", "frontend.scout", "frontend.quick", "frontend.paths", "frontend.numerics.analysis",
+    "machine.judge", "frontend.lower", "fix.offer", "rewrite.bench",
+)  # fmt: skip
 
 
 class Candidate(NamedTuple):
@@ -175,10 +179,13 @@ def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
 
 
 def _import_before_fork() -> None:
-    """Imports what the scout needs, so that forked workers share it; libcst is left to those that meet a finding."""
+    """Imports what the work needs, so that forked workers share it.
+
+    With so many files one of them has a finding, as a rule: then each worker would need libcst.
+    """
     from gradlint.registry import all_rules
 
-    for name in ("frontend.source", "frontend.scout", "frontend.quick", "frontend.paths", "machine.judge"):
+    for name in _NEEDED:
         importlib.import_module(f"gradlint.{name}")
     all_rules()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gradlint.frontend.bytescan import worth_reading
 from gradlint.frontend.glance import may_hold_divisions, may_hold_numerics, may_hold_stack
 
 TORCH = b"import torch\nfrom torch import nn\n"
@@ -53,7 +54,7 @@ def test_files_without_are_held_back(source: bytes) -> None:
 
 
 def test_without_torch_there_is_nothing_to_ask() -> None:
-    assert not may_hold_numerics(b"loss = log(p).log()\n")
+    assert not worth_reading(b"loss = log(p).log()\n")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+from gradlint.config import Settings
+from gradlint.engine import lint
 from gradlint.frontend import syntax as s
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.analysis import operations
@@ -210,7 +212,12 @@ class TestJoin:
         ("-(a ** 2)", True),
         ("torch.tanh(a)", True),
         ("F.normalize(a) @ F.normalize(b)", True),
-        ("F.normalize(a) @ b", False),
+        ("F.normalize(a) @ b", True),  # who normalises one side normalises the other
+        ("F.normalize(a) @ self.fc(b)", True),
+        ("torch.tanh(a) * net(b)", False),
+        ("-(a - b)", False),
+        ("2 * (a - b)", False),
+        ("-(torch.max(a, b) - b)", True),
         ("a.clamp(max=80)", True),
         ("F.log_softmax(a, -1)", True),
     ],
@@ -244,3 +251,22 @@ def test_numbers_are_computed() -> None:
     two, three = Fact(number=2), Fact(number=3)
     assert arithmetic.binary("**", two, three, False, node).number == 8
     assert arithmetic.binary("/", two, Fact(number=0), False, node).number is None
+
+
+def test_deep_code_ends_without_an_error() -> None:
+    deep = "x" + ".view(-1)" * 300
+    source = f"def my_loss(x):\n    y = {deep}\n    return torch.log(torch.sigmoid(y))\n"
+    result = lint(source.encode(), "train.py", Settings())
+    assert result.crashes == ()
+    assert [finding.code for finding in result.findings] == ["GL605"]
+
+
+def test_a_crash_takes_no_other_finding_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(program: Program, *, divisions: bool) -> list[Operation]:
+        raise ValueError("broken")
+
+    monkeypatch.setattr("gradlint.frontend.numerics.analysis.operations", crash)
+    source = b"optimizer.zero_grad\nloss = torch.log(torch.sigmoid(x))\nloss.backward()\noptimizer.step()\n"
+    result = lint(source, "train.py", Settings())
+    assert [found.rule for found in result.crashes] == ["numerics"]
+    assert "GL405" in {finding.code for finding in result.findings}

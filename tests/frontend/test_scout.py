@@ -22,31 +22,33 @@ LOSS = '''class Loss:
 SOURCE = f"import torch\n\n\n{PADDING}{LOSS}{PADDING}"
 
 
-def _emptied(source: str) -> list[str]:
-    tree = scout.empty(ast.parse(source), source)
-    return [d.name for d in scout._definitions(tree.body) if not d.body]
+def _unread(source: str) -> list[str]:
+    tree = ast.parse(source)
+    unread = scout.unread(tree, source)
+    return [d.name for d in scout._definitions(tree.body) if id(d) in unread]
 
 
 def test_small_files_are_left_whole() -> None:
-    assert _emptied("def helper(a):\n    return a\n") == []
+    assert _unread("def helper(a):\n    return a\n") == []
 
 
-def test_functions_without_anything_of_interest_are_emptied() -> None:
-    emptied = _emptied(SOURCE)
-    assert len(emptied) == 1000
-    assert "forward" not in emptied
+def test_functions_without_anything_of_interest_are_unread() -> None:
+    unread = _unread(SOURCE)
+    assert len(unread) == 1000
+    assert "forward" not in unread
 
 
 def test_what_a_function_of_interest_calls_is_kept() -> None:
     source = SOURCE.replace("torch.softmax(x, dim=-1)", "helper_7(torch.softmax(x, dim=-1))")
-    assert "helper_7" not in _emptied(source)
-    assert "helper_8" in _emptied(source)
+    assert "helper_7" not in _unread(source)
+    assert "helper_8" in _unread(source)
 
 
 def test_every_line_that_is_left_keeps_its_number() -> None:
-    tree = scout.empty(ast.parse(SOURCE), SOURCE)
+    tree = ast.parse(SOURCE)
+    unread = scout.unread(tree, SOURCE)
     for spoken_of in (None, {SOURCE[: SOURCE.index("torch.log")].count("\n") + 1}):
-        short = scout.abridged(tree, SOURCE, spoken_of)
+        short = scout.abridged(tree, SOURCE, unread, spoken_of)
         ast.parse(short)
         old, new = SOURCE.splitlines(), short.splitlines()
         assert len(old) == len(new)
@@ -56,12 +58,13 @@ def test_every_line_that_is_left_keeps_its_number() -> None:
 
 def test_a_class_that_nobody_spoke_of_is_blanked_whole() -> None:
     source = f"{SOURCE}class Other:\n    size = 3\n\n    @property\n    def area(self):\n        return self.size\n"
-    tree = scout.empty(ast.parse(source), source)
+    tree = ast.parse(source)
+    unread = scout.unread(tree, source)
     line = source[: source.index("torch.log")].count("\n") + 1
-    short = scout.abridged(tree, source, {line})
+    short = scout.abridged(tree, source, unread, {line})
     ast.parse(short)
     assert "area" not in short
-    assert "size = 3" in scout.abridged(tree, source)
+    assert "size = 3" in scout.abridged(tree, source, unread)
 
 
 def test_findings_and_edits_of_a_large_file_hold_for_the_whole_of_it() -> None:

@@ -139,6 +139,8 @@ class Conditions:
 
     def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True) -> bool:
         """True or False, always. `node` is the statement that asks: it says what is usual and what matters."""
+        if isinstance(value, v.Known):
+            return bool(value.value)
         return self._decide(value, _Question(node, fork and self._forks(node), not self._leaves(node)))
 
     def _decide(self, value: v.Value, q: _Question) -> bool:

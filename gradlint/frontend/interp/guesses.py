@@ -11,6 +11,10 @@ from gradlint.frontend.interp.invoke import Invoke
 from gradlint.frontend.interp.run import owner
 from gradlint.frontend.knowledge import naming
 
+# tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
+_MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
+_HAS_GRADIENTS = (v.Grad, v.ParamsValue)
+
 
 class Guesses(Invoke):
     """What a name and the arguments say about a call."""
@@ -31,22 +35,23 @@ class Guesses(Invoke):
     def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
         """A function of which nothing is known but its name and what it is given."""
         last = naming.last(name)
-        self._touch(last, a, node)
-        for value in a.every:
+        every = a.every
+        self._touch(last, a, every, node)
+        for value in every:
             self.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
             return self.criterion(last, a, node)
         if self.run.no_grad:
             return v.Unknown(s.render(node), called=name)
-        merged = tensors.merge(self.with_models(a.every), s.render(node), tensors.kept_norm(a.every))
-        if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(a.every)):
+        merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
+        if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(every)):
             return merged
         params = merged.params if merged is not None else Params(known=True)
         return v.Unknown(s.render(node), called=name, params=params)
 
-    def _touch(self, name: str, a: Arguments, node: s.Call) -> None:
+    def _touch(self, name: str, a: Arguments, every: list[v.Value], node: s.Call) -> None:
         """What an unknown function may do to the gradients of the optimizers and models that it is given."""
-        given = [x for x in a.every if isinstance(x, v.Optimizer | v.Collection | v.Unknown)]
+        given = [x for x in every if isinstance(x, _MAY_OPTIMIZE)]
         optimizers = [o for o in map(self.run.optimizer_for, given) if o is not None]
         if optimizers and naming.OPTIMIZES.search(name):
             for optimizer in optimizers:
@@ -55,17 +60,18 @@ class Guesses(Invoke):
         if optimizers and not naming.HARMLESS.search(name):
             self.opaque(frozenset(o.ref.id for o in optimizers), node)
             return
-        grads = [x for x in a.every if isinstance(x, v.Grad | v.ParamsValue)]
-        if "clip" in name.lower() and "grad" in name.lower():
-            kind = ClipKind.VALUE if "value" in name.lower() else ClipKind.NORM
+        grads = [x for x in every if isinstance(x, _HAS_GRADIENTS)]
+        low = name.lower()
+        if "clip" in low and "grad" in low:
+            kind = ClipKind.VALUE if "value" in low else ClipKind.NORM
             self.clip(node, a, kind=kind, api=ClipApi.CUSTOM)
-        elif grads and "norm" in name.lower():
+        elif grads and "norm" in low:
             self.read(grads[0], node)
-        elif grads and isinstance(grads[0], v.Grad) and ("reduce" in name.lower()):
+        elif grads and isinstance(grads[0], v.Grad) and "reduce" in low:
             self.edit(grads[0], EditKind.REDUCE, None, node)
-        elif grads and any(w in name.lower() for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
+        elif grads and any(w in low for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
             self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node)
-        elif any(w in name.lower() for w in ("zero_grad", "clear_grad", "reset_grad", "zero_gradients", "zero_grads")):
+        elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
             params = self.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from gradlint.events import Sync
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -26,38 +29,30 @@ class Interpreter(Loops):
 
     def _statement(self, stmt: s.Stmt) -> None:
         self.run.spend()
-        match stmt:
-            case s.ExprStmt():
-                value = self.ev(stmt.value)
-                if isinstance(value, v.Known) and value.key == "exit":
-                    raise Raised
-            case s.Assign():
-                self._assignment(stmt)
-            case s.AugAssign():
-                self._aug_assign(stmt)
-            case s.If():
-                self._if(stmt)
-            case s.For():
-                self.run_for(stmt)
-            case s.While():
-                self.run_while(stmt)
-            case s.With():
-                self._with(stmt)
-            case s.Try():
-                self._try(stmt)
-            case s.Return():
-                raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known("None", None))
-            case s.Jump():
-                self._jump(stmt)
-            case s.Def():
-                self.env.bind(stmt.name, v.Function(stmt.name, stmt, self.env))
-            case s.Class():
-                self.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.env))
-            case s.Import():
-                for local, dotted in stmt.bindings.items():
-                    self.env.bind(local, v.Dotted(dotted))
-            case s.Scope():
-                self.env.shared.update(stmt.names)
+        handler = _RUN.get(type(stmt))
+        if handler is not None:
+            handler(self, stmt)
+
+    def _expression(self, stmt: s.ExprStmt) -> None:
+        value = self.ev(stmt.value)
+        if isinstance(value, v.Known) and value.key == "exit":
+            raise Raised
+
+    def _return(self, stmt: s.Return) -> None:
+        raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known("None", None))
+
+    def _def(self, stmt: s.Def) -> None:
+        self.env.bind(stmt.name, v.Function(stmt.name, stmt, self.env))
+
+    def _class(self, stmt: s.Class) -> None:
+        self.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.env))
+
+    def _import(self, stmt: s.Import) -> None:
+        for local, dotted in stmt.bindings.items():
+            self.env.bind(local, v.Dotted(dotted))
+
+    def _scope(self, stmt: s.Scope) -> None:
+        self.env.shared.update(stmt.names)
 
     def _jump(self, stmt: s.Jump) -> None:
         raise {"break": Break, "continue": Continue, "raise": Raised}[stmt.kind]
@@ -139,6 +134,8 @@ class Interpreter(Loops):
                 self.run.guards.remove(guard)
 
     def _unsure_sync(self, stmt: s.If, test: v.Value) -> bool:
+        if "no_sync" not in self.program.all_words.seen:
+            return False
         mentioned = "no_sync" in self.program.words(stmt.body).seen or "no_sync" in self.program.words(stmt.orelse).seen
         return mentioned and not self.certain(test)
 
@@ -194,6 +191,25 @@ class Interpreter(Loops):
             self.run_body(stmt.handlers[0][1])
         finally:
             self.run_body(stmt.final)
+
+
+# by type, not by match: this runs for every statement of every turn
+_RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
+    s.ExprStmt: Interpreter._expression,
+    s.Assign: Interpreter._assignment,
+    s.AugAssign: Interpreter._aug_assign,
+    s.If: Interpreter._if,
+    s.For: Interpreter.run_for,
+    s.While: Interpreter.run_while,
+    s.With: Interpreter._with,
+    s.Try: Interpreter._try,
+    s.Return: Interpreter._return,
+    s.Jump: Interpreter._jump,
+    s.Def: Interpreter._def,
+    s.Class: Interpreter._class,
+    s.Import: Interpreter._import,
+    s.Scope: Interpreter._scope,
+}
 
 
 def _is_main_check(test: s.Expr) -> bool:

@@ -8,15 +8,17 @@ from gradlint.frontend.knowledge.torch_api import CUTS
 
 #: the strongest statement about normalisation wins when values are combined by anything but addition
 _RANK = [Norm.UNKNOWN, Norm.RAW, Norm.SUMMED, Norm.WEIGHTED, Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER]
+_WITH_PARAMS = (v.Tensor, v.Unknown)
 
 
 def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | None:
     """The tensor that a computation from these gives, None if none of them depends on a model."""
-    tensors = [p for p in flatten(parts) if isinstance(p, v.Tensor)]
+    flat = flatten(parts)
+    tensors = [p for p in flat if isinstance(p, v.Tensor)]
     owners: set[str] = set()
     known = True
-    for part in flatten(parts):
-        if isinstance(part, v.Tensor | v.Unknown):
+    for part in flat:
+        if isinstance(part, _WITH_PARAMS):
             owners |= part.params.owners
             known &= part.params.known
     if not tensors and not owners:

@@ -7,7 +7,7 @@ import enum
 from gradlint.frontend.knowledge.pattern import Pattern
 
 
-class Kind(enum.Enum):
+class Role(enum.Enum):
     """The part that a layer plays in a stack."""
 
     #: multiplies by weights
@@ -51,30 +51,30 @@ MERGES = frozenset(
 _FUNCTION_HOMES = ("torch.", "torch.nn.functional.", "torch.special.")
 
 
-def module_kind(dotted: str) -> Kind | None:
+def module_role(dotted: str) -> Role | None:
     """What a module class of torch.nn is; None for a name that is no such class."""
     home, _, name = dotted.rpartition(".")
     if not home.startswith("torch.nn") or not name[:1].isupper():
         return None
     if name in SATURATING:
-        return Kind.SATURATING
+        return Role.SATURATING
     if _AFFINE.match(name):
-        return Kind.AFFINE
-    return Kind.NEUTRAL if _NEUTRAL.match(name) else Kind.BREAK
+        return Role.AFFINE
+    return Role.NEUTRAL if _NEUTRAL.match(name) else Role.BREAK
 
 
-def function_kind(dotted: str) -> Kind | None:
+def function_role(dotted: str) -> Role | None:
     """What a function of torch is; None for a name from elsewhere."""
     home, _, name = dotted.rpartition(".")
     if f"{home}." not in _FUNCTION_HOMES or name[:1].isupper():
         return None
     if name in SATURATING:
-        return Kind.SATURATING
-    return Kind.NEUTRAL if _NEUTRAL_FUNCTION.match(name) else Kind.BREAK
+        return Role.SATURATING
+    return Role.NEUTRAL if _NEUTRAL_FUNCTION.match(name) else Role.BREAK
 
 
-def method_kind(name: str) -> Kind:
+def method_role(name: str) -> Role:
     """What a method of a tensor is."""
     if name in SATURATING:
-        return Kind.SATURATING
-    return Kind.NEUTRAL if name in _NEUTRAL_METHODS else Kind.BREAK
+        return Role.SATURATING
+    return Role.NEUTRAL if name in _NEUTRAL_METHODS else Role.BREAK

@@ -16,6 +16,8 @@ SELECT = frozenset({
     "gather", "index_select", "masked_select", "take_along_dim", "take", "narrow", "select", "diagonal", "diag",
     "unbind", "chunk", "split", "topk", "sort", "unique", "cat", "stack", "concat", "hstack", "vstack", "triu", "tril",
 })  # fmt: skip
+#: several tensors become one
+JOINS = frozenset({"cat", "stack", "concat", "hstack", "vstack"})
 #: no gradient goes through
 CUT = frozenset({
     "detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "lt", "gt", "le", "ge", "bool",
@@ -108,3 +110,11 @@ EVALUATION = Pattern(
 CONFIG = Pattern(
     r"(?i)^_?(args?|cfg|conf|config\w*|opts?|options|hparams|hps?|flags|settings|model_args|training_args)$"
 )
+#: vectors that are normalised by convention, similarities and probabilities: exp() of them does not overflow
+UNIT = Pattern(r"(?i)(^|_)(emb\w*|feats?|features?|proj\w*|sims?|similarit\w+|cos\w*|probs?|p)($|_|\d)|^z(_\w+|\d)?$")
+#: code that checks other code
+TEST = Pattern(r"^Test|TestCase$|Test$")
+#: the last layer of well-known models
+HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear"})
+#: names of numbers that are not negative, so that exp() of what is behind the minus is at most 1
+NEVER_BELOW_ZERO = Pattern(r"(?i)entropy|dist|loss|cost|norm|err")

@@ -40,8 +40,8 @@ def operations(program: Program, *, divisions: bool = False) -> list[Operation]:
         for routine in _entries(program):
             if id(routine.node) not in follower.followed:
                 follower.follow(routine, Arguments())
-    except Enough:
-        pass
+    except (Enough, RecursionError):
+        pass  # what was seen until here counts
     reached = [operation for operation in follower.operations if operation.reached]
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)

@@ -76,10 +76,20 @@ def _sum(base: Fact, left: Fact, right: Fact) -> Fact:
 
 
 def matrix_product(left: Fact, right: Fact) -> Fact:
-    base = combine((left, right)).but(capped=left.capped and right.capped)
+    base = combine((left, right)).but(capped=_both_capped(left, right))
     if left.low is Low.ZERO and right.low is Low.ZERO and left.square is not None and right.square is not None:
         return base.but(low=Low.ZERO, zero="a sum of squares")
     return base
+
+
+def _both_capped(left: Fact, right: Fact) -> bool:
+    """Who normalises one side of a product normalises the other, if perhaps elsewhere."""
+    if left.capped and right.capped:
+        return True
+    for one, other in ((left, right), (right, left)):
+        if one.capped and one.number is None and one.grad is not False and other.grad is None and not other.raw:
+            return True
+    return False
 
 
 def _both(one: str, other: str) -> str:
@@ -99,7 +109,7 @@ def _difference(base: Fact, left: Fact, right: Fact) -> Fact:
         kind = {Prob.SIGMOID: Prob.ONE_MINUS_SIGMOID, Prob.ONE_MINUS_SIGMOID: Prob.SIGMOID}.get(
             right.prob or Prob.PIECE, Prob.PIECE
         )
-        if right.low >= Low.GUARDED:
+        if right.low >= Low.GUARDED or right.shrunk:
             return base.but(low=Low.GUARDED, prob=kind, made=right.made, home=right.home)
         return base.but(low=Low.ZERO, prob=kind, made=right.made, home=right.home, pure=right.pure, capped=True)
     if left.low is Low.POSITIVE and left.number is None:
@@ -108,27 +118,32 @@ def _difference(base: Fact, left: Fact, right: Fact) -> Fact:
         return base.but(capped=left.capped, raw=False)
     # whoever subtracts inside an exp() has shifted it, or has a ratio in mind
     capped = left.number is None or right.low >= Low.ZERO or right.capped
-    return base.but(capped=capped, difference=left.number is None)
+    limited = (left.capped and right.capped and not left.shifted and not right.shifted) or left.extreme or right.extreme
+    return base.but(capped=capped, difference=left.number is None, shifted=capped and not limited)
 
 
 def _product(base: Fact, left: Fact, right: Fact) -> Fact:
     low = Low.UNKNOWN
     if left.low >= Low.ZERO and right.low >= Low.ZERO:
         low = min(left.low, right.low)
-    prob, zero = None, ""
+    prob, zero, shrunk = None, "", False
     for one, other in ((left, right), (right, left)):
         if _is_probability(one) and (_is_probability(other) or other.grad is False):
             prob = Prob.PIECE
+            shrunk |= other.number is not None and 0 < other.number < 1
             low = one.low if one.low >= Low.GUARDED else max(low, Low.ZERO)
         if low is Low.ZERO and one.zero:
             zero = one.zero
     exps = left.exps or right.exps if _plain(left) or _plain(right) else ()
     negated = (left.number or 0) < 0 or (right.number or 0) < 0
-    capped = left.capped and right.capped
+    # `k * (a - b)` is no shift any more
+    capped = _both_capped(left, right) and not (left.shifted or right.shifted)
     if negated:
         other = right if (left.number or 0) < 0 else left
-        return base.but(capped=other.low >= Low.ZERO or other.capped, exps=exps)
-    return base.but(low=low, prob=prob, zero=zero, exps=exps, capped=capped, ratio=left.ratio and right.ratio)
+        return base.but(capped=other.low >= Low.ZERO or (other.capped and not other.shifted), exps=exps)
+    return base.but(
+        low=low, prob=prob, zero=zero, shrunk=shrunk, exps=exps, capped=capped, ratio=left.ratio and right.ratio
+    )
 
 
 def _quotient(base: Fact, left: Fact, right: Fact) -> Fact:
@@ -165,7 +180,8 @@ _SUMMED = {"a square": "a sum of squares", "a squared difference": "a sum of squ
 def negated(fact: Fact) -> Fact:
     if fact.number is not None:
         return Fact(grad=False, capped=True, number=-fact.number)
-    return Fact(fact.grad, capped=fact.capped or fact.low >= Low.ZERO, raw=fact.raw, ops=fact.ops)
+    capped = (fact.capped and not fact.shifted) or fact.low >= Low.ZERO
+    return Fact(fact.grad, capped=capped, raw=fact.raw, ops=fact.ops)
 
 
 def reduced(name: str, fact: Fact) -> Fact:
@@ -174,6 +190,8 @@ def reduced(name: str, fact: Fact) -> Fact:
     if fact.zero == "a squared difference" and name in ("mean", "nanmean"):
         zero = "a mean squared error"
     kept = Fact(fact.grad, fact.low, fact.capped, zero=zero, exps=fact.exps, ratio=fact.ratio, ops=fact.ops)
+    if name in _EXTREMES:
+        kept = kept.but(extreme=True)
     if name in ("max", "amax") and fact.prob is Prob.SOFTMAX:
         return kept.but(low=Low.POSITIVE, zero="")
     if fact.prob in (Prob.SOFTMAX, Prob.SIGMOID, Prob.ONE_MINUS_SIGMOID, Prob.PIECE):
@@ -194,7 +212,7 @@ def selected(fact: Fact, *, whole_rows: bool) -> Fact:
 def clamped(fact: Fact, low: Fact | None, high: Fact | None) -> Fact:
     changes: dict[str, object] = {"pure": False, "raw": False, "square": None}
     if high is not None:
-        changes["capped"] = True
+        changes.update(capped=True, shifted=False)
     if low is not None:
         if low.number is None or low.number > 0:
             changes["low"] = Low.POSITIVE
@@ -212,6 +230,7 @@ def _plain(fact: Fact) -> bool:
     return fact.number is not None or fact.grad is False
 
 
+_EXTREMES = frozenset({"max", "amax", "min", "amin"})
 #: reductions over dimensions
 REDUCTIONS = frozenset(
     {"sum", "mean", "max", "min", "amax", "amin", "nansum", "nanmean", "median", "prod", "cumsum", "average"}
@@ -262,14 +281,14 @@ def function(name: str, first: Fact, rest: list[Fact], operand: s.Expr) -> Fact 
 
 
 def _selection(name: str, first: Fact, rest: list[Fact]) -> Fact:
-    if name in ("cat", "stack", "concat", "hstack", "vstack"):
+    if name in api.JOINS:
         return first
     kept = selected(first, whole_rows=name in ("index_select", "chunk", "split", "unbind", "narrow"))
     return kept.but(ops=frozenset().union(first.ops, *(f.ops for f in rest)))
 
 
 def _extreme(name: str, first: Fact, other: Fact) -> Fact:
-    merged = combine((first, other))
+    merged = combine((first, other)).but(extreme=True)
     if name.endswith(("max", "imum")) and "min" not in name:
         guarded = other.positive or first.positive or is_guard(other) or is_guard(first)
         if guarded:

@@ -25,6 +25,8 @@ from gradlint.frontend.numerics.facts import (
     Value,
     as_fact,
     combine,
+    join,
+    join_low,
 )  # fmt: skip
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.records import dataclass, field
@@ -36,6 +38,10 @@ _CRITERIA = {
     **dict.fromkeys(api.CROSS_ENTROPY, Kind.CROSS_ENTROPY), **dict.fromkeys(api.NLL, Kind.NLL),
     **dict.fromkeys(api.BCE, Kind.BCE),
 }  # fmt: skip
+#: methods that tensors have and modules have not
+_OF_TENSORS = frozenset(
+    {"softmax", "log_softmax", "sigmoid", "exp", "log", "view", "reshape", "mean", "sum", "detach", "pow"}
+)
 _WRAPPERS = {
     "DataParallel",
     "DistributedDataParallel",
@@ -140,18 +146,20 @@ class Calls(Expressions):
             case Chain():
                 return self._chain(callee, node, given)
             case Model():
-                return combine(given.facts).but(grad=True, raw=True)
+                raw = combine(given.facts).but(grad=True, raw=True)
+                return raw if callee.head is None else self.apply(callee.head, node, Arguments([raw], {}, [node], {}))
             case _:
                 return self._unknown_call(s.render(node.func), given)
 
-    def _unknown_call(self, name: str, given: Arguments) -> Value:
+    def _unknown_call(self, name: str, given: Arguments, *, function: bool = False) -> Value:
         last = name.rpartition(".")[2]
         result = combine(given.facts)
         if api.LOSS_FUNCTION.search(last) or naming.CRITERION.search(last):
             self.reach(result)
         if given.kwargs and last[:1].isupper():
             return Items([], dict(given.kwargs))
-        return result.but(grad=None)
+        # a function of data gives data; a method may belong to a model
+        return result if function and given.facts and result.grad is False else result.but(grad=None)
 
     # -- torch
 
@@ -183,7 +191,7 @@ class Calls(Expressions):
             return given.args[0]
         if dotted.endswith("checkpoint.checkpoint") and given.args:
             return self.apply(given.args[0], node, Arguments(given.args[1:], {}, given.exprs[1:], {}))
-        return self._unknown_call(dotted, given)
+        return self._unknown_call(dotted, given, function=last[:1].islower())
 
     def _module(self, name: str, node: s.Call, given: Arguments) -> Value:
         """`nn.Something(...)`: a layer, not a result."""
@@ -253,6 +261,7 @@ class Calls(Expressions):
                 if name in MODULE_PASSTHROUGH or name in ("forward", "__call__"):
                     return base if name in MODULE_PASSTHROUGH else self.forward(base, given)
                 if name == "register_buffer" and node.args and isinstance(node.args[0], s.Const):
+                    self.change(base)
                     base.attributes[str(node.args[0].value)] = DATA
                     return DATA
                 if name == "add_module":
@@ -261,33 +270,38 @@ class Calls(Expressions):
                 return self.apply(member, node, given) if member is not None else self._unknown_call(name, given)
             case Layer() | Chain() | Model():
                 if name in ("append", "add_module") and isinstance(base, Chain) and given.args:
+                    self.change(base)
                     base.layers.append(given.args[-1])
                     return base
+                if isinstance(base, Model) and name in _OF_TENSORS:
+                    return self._of_tensor(UNKNOWN, name, node, given)  # a tensor that is called `student`
                 return base if name in MODULE_PASSTHROUGH else self._unknown_call(name, given)
             case Items():
                 return self._of_items(base, name, given)
             case Fact():
-                if name == "backward":
-                    self.reach(base)
-                    self.reach(combine(given.facts))
-                    return DATA
-                whole = Arguments(
-                    [base, *given.args], given.kwargs,
-                    [node.func.base if isinstance(node.func, s.Attr) else node.func, *given.exprs], given.named,
-                )  # fmt: skip
-                found = self._function(name, node, whole)
-                if found is not None:
-                    return found
-                if name in ("manual_backward", "backward"):
-                    self.reach(combine(given.facts))
-                result = self._unknown_call(name, given)
-                return result.but(ops=result.ops | base.ops) if isinstance(result, Fact) else result
+                return self._of_tensor(base, name, node, given)
             case _:
                 return self._unknown_call(name, given)
+
+    def _of_tensor(self, base: Fact, name: str, node: s.Call, given: Arguments) -> Value:
+        if name == "backward":
+            self.reach(base)
+            self.reach(combine(given.facts))
+            return DATA
+        receiver = node.func.base if isinstance(node.func, s.Attr) else node.func
+        whole = Arguments([base, *given.args], given.kwargs, [receiver, *given.exprs], given.named)
+        found = self._function(name, node, whole)
+        if found is not None:
+            return found
+        if name == "manual_backward":
+            self.reach(combine(given.facts))
+        result = self._unknown_call(name, given)
+        return result.but(ops=result.ops | base.ops) if isinstance(result, Fact) else result
 
     def _of_items(self, base: Items, name: str, given: Arguments) -> Value:
         if name in ("append", "add", "extend", "insert") and given.args:
             if len(base.items) < 12:
+                self.change(base)
                 value = given.args[-1]
                 base.items.extend(value.items if isinstance(value, Items) and name == "extend" else [value])
             return DATA
@@ -300,7 +314,7 @@ class Calls(Expressions):
 
     def _function(self, name: str, node: s.Call, given: Arguments) -> Value | None:
         """A function of torch by its last name; a method has its tensor as the first argument."""
-        first = as_fact(given.value(0, "input", "tensors") or UNKNOWN)
+        first = _joined(given.value(0, "input", "tensors") or UNKNOWN, name)
         operand = given.expression(0, "input")
         rest = [as_fact(v) for v in given.args[1:]]
         if name == "backward":
@@ -324,6 +338,8 @@ class Calls(Expressions):
             and rest
         ):
             return self._operator(name, node, operand, first, rest[0], given)
+        if name in ("where", "masked_select") and rest:
+            return _chosen(name, first, rest, given)
         if name.endswith("_loss") or name.startswith("binary_cross_entropy_with"):
             self.reach(combine(given.facts))
         return arithmetic.function(name, first, rest, operand)
@@ -359,3 +375,28 @@ class Calls(Expressions):
     @staticmethod
     def _marked(result: Fact, operation: Operation | None) -> Fact:
         return result.but(ops=result.ops | {operation}) if operation is not None else result
+
+
+def _joined(value: Value, name: str) -> Fact:
+    """`torch.cat([a, b])` knows what both are."""
+    if name not in api.JOINS or not isinstance(value, Items) or not value.items:
+        return as_fact(value)
+    found = value.items[0]
+    for item in value.items[1:]:
+        found = join(found, item)
+    return as_fact(found).but(capped=all(as_fact(item).capped for item in value.items))
+
+
+def _chosen(name: str, first: Fact, rest: list[Fact], given: Arguments) -> Fact | None:
+    """A condition that asks about the very numbers is a guard; one that asks about others only picks."""
+    asked = first.compared if name == "where" else rest[0].compared
+    chosen = given.exprs[1:3] if name == "where" else given.exprs[:1]
+    names = {part.id for expr in chosen for part in s.walk_expr(expr) if isinstance(part, s.Name)}
+    if name == "masked_select":
+        return arithmetic.selected(first, whole_rows=False).but(
+            low=max(first.low, Low.GUARDED) if asked & names else first.low
+        )
+    if len(rest) == 2 and all(f.prob is not None and f.prob is not Prob.LOG for f in rest) and not asked & names:
+        low = join_low(rest[0].low, rest[1].low)
+        return combine(rest).but(low=low, prob=Prob.PIECE, made=rest[0].made, home=rest[0].home, capped=True)
+    return arithmetic.function(name, first, rest, given.exprs[0])

@@ -125,14 +125,13 @@ class Expressions(Frames):
     def _item(self, expr: s.Item) -> Value:
         base = self.ev(expr.base)
         index = expr.index
-        if isinstance(base, Items) and isinstance(index, s.Const):
-            if isinstance(index.value, str):
-                return base.entries.get(index.value, UNKNOWN)
-            if isinstance(index.value, int) and -len(base.items) <= index.value < len(base.items):
-                return base.items[index.value]
-        if isinstance(base, Chain) and isinstance(index, s.Const) and isinstance(index.value, int):
-            if -len(base.layers) <= index.value < len(base.layers):
-                return base.layers[index.value]
+        key = constant(index)
+        if isinstance(base, Items) and isinstance(key, str):
+            return base.entries.get(key, UNKNOWN)
+        if isinstance(base, Items | Chain) and isinstance(key, int):
+            held = base.items if isinstance(base, Items) else base.layers
+            if -len(held) <= key < len(held):
+                return held[key]
         asked = as_fact(self.ev(index)).compared
         if isinstance(base, Fact):
             if isinstance(expr.base, s.Name) and expr.base.id in asked:
@@ -195,6 +194,17 @@ class Expressions(Frames):
 
     def _other(self, expr: s.Other) -> Value:
         return combine([self.fact(child) for child in expr.children]).but(grad=None)
+
+
+def constant(index: s.Expr) -> object:
+    """The value of an index that is written out, with its sign."""
+    match index:
+        case s.Const():
+            return index.value
+        case s.Unary(op="-", value=s.Const(value=int() as number)):
+            return -number
+        case _:
+            return None
 
 
 def same_text(one: s.Expr, other: s.Expr | None) -> bool:

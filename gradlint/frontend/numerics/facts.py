@@ -60,6 +60,12 @@ class Fact(Value):
     square: s.Expr | None = None
     #: two tensors were subtracted, so that it is zero wherever they agree
     difference: bool = False
+    #: it counts as bounded only because something was subtracted
+    shifted: bool = False
+    #: the largest or smallest of some numbers: what is left when it is subtracted has a limit
+    extreme: bool = False
+    #: a probability times a number below 1: what is left to 1 is not zero
+    shrunk: bool = False
     #: why it can be zero, in a word
     zero: str = ""
     #: the exp() calls that this is a sum of; `ratio` if it is a quotient of such
@@ -144,7 +150,9 @@ class ClassRef(Value):
 
 @dataclass(slots=True, eq=False)
 class Model(Value):
-    """A network from elsewhere: calling it gives raw predictions."""
+    """A network from elsewhere: calling it gives raw predictions, or what a head that was put on it makes of them."""
+
+    head: Value | None = None
 
 
 def grad_of(facts: Iterable[Fact]) -> bool | None:

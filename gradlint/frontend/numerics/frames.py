@@ -11,6 +11,7 @@ from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
 from gradlint.frontend.numerics.facts import (
     DATA,
     UNKNOWN,
+    Chain,
     ClassRef,
     Fact,
     Items,
@@ -21,12 +22,16 @@ from gradlint.frontend.numerics.facts import (
     Routine,
     Value,
     as_fact,
+    join,
 )  # fmt: skip
 from gradlint.frontend.numerics.operations import LOSSES, Kind, Operation
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
+
+#: values that change in place
+Container = Items | Chain | Object
 
 #: expressions that are evaluated in one file before we give up
 BUDGET = 60_000
@@ -67,6 +72,8 @@ class Frames:
         self.frame = Frame(env=self.module)
         self.operations: list[Operation] = []
         self.budget = BUDGET
+        #: what containers held before the branches that are running changed them
+        self.journals: list[dict[int, tuple[Container, Container]]] = []
         #: functions that somebody in this file calls, as far as it was followed
         self.followed: set[int] = set()
 
@@ -86,6 +93,12 @@ class Frames:
         if name in USUAL_NAMES:
             return Ref(USUAL_NAMES[name])
         return by_name(name)
+
+    def change(self, container: Container) -> None:
+        """Something is about to be put into a container that others may hold, too."""
+        for journal in self.journals:
+            if id(container) not in journal:
+                journal[id(container)] = (container, copy_of(container))
 
     # -- delicate operations, and where they lead
 
@@ -126,9 +139,56 @@ def by_name(name: str) -> Value:
         return Fact(grad=False, low=Low.POSITIVE, capped=True, eps=True)
     if api.TARGET.search(name):
         return DATA
+    if api.UNIT.search(name):
+        return Fact(capped=True)
     if naming.MODEL.search(name) and not api.PREDICTION.search(name) and not api.LOGITS.search(name):
         return Model()
     return UNKNOWN
+
+
+def copy_of(container: Container) -> Container:
+    match container:
+        case Items():
+            return Items(list(container.items), dict(container.entries))
+        case Chain():
+            return Chain(list(container.layers))
+        case _:
+            return Object(attributes=dict(container.attributes))
+
+
+def restore(container: Container, state: Container) -> None:
+    """Puts back what a container held."""
+    if isinstance(container, Items) and isinstance(state, Items):
+        container.items, container.entries = list(state.items), dict(state.entries)
+    elif isinstance(container, Chain) and isinstance(state, Chain):
+        container.layers = list(state.layers)
+    elif isinstance(container, Object) and isinstance(state, Object):
+        container.attributes = dict(state.attributes)
+
+
+def merged(one: Container, other: Container) -> Container:
+    """What a container may hold when it is in one of two states."""
+    if isinstance(one, Items) and isinstance(other, Items):
+        entries = {**one.entries, **other.entries}
+        return Items(
+            _merged_lists(one.items, other.items),
+            {k: join(one.entries.get(k, UNKNOWN), other.entries.get(k, UNKNOWN)) for k in entries},
+        )
+    if isinstance(one, Chain) and isinstance(other, Chain):
+        return Chain(_merged_lists(one.layers, other.layers))
+    assert isinstance(one, Object)
+    assert isinstance(other, Object)
+    names = {**one.attributes, **other.attributes}
+    held = {n: join(one.attributes.get(n, UNKNOWN), other.attributes.get(n, UNKNOWN)) for n in names}
+    return Object(attributes=held)
+
+
+def _merged_lists(one: list[Value], other: list[Value]) -> list[Value]:
+    """The same beginning, and then something that is not known."""
+    if len(one) == len(other):
+        return [join(a, b) for a, b in zip(one, other, strict=True)]
+    same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a is not b), min(len(one), len(other)))
+    return [*one[:same], UNKNOWN]
 
 
 def signature(value: Value) -> object:

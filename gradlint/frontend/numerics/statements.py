@@ -8,14 +8,16 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.calls import Arguments
-from gradlint.frontend.numerics.expressions import element
+from gradlint.frontend.numerics.expressions import constant, element
 from gradlint.frontend.numerics.facts import (
     DATA,
     UNKNOWN,
     Chain,
     Fact,
     Items,
+    Layer,
     Low,
+    Model,
     Object,
     Routine,
     Value,
@@ -23,12 +25,24 @@ from gradlint.frontend.numerics.facts import (
     combine,
     join,
 )  # fmt: skip
-from gradlint.frontend.numerics.frames import MAX_DEPTH, Frame, by_name, signature
+from gradlint.frontend.numerics.frames import (
+    MAX_DEPTH,
+    Container,
+    Frame,
+    by_name,
+    copy_of,
+    merged,
+    restore,
+    signature,
+)
 from gradlint.frontend.numerics.modules import Modules
 from gradlint.frontend.numerics.operations import Kind
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
+
+#: containers that a branch changed, and what they held at its end
+Held = dict[int, tuple[Container, Container]]
 
 _OFF = ("no_grad", "inference_mode")
 
@@ -74,6 +88,9 @@ class Statements(Modules):
                 return False
             case s.Def():
                 self.frame.env[stmt.name] = Routine(stmt, None, self.frame.env)
+            case s.Delete():
+                for target in stmt.targets:
+                    self._delete(target)
             case _:
                 pass
         return True
@@ -81,6 +98,8 @@ class Statements(Modules):
     # -- assignments
 
     def assign(self, target: s.Expr, value: Value) -> None:
+        if self.frame.no_grad and isinstance(value, Fact) and value.grad is not False:
+            value = value.but(grad=False, ops=frozenset())
         match target:
             case s.Name():
                 self._sink(target.id, value)
@@ -90,7 +109,10 @@ class Statements(Modules):
                 base = self.ev(target.base)
                 if isinstance(base, Object):
                     self.attribute_of(base, target.name)  # its constructor ran before
+                    self.change(base)
                     base.attributes[target.name] = value
+                elif target.name in api.HEADS and isinstance(value, Chain | Layer | Object):
+                    self._put_head(target.base, base, value)
             case s.Item():
                 self._assign_item(target, value)
             case s.Sequence():
@@ -102,15 +124,38 @@ class Statements(Modules):
 
     def _assign_item(self, target: s.Item, value: Value) -> None:
         base = self.ev(target.base)
-        key = target.index.value if isinstance(target.index, s.Const) else None
+        key = constant(target.index)
         if isinstance(key, str):
             self._sink(key, value)
             if isinstance(base, Items):
+                self.change(base)
                 base.entries[key] = value
+        elif isinstance(target.base, s.Attr) and target.base.name in api.HEADS and isinstance(value, Chain | Layer):
+            self._put_head(target.base.base, self.ev(target.base.base), value)
+        elif isinstance(base, Chain) and isinstance(key, int) and -len(base.layers) <= key < len(base.layers):
+            self.change(base)
+            base.layers[key] = value
         elif isinstance(base, Fact) and isinstance(target.base, s.Name):
             # `x[mask] = 1` may be the guard
             merged = combine((base, as_fact(value)))
             self.frame.env[target.base.id] = merged.but(low=max(base.low, Low.GUARDED), capped=True)
+
+    def _put_head(self, target: s.Expr, base: Value, head: Value) -> None:
+        """`model.fc = nn.Sequential(…)` on a model from elsewhere: its last layer."""
+        if not isinstance(base, Model | Fact):
+            return
+        if isinstance(target, s.Name):
+            self.frame.env[target.id] = Model(head)
+        elif isinstance(target, s.Attr):
+            self.assign(target, Model(head))
+
+    def _delete(self, target: s.Expr) -> None:
+        """`del model[-1]`."""
+        if isinstance(target, s.Item):
+            base, key = self.ev(target.base), constant(target.index)
+            if isinstance(base, Chain) and isinstance(key, int) and -len(base.layers) <= key < len(base.layers):
+                self.change(base)
+                del base.layers[key]
 
     def _unpack(self, target: s.Sequence, value: Value) -> None:
         items = value.items if isinstance(value, Items) and len(value.items) == len(target.items) else None
@@ -135,6 +180,7 @@ class Statements(Modules):
         before = self.ev(stmt.target)
         if isinstance(before, Items):
             if len(before.items) < 24:
+                self.change(before)
                 before.items.extend(added.items if isinstance(added, Items) else [added])
             return
         value = as_fact(added)
@@ -161,24 +207,43 @@ class Statements(Modules):
 
     def _if_else(self, stmt: s.If) -> bool:
         self.ev(stmt.test)
-        test = s.render(stmt.test)
-        if test.endswith(".training") and not test.startswith("not "):
-            return self.run(stmt.body)
-        if test.startswith("not ") and test.endswith(".training"):
-            return self.run(stmt.orelse)
+        training = _asks_for_training(stmt.test)
+        if training is not None:
+            return self.run(stmt.body if training else stmt.orelse)
         before = self.frame.env
-        self.frame.env = dict(before)
-        went_on = self.run(stmt.body)
-        then = self.frame.env
-        self.frame.env = dict(before)
-        other_went_on = self.run(stmt.orelse)
-        other = self.frame.env
-        self.frame.env = before
+        went_on, then, held = self._branch(stmt.body, before)
+        other_went_on, other, other_held = self._branch(stmt.orelse, before)
+        self._settle(held if went_on else {}, other_held if other_went_on else {}, went_on and other_went_on)
         if went_on and other_went_on:
             _merge(before, then, other)
         elif went_on or other_went_on:
             before.update(then if went_on else other)
         return went_on or other_went_on
+
+    def _branch(self, body: list[s.Stmt], before: dict[str, Value]) -> tuple[bool, dict[str, Value], Held]:
+        """Runs a branch on copies; what it made of containers is told, and undone."""
+        journal: dict[int, tuple[Container, Container]] = {}
+        self.journals.append(journal)
+        outer, self.frame.env = self.frame.env, dict(before)
+        went_on = self.run(body)
+        after, self.frame.env = self.frame.env, outer
+        self.journals.pop()
+        held: Held = {}
+        for key, (container, state) in journal.items():
+            held[key] = (container, copy_of(container))
+            restore(container, state)
+        return went_on, after, held
+
+    def _settle(self, one: Held, other: Held, both: bool) -> None:
+        """Containers that a branch changed hold what either may have made of them."""
+        for key in {*one, *other}:
+            container = (one.get(key) or other[key])[0]
+            self.change(container)
+            now = copy_of(container)
+            states = [branch[key][1] if key in branch else now for branch in (one, other)]
+            if not both:
+                states = [(one.get(key) or other[key])[1]] * 2
+            restore(container, merged(*states))
 
     def _for(self, stmt: s.For) -> None:
         iterable = self.ev(stmt.iterable)
@@ -264,11 +329,13 @@ class Statements(Modules):
         caller = self.frame
         self.frame = Frame(
             node, routine.owner, env, routine.env, no_grad=caller.no_grad + _without_grad(node),
-            quiet=caller.quiet or bool(api.EVALUATION.search(node.name)),
+            quiet=caller.quiet or bool(api.EVALUATION.search(node.name)) or _is_test(routine.owner),
             loss=gives_loss(node, routine.owner), depth=caller.depth + 1,
         )  # fmt: skip
         if routine.owner is not None and routine.owner.cls is not None and _is_autograd_function(routine.owner.cls):
             self.frame.no_grad += 1
+        if api.TARGET.search(node.name) and not self.frame.loss:
+            self.frame.no_grad += 1  # `def ground_truth(…)`
         try:
             self.run(node.body)
             returns = self.frame.returns
@@ -317,6 +384,19 @@ class Statements(Modules):
             self.frame = caller
 
 
+def _asks_for_training(test: s.Expr) -> bool | None:
+    """Whether a condition holds in training: `self.training`, and what needs its opposite; None for all others."""
+    match test:
+        case s.Attr(name="training"):
+            return True
+        case s.Unary(op="not", value=s.Attr(name="training")):
+            return False
+        case s.Bool(op="and"):
+            return False if any(_asks_for_training(item) is False for item in test.items) else None
+        case _:
+            return None
+
+
 def gives_loss(node: s.Def, owner: Object | None) -> bool:
     """What the function returns is trained on, by its name or that of its class."""
     if api.LOSS_FUNCTION.search(node.name):
@@ -324,6 +404,12 @@ def gives_loss(node: s.Def, owner: Object | None) -> bool:
     if owner is None or owner.cls is None or node.name not in ("forward", "__call__"):
         return False
     return bool(api.LOSS_CLASS.search(owner.cls.name))
+
+
+def _is_test(owner: Object | None) -> bool:
+    if owner is None or owner.cls is None:
+        return False
+    return bool(api.TEST.search(owner.cls.name)) or any(api.TEST.search(s.render(base)) for base in owner.cls.bases)
 
 
 def _without_grad(node: s.Def) -> int:

@@ -1,0 +1,1 @@
+"""Numbers on the way to a loss, written so that their gradients hold."""
