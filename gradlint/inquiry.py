@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gradlint.frontend.program import Program
     from gradlint.frontend.source import Source
     from gradlint.frontend.syntax import Stmt
+    from gradlint.machine.judge import Judge
     from gradlint.rule import Draft, Rule
 
 #: beyond this, libcst is given only what the scout has looked at
@@ -72,6 +73,7 @@ class Inquiry:
     ) -> None:  # fmt: skip
         self._rules = rules
         self._target = target_torch
+        self._judge: Judge | None = None
         self.crashes = crashes
 
     def read(self, text: Source) -> Reading | None:
@@ -132,7 +134,7 @@ class Inquiry:
             found.add(draft)
         if not program.trains:
             return found
-        judge = Judge(self._rules, self._on_crash)
+        judge = self._judge = self._judge or Judge(self._rules, self._on_crash)
         explorer = Explorer(program)
         for path in explorer.paths() if again is None else explorer.again(frozenset(again)):
             for draft in judge.judge(path):

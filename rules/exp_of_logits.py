@@ -113,7 +113,11 @@ def _unbounded(exp: Operation) -> bool:
     name = last(exp.operand)
     if any(isinstance(part, s.Name) and api.UNIT.search(part.id) for part in s.walk_expr(exp.operand)):
         return False
-    if isinstance(exp.operand, s.Unary) and api.NEVER_BELOW_ZERO.search(s.render(exp.operand.value).partition("(")[0]):
+    if (
+        isinstance(exp.operand, s.Unary)
+        and not exp.fact.difference
+        and api.NEVER_BELOW_ZERO.search(s.render(exp.operand.value).partition("(")[0])
+    ):
         return False
     return (
         not exp.fact.capped

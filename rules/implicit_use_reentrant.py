@@ -79,6 +79,8 @@ class ImplicitUseReentrant(Rule):
         if not any("utils.checkpoint" in name for name in program.imports.values()):
             if not {"utils", "checkpoint"} <= program.all_words.seen:
                 return
+        if _is_replaced(program):
+            return
         places = list(calls(program.body))
         decided = {id(p.function) for p in places if _is_checkpoint(p.dotted) and _says(p.call) and _guarded(p)}
         for place in places:
@@ -113,6 +115,16 @@ def _short(call: s.Call, name: str) -> str:
     """The user's own word for it; of a partial, what it is made of."""
     written = s.render(call.func)
     return f"{name if written.endswith('partial') or len(written) > 40 else written}(…)"
+
+
+def _is_replaced(program: Program) -> bool:
+    """`torch.utils.checkpoint.checkpoint = partial(…)`: whoever writes that has decided."""
+    return any(
+        isinstance(target, s.Attr) and _is_checkpoint(program.dotted(target))
+        for stmt in program.statements()
+        if isinstance(stmt, s.Assign)
+        for target in stmt.targets
+    )
 
 
 def _is_checkpoint(name: str) -> bool:

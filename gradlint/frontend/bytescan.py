@@ -19,7 +19,7 @@ _CHECKPOINTED = (
     b"checkpoint as",
 )
 #: a fragment need not say where its names come from
-_TORCH = (b"torch", b"F.", b"nn.", b".backward(")
+_TORCH = (b"torch", b"F.", b"nn.", b".backward(", b".log()", b".sqrt()", b".exp()")
 _USE = (b".step", b"autocast")
 #: the longest of the words with "grad": what stands before it, and from it on
 _BEFORE = len(b"accumulate_")

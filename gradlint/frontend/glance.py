@@ -255,7 +255,8 @@ def _is_prediction(source: bytes, place: int) -> bool:
         return False
     if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...", b"def ")):
         return False
-    if b"softmax" in _line(source, _function(source, place)[0]):
+    head = _line(source, _function(source, place)[0]).lstrip()
+    if head.startswith((b"def ", b"async ")) and b"softmax" in head:
         return False  # a variant of the function itself
     home = source.rfind(_CLASS, 0, place)
     return home < 0 or b"att" not in _line(source, home + 1).lower()

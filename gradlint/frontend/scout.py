@@ -106,6 +106,8 @@ class _Functions:
             return ahead[line - 1] + line - 1
 
         self._spans = {id(d): (start(d.lineno), start((d.end_lineno or d.lineno) + 1)) for d in self.all}
+        #: the words of those that were asked about
+        self._said: dict[int, set[str]] = {}
         self._starts = [self._spans[id(d)][0] for d in self.all]
 
     def round(self, lines: Collection[int]) -> set[int]:
@@ -148,7 +150,7 @@ class _Functions:
             found |= self._at(place for word in _LAYERS for place in self._places(word))
             if len(self._text) < _MODELS_FOLLOWED:
                 found |= {id(d) for d in self.all if d.name == "forward"}
-        elif logs:
+        elif logs and len(self._text) < _MODELS_FOLLOWED:
             found |= self._at(place for word in _PROBABILITIES for place in self._places(word))
         return self._with_helpers(found)
 
@@ -165,7 +167,9 @@ class _Functions:
         """The functions of the file that these call, hand on, or take from self."""
         said: set[str] = set()
         for key in keys:
-            said.update(_WORD.findall(self._text, *self._spans[key]))
+            if key not in self._said:
+                self._said[key] = set(_WORD.findall(self._text, *self._spans[key]))
+            said |= self._said[key]
         return {
             name
             for name in said & {d.name for d in self.all} - _COMMON

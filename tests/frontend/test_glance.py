@@ -54,7 +54,7 @@ def test_files_without_are_held_back(source: bytes) -> None:
 
 
 def test_without_torch_there_is_nothing_to_ask() -> None:
-    assert not worth_reading(b"loss = log(p).log()\n")
+    assert not worth_reading(b"loss = log(p)\nprint(loss)\n")
 
 
 @pytest.mark.parametrize(

@@ -118,3 +118,5 @@ TEST = Pattern(r"^Test|TestCase$|Test$")
 HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear"})
 #: names of numbers that are not negative, so that exp() of what is behind the minus is at most 1
 NEVER_BELOW_ZERO = Pattern(r"(?i)entropy|dist|loss|cost|norm|err")
+#: numbers that somebody sets
+SETTING = Pattern(r"(?i)momentum|decay|^tau$|(^|_)ema($|_)|lambda|coef|^(alpha|beta|gamma)$|temperature|^temp$")

@@ -87,7 +87,7 @@ def _both_capped(left: Fact, right: Fact) -> bool:
     if left.capped and right.capped:
         return True
     for one, other in ((left, right), (right, left)):
-        if one.capped and one.number is None and one.grad is not False and other.grad is None and not other.raw:
+        if one.capped and one.number is None and one.grad is not False and not other.grad and not other.raw:
             return True
     return False
 
@@ -181,7 +181,7 @@ def negated(fact: Fact) -> Fact:
     if fact.number is not None:
         return Fact(grad=False, capped=True, number=-fact.number)
     capped = (fact.capped and not fact.shifted) or fact.low >= Low.ZERO
-    return Fact(fact.grad, capped=capped, raw=fact.raw, ops=fact.ops)
+    return Fact(fact.grad, capped=capped, raw=fact.raw, difference=fact.difference, ops=fact.ops)
 
 
 def reduced(name: str, fact: Fact) -> Fact:
@@ -257,7 +257,7 @@ def function(name: str, first: Fact, rest: list[Fact], operand: s.Expr) -> Fact 
         return reduced(name, first)
     merged = combine((first, *rest))
     if name in ("square", "square_"):
-        return merged.but(low=Low.ZERO, square=operand, zero=_squared(first), capped=first.capped)
+        return merged.but(low=max(first.low, Low.ZERO), square=operand, zero=_squared(first), capped=first.capped)
     if name in ("maximum", "minimum", "fmax", "fmin") and rest:
         return _extreme(name, first, rest[0])
     if name in api.NEVER_NEGATIVE:

@@ -116,14 +116,12 @@ class Frames:
 
     def _near(self) -> bool:
         """What stands in a model's forward, or in a helper of it, is far from the loss."""
-        return (
-            self.frame.loss
-            or self.frame.function is None
-            or (
-                self.frame.function.name not in _OF_MODELS
-                and ("backward" in self.program.own_words(self.frame.function.body).called)
-            )
-        )
+        function, owner = self.frame.function, self.frame.owner
+        if self.frame.loss or function is None:
+            return True
+        if owner is not None and owner.cls is not None and api.LOSS_CLASS.search(owner.cls.name):
+            return True
+        return function.name not in _OF_MODELS and "backward" in self.program.own_words(function.body).called
 
     def reach(self, value: Value) -> None:
         """A value turns out to be (a part of) a loss."""
@@ -138,6 +136,8 @@ def by_name(name: str) -> Value:
     if api.EPS.search(name):
         return Fact(grad=False, low=Low.POSITIVE, capped=True, eps=True)
     if api.TARGET.search(name):
+        return DATA
+    if api.SETTING.search(name):
         return DATA
     if api.UNIT.search(name):
         return Fact(capped=True)
