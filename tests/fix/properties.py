@@ -18,7 +18,7 @@ from gradlint.model import Edit, FileResult, Finding, Fixed, Position
 DEFAULT = Settings()
 PATH = "train.py"
 #: fixes that take a statement away, and with it the comment that speaks of it
-DELETING = frozenset({"GL102", "GL202", "GL213", "GL302", "GL306", "GL504", "GL901"})
+DELETING = frozenset({"GL102", "GL202", "GL213", "GL302", "GL306", "GL504", "GL604", "GL605", "GL606", "GL901"})
 
 
 @functools.lru_cache(maxsize=512)

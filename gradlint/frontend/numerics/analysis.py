@@ -64,7 +64,7 @@ def _entries(program: Program) -> list[Routine]:
 def _collect(program: Program, body: list[s.Stmt], owner: Object | None, found: list[Routine]) -> None:
     for stmt in body:
         if isinstance(stmt, s.Def):
-            called = program.collect_words(stmt.body).called
+            called = program.own_words(stmt.body).called
             if (
                 gives_loss(stmt, owner)
                 or called & (_DELICATE | _BACKWARD)
