@@ -91,8 +91,10 @@ class Inquiry:
         """A large file as far as it matters; None if that is not enough to hear the same again."""
         if survey is None or text.tree is None or len(text.text) < _LARGE:
             return None
-        from gradlint.frontend.scout import abridged
+        from gradlint.frontend.scout import abridged, counts_lines
 
+        if not counts_lines(text.text):
+            return None
         for lines in dict.fromkeys((survey.lines, None)):
             reading = self.read_again(abridged(text.tree, text.text, survey.unread, lines), survey)
             if Counter(d.rule.meta.code for d in reading.drafts) == survey.codes:

@@ -46,11 +46,16 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 def unread(tree: ast.Module, text: str) -> frozenset[int]:
     """The (ids of the) functions with nothing of interest that no function of interest calls."""
-    if len(text) < _SMALL:
+    if len(text) < _SMALL or not counts_lines(text):
         return frozenset()
     functions = _Functions(tree, text)
     keep = functions.with_events() | functions.with_numbers()
     return frozenset(id(d) for d in functions.all if id(d) not in keep)
+
+
+def counts_lines(text: str) -> bool:
+    """Whether every line ends as most do; Python also ends one at a lone carriage return, and counts it."""
+    return text.count("\r") == text.count("\r\n")
 
 
 def abridged(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
 from gradlint.frontend import scout
 
 HELPER = "def helper_{n}(a):\n    total = a + {n}\n    return total\n\n\n"
-PADDING = "".join(HELPER.format(n=n) for n in range(500))
+PADDING = "".join(HELPER.format(n=n) for n in range(250))
 LOSS = '''class Loss:
     """What it is for."""
 
@@ -76,3 +78,17 @@ def test_findings_and_edits_of_a_large_file_hold_for_the_whole_of_it() -> None:
     assert "torch.log(" in SOURCE.splitlines()[row - 1]
     fixed = fix(SOURCE.encode(), "large.py", Settings(), unsafe=False).source.decode()
     assert fixed == SOURCE.replace("torch.log(torch.softmax(x, dim=-1))", "torch.log_softmax(x, dim=-1)")
+
+
+@pytest.mark.parametrize(
+    "newlines",
+    [("\n", "\r\n"), ("\n", "\r"), ("return total\n", "return total\r"), ("    ", "\t"), ('for."""', 'f\x85r."""')],
+    ids=["windows", "old mac", "mixed", "tabs", "unicode"],
+)
+def test_all_kinds_of_lines_keep_their_numbers(newlines: tuple[str, str]) -> None:
+    source = SOURCE.replace(*newlines)
+    result = lint(source.encode(), "large.py", Settings())
+    assert result.crashes == ()
+    assert [f.code for f in result.findings] == ["GL605"]
+    fixed = fix(source.encode(), "large.py", Settings(), unsafe=False).source.decode()
+    assert fixed in (source, source.replace("torch.log(torch.softmax(x, dim=-1))", "torch.log_softmax(x, dim=-1)"))
