@@ -36,7 +36,7 @@ def test_small_files_are_left_whole() -> None:
 
 def test_functions_without_anything_of_interest_are_unread() -> None:
     unread = _unread(SOURCE)
-    assert len(unread) == 1000
+    assert len(unread) == 500
     assert "forward" not in unread
 
 

@@ -70,10 +70,13 @@ class Modules(Calls):
     def _prepare(self, owner: Object) -> None:
         """Runs the constructors, the bases' first."""
         assert owner.cls is not None
+        # what a constructor makes was there before the branch in which somebody first asks for it
+        journals, self.journals = self.journals, []
         inits = [self.program.member(one, "__init__") for one in self.lineage(owner.cls)]
         for init in reversed([i for i in inits if isinstance(i, s.Def)]):
             own = {p.name: owner.made_with[p.name] for p in init.params if p.name in owner.made_with}
             self.follow(Routine(init, owner), Arguments([], own, [], {}))
+        self.journals = journals
 
     def forward(self, owner: Object, given: Arguments) -> Value:
         if owner.cls is None:

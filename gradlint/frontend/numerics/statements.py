@@ -287,15 +287,11 @@ class Statements(Modules):
         if went_on:
             went_on = self.run(stmt.orelse)
         for _, handler in stmt.handlers:
-            after = self.frame.env
-            self.frame.env = dict(before)
-            if self.run(handler):
-                if went_on:
-                    _merge(after, after, self.frame.env)
-                else:
-                    after.update(self.frame.env)
+            mended, after, held = self._branch(handler, before)
+            if mended:
+                _merge(self.frame.env, self.frame.env if went_on else after, after)
+                self._settle(held, {}, went_on)
                 went_on = True
-            self.frame.env = after
         return self.run(stmt.final) and went_on
 
     def _return(self, stmt: s.Return) -> None:
