@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
+from gradlint.frontend.names.lineage import lineage
 from gradlint.frontend.numerics.calls import Arguments, Calls
 from gradlint.frontend.numerics.facts import DATA, UNKNOWN, Fact, Items, Object, Routine, Value, combine
 
@@ -14,7 +12,7 @@ class Modules(Calls):
     """Objects, their attributes and their methods."""
 
     def make(self, cls: s.Class, given: Arguments) -> Value:
-        if not any(isinstance(stmt, s.Def) for one in self.lineage(cls) for stmt in one.body):
+        if not any(isinstance(stmt, s.Def) for one in lineage(cls, self.program) for stmt in one.body):
             return Items(list(given.args), dict(given.kwargs))  # a record: a dataclass, a NamedTuple
         made = Object(cls)
         init = self.method(cls, "__init__")
@@ -23,24 +21,8 @@ class Modules(Calls):
             made.made_with = dict(zip(names, given.args, strict=False)) | given.kwargs
         return made
 
-    def lineage(self, cls: s.Class) -> Iterator[s.Class]:
-        """The class and its bases of this file, the nearest first."""
-        seen: set[int] = set()
-        pending = [cls]
-        while pending:
-            current = pending.pop(0)
-            if id(current) in seen:
-                continue
-            seen.add(id(current))
-            yield current
-            pending.extend(
-                self.program.classes[b.id]
-                for b in current.bases
-                if isinstance(b, s.Name) and b.id in self.program.classes
-            )
-
     def method(self, cls: s.Class, name: str) -> s.Def | None:
-        for one in self.lineage(cls):
+        for one in lineage(cls, self.program):
             found = self.program.member(one, name)
             if isinstance(found, s.Def):
                 return found
@@ -59,12 +41,10 @@ class Modules(Calls):
             if any(s.render(d) == "property" for d in method.decorators):
                 return self.follow(Routine(method, owner), Arguments())
             return Routine(method, owner)
-        for one in self.lineage(owner.cls):
+        for one in lineage(owner.cls, self.program):
             found = self.program.member(one, name)
             if isinstance(found, s.Assign):
                 return DATA if isinstance(found.value, s.Const) else UNKNOWN
-        if naming.MODEL.search(name):
-            return None
         return None
 
     def _prepare(self, owner: Object) -> None:
@@ -72,7 +52,7 @@ class Modules(Calls):
         assert owner.cls is not None
         # what a constructor makes was there before the branch in which somebody first asks for it
         journals, self.journals = self.journals, []
-        inits = [self.program.member(one, "__init__") for one in self.lineage(owner.cls)]
+        inits = [self.program.member(one, "__init__") for one in lineage(owner.cls, self.program)]
         for init in reversed([i for i in inits if isinstance(i, s.Def)]):
             own = {p.name: owner.made_with[p.name] for p in init.params if p.name in owner.made_with}
             self.follow(Routine(init, owner), Arguments([], own, [], {}))
