@@ -44,6 +44,7 @@ _NO_LAYER = re.compile(
 )
 _LOOP = re.compile(rb"\bfor [\w, ]+ in |\] \* \w")
 _CLASS = b"\nclass "
+_DEF = b"def "
 _AS_VALUE = re.compile(
     rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
 )
@@ -277,17 +278,18 @@ def _line(source: bytes, place: int) -> bytes:
 
 def _function(source: bytes, place: int) -> tuple[int, int]:
     """From the `def` before a place to the next one behind it."""
-    start = place
-    while (start := source.rfind(b"def ", 0, start)) > 0 and source[source.rfind(b"\n", 0, start) + 1 : start].strip(
-        b" \tasync"
-    ):
-        pass
-    end = place
-    while (end := source.find(b"def ", end + 1)) >= 0 and source[source.rfind(b"\n", 0, end) + 1 : end].strip(
-        b" \tasync"
-    ):
-        pass
+    start = source.rfind(_DEF, 0, place)
+    while start > 0 and not _is_header(source, start):
+        start = source.rfind(_DEF, 0, start)
+    end = source.find(_DEF, place + 1)
+    while end >= 0 and not _is_header(source, end):
+        end = source.find(_DEF, end + 1)
     return max(0, start), end if end >= 0 else len(source)
+
+
+def _is_header(source: bytes, place: int) -> bool:
+    """A function begins here; `def` may also stand in prose."""
+    return source[source.rfind(b"\n", 0, place) + 1 : place].strip() in (b"", b"async")
 
 
 def _in_loss_class(source: bytes, start: int) -> bool:

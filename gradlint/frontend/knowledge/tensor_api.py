@@ -40,17 +40,17 @@ CAPPED = frozenset({
 })  # fmt: skip
 NEVER_NEGATIVE = frozenset({
     "abs", "relu", "relu_", "square", "abs_", "absolute", "norm", "vector_norm", "matrix_norm", "cdist",
-    "pairwise_distance", "var", "std", "dist", "hypot", "square_", "logical_and",
+    "pairwise_distance", "var", "std", "dist", "hypot", "square_",
 })  # fmt: skip
 #: never negative, and rooting or dividing by them is what goes wrong at zero
 NORMS = frozenset({"norm", "vector_norm", "matrix_norm", "std", "var", "cdist", "pairwise_distance", "dist"})
-POSITIVE = frozenset({"exp", "softplus", "cosh", "exp2", "exp_", "sigmoid_focal_weight", "elu_plus_one"})
+POSITIVE = frozenset({"exp", "softplus", "cosh", "exp2", "exp_"})
 #: losses that are a mean of squared errors, or another distance that reaches zero with a perfect fit
 DISTANCES = frozenset({"mse_loss", "MSELoss", "mean_squared_error"})
 #: whoever writes these has thought about the special cases
 GUARDS = frozenset({
     "where", "masked_fill", "masked_fill_", "nan_to_num", "masked_scatter", "nan_to_num_", "masked_scatter_",
-    "index_put", "index_put_", "index_fill", "index_fill_", "index_add", "index_add_", "heaviside", "safe_log", "xlogy",
+    "index_put", "index_put_", "index_fill", "index_fill_", "index_add", "index_add_", "heaviside", "xlogy",
     "threshold",
 })  # fmt: skip
 LOGS = frozenset({"log", "log2", "log10"})

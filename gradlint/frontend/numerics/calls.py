@@ -27,7 +27,7 @@ from gradlint.frontend.numerics.facts import (
     combine,
     join,
     join_low,
-)  # fmt: skip
+)
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.records import dataclass, field
 
@@ -50,7 +50,11 @@ _WRAPPERS = {
     "FullyShardedDataParallel",
     "prepare_model",
 }
-_MINIMUM = {"clamp": 1, "clip": 1, "clamp_": 1, "clip_": 1, "clamp_min": 1, "clamp_min_": 1}
+_CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", "clamp_min", "clamp_min_"})
+_OPERATORS = {
+    "add": "+", "add_": "+", "sub": "-", "sub_": "-", "mul": "*", "mul_": "*", "multiply": "*", "div": "/", "div_": "/",
+    "divide": "/", "true_divide": "/",
+}  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -329,15 +333,12 @@ class Calls(Expressions):
         delicate = self._delicate(name, node, operand, first, rest)
         if delicate is not None:
             return delicate
-        if name in _MINIMUM:
+        if name in _CLAMPS:
             low = given.value(1, "min")
             high = given.value(2, "max") if not name.startswith("clamp_min") else None
             return arithmetic.clamped(first, as_fact(low) if low else None, as_fact(high) if high else None)
-        if (
-            name in ("add", "sub", "mul", "div", "true_divide", "add_", "sub_", "mul_", "div_", "divide", "multiply")
-            and rest
-        ):
-            return self._operator(name, node, operand, first, rest[0], given)
+        if name in _OPERATORS and rest:
+            return self._operator(_OPERATORS[name], node, operand, first, rest[0], given)
         if name in ("where", "masked_select") and rest:
             return _chosen(name, first, rest, given)
         if name.endswith("_loss") or name.startswith("binary_cross_entropy_with"):
@@ -345,9 +346,8 @@ class Calls(Expressions):
         return arithmetic.function(name, first, rest, operand)
 
     def _operator(
-        self, name: str, node: s.Call, operand: s.Expr, first: Fact, other: Fact, given: Arguments
+        self, op: str, node: s.Call, operand: s.Expr, first: Fact, other: Fact, given: Arguments
     ) -> Fact:  # fmt: skip
-        op = {"a": "+", "s": "-", "m": "*", "d": "/", "t": "/"}[name[0]]
         second = given.expression(1, "other")
         result = arithmetic.binary(op, first, other, op == "*" and same_text(operand, second), operand)
         if op == "/" and other.number is None and second is not None:

@@ -21,7 +21,7 @@ from gradlint.frontend.numerics.facts import (
     as_fact,
     combine,
     join,
-)  # fmt: skip
+)
 from gradlint.frontend.numerics.frames import Enough, Frames, by_name
 from gradlint.frontend.numerics.operations import Kind
 

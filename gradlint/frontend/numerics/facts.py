@@ -207,5 +207,6 @@ def join(one: Value, other: Value) -> Value:
         square=one.square if one.square is other.square else None, zero=one.zero if one.zero == other.zero else "",
         exps=one.exps if one.exps == other.exps else (), ratio=one.ratio and other.ratio,
         raw=one.raw and other.raw, difference=one.difference and other.difference,
+        shrunk=one.shrunk and other.shrunk, extreme=one.extreme and other.extreme, eps=one.eps and other.eps,
         number=one.number if one.number == other.number else None, ops=one.ops | other.ops,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from gradlint.frontend.numerics.facts import (
     Value,
     as_fact,
     join,
-)  # fmt: skip
+)
 from gradlint.frontend.numerics.operations import LOSSES, Kind, Operation
 from gradlint.records import dataclass, field
 
@@ -37,8 +37,8 @@ Container = Items | Chain | Object
 BUDGET = 60_000
 MAX_DEPTH = 7
 
-
 _OF_MODELS = frozenset({"forward", "__call__"})
+_FACTS = tuple(Fact.__annotations__)
 
 
 class Enough(Exception):  # noqa: N818 - an end, not an error
@@ -135,9 +135,7 @@ def by_name(name: str) -> Value:
     """What the name of an unknown thing says."""
     if api.EPS.search(name):
         return Fact(grad=False, low=Low.POSITIVE, capped=True, eps=True)
-    if api.TARGET.search(name):
-        return DATA
-    if api.SETTING.search(name):
+    if api.TARGET.search(name) or api.SETTING.search(name):
         return DATA
     if api.UNIT.search(name):
         return Fact(capped=True)
@@ -194,8 +192,7 @@ def _merged_lists(one: list[Value], other: list[Value]) -> list[Value]:
 def signature(value: Value) -> object:
     """Two values with the same signature lead a function to the same result."""
     if isinstance(value, Fact):
-        return (value.grad, value.low, value.capped, value.prob, id(value.made), value.pure, value.zero, value.number,
-                value.raw, value.eps, value.ops, len(value.exps))  # fmt: skip
+        return tuple(getattr(value, name) for name in _FACTS)
     if isinstance(value, Items):
         return (tuple(map(signature, value.items)), tuple((k, signature(v)) for k, v in value.entries.items()))
     return id(value)

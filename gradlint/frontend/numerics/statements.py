@@ -24,7 +24,7 @@ from gradlint.frontend.numerics.facts import (
     as_fact,
     combine,
     join,
-)  # fmt: skip
+)
 from gradlint.frontend.numerics.frames import (
     MAX_DEPTH,
     Container,
