@@ -16,6 +16,8 @@ CLEAN, FOUND, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
 _COMMANDS = {
     "check": "gradlint.cli.check",
+    "verify": "gradlint.cli.verify",
+    "prove": "gradlint.cli.prove",
     "rules": "gradlint.cli.rules",
     "rule": "gradlint.cli.rules",
     "new-rule": "gradlint.cli.new_rule",

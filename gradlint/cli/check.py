@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
@@ -115,7 +115,9 @@ class _Check:
             exit_zero=request.exit_zero,
             exit_on_fix=request.exit_non_zero_on_fix,
         )
-        self._tree = ConfigTree(Overrides(_layer(request), request.config, request.isolated))
+        self._tree = ConfigTree(
+            Overrides(layer_of(request, request.fixable, request.unfixable), request.config, request.isolated)
+        )
         self._output = Output(request.output_format, request.statistics, request.quiet)
 
     def run(self) -> int:
@@ -215,13 +217,27 @@ class _Check:
         return 1 if found and not self._request.exit_zero else 0
 
 
-def _layer(request: Request) -> Layer:
+class Selecting(Protocol):
+    """The options of any command that lints."""
+
+    @property
+    def preset(self) -> str | None: ...
+    @property
+    def select(self) -> tuple[str, ...]: ...
+    @property
+    def ignore(self) -> tuple[str, ...]: ...
+    @property
+    def extend_select(self) -> tuple[str, ...]: ...
+
+
+def layer_of(request: Selecting, fixable: tuple[str, ...] = (), unfixable: tuple[str, ...] = ()) -> Layer:
+    """What the command line says about rules."""
     return Layer(
         _words(request.select, "--select") if request.select else None,
         _words(request.extend_select, "--extend-select"),
         _words(request.ignore, "--ignore"),
-        _words(request.fixable, "--fixable") if request.fixable else None,
-        _words(request.unfixable, "--unfixable"),
+        _words(fixable, "--fixable") if fixable else None,
+        _words(unfixable, "--unfixable"),
         preset_named(request.preset, where="--preset") if request.preset is not None else None,
     )
 

@@ -1,0 +1,169 @@
+"""`gradlint verify`: run a script, and see which findings are real and whether the fix cures them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gradlint.cli.check import PRESETS, layer_of
+from gradlint.config.loader import ConfigTree, Overrides
+
+if TYPE_CHECKING:
+    from gradlint.runtime.verification import Verification
+
+_SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
+
+
+class Request(NamedTuple):
+    """The command line, as given."""
+
+    script: str
+    arguments: tuple[str, ...]
+    steps: int
+    timeout: float
+    device: str
+    nproc: int
+    seed: int
+    no_fix: bool
+    unsafe_fixes: bool
+    output_format: str
+    html: str | None
+    preset: str | None
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    config: str | None
+    isolated: bool
+    verbose: bool
+
+
+@click.command()
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Optimizer steps, then the script is stopped.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds that each of the two runs may take.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
+    default="auto",
+    show_default=True,
+    help="cpu hides the GPUs; a script written for CUDA then runs on the CPU.",
+)
+@click.option(
+    "--nproc",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Ranks to start, through torchrun (gloo on the CPU).",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="For random, numpy and torch, before the script begins."
+)
+@click.option("--no-fix", is_flag=True, help="Do not run the fixed copy.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply the unsafe fixes to the copy as well.")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", metavar="FILE", help="Write a report with the timeline of events and the norms.")
+@click.option("--preset", metavar="PRESET", help=PRESETS)
+@click.option("--select", multiple=True, metavar="RULES", help=f"Use only these rules. {_SELECTORS}")
+@click.option("--ignore", multiple=True, metavar="RULES", help=f"Leave these rules out. {_SELECTORS}")
+@click.option("--extend-select", multiple=True, metavar="RULES", help=f"Use these rules, too. {_SELECTORS}")
+@click.option("--config", metavar="FILE", help="Use this configuration file.")
+@click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what the script prints, on stderr.")
+def verify(**options: object) -> int:
+    """RUN a training script for a few steps, and say which findings are real.
+
+    This command runs SCRIPT, with ARGS, on this machine, with all that it does: it reads and writes what the script
+    reads and writes. Then it runs a copy with the fixes applied; your file is not changed.
+
+    Exit codes: 0 nothing confirmed, 1 something confirmed, 2 usage, 3 the script failed.
+    """
+    return _verify(Request(**options))  # type: ignore[arg-type] # click has checked every value
+
+
+def _verify(request: Request) -> int:
+    if request.config is not None and request.isolated:
+        raise click.UsageError("--config and --isolated cannot be used together.")
+    script = Path(request.script)
+    if script.suffix not in (".py", ".pyw", ""):
+        raise click.UsageError(f"{request.script} is not a Python script.")
+    page = Path(request.html) if request.html is not None else None
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
+    require_torch("verify")
+    tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
+    from gradlint.runtime.devices import resolve
+    from gradlint.runtime.verify import Wanted, verify
+
+    wanted = Wanted(
+        script, request.arguments, request.steps, request.timeout, request.seed, resolve(request.device), request.nproc,
+        not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None,
+    )  # fmt: skip
+    _say(f"gradlint runs {request.script} on this machine ({wanted.device}), for {wanted.steps} optimizer steps")
+    result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
+    _print(result, request.output_format)
+    if page is not None:
+        from gradlint.runtime.page import write_verification
+
+        _write(write_verification, result, page)
+    if result.failure:
+        return 3
+    return 1 if result.confirmed else 0
+
+
+def _write(write, result: Verification, page: Path) -> None:  # type: ignore[no-untyped-def]
+    try:
+        write(result, page)
+    except OSError as error:
+        raise click.ClickException(f"{page} cannot be written: {error.strerror}") from None
+    _say(f"gradlint: the report is in {page}")
+
+
+def require_torch(command: str) -> None:
+    """What runs code needs torch; linting never does."""
+    from gradlint.runtime.launch import torch_is_installed
+
+    if not torch_is_installed():
+        raise click.UsageError(
+            f"`gradlint {command}` runs code and needs torch, which is not installed here: "
+            'pip install "torch-gradlint[runtime]"'
+        )
+
+
+def _print(result: Verification, output_format: str) -> None:
+    from gradlint.runtime.shown import as_json, show
+
+    if result.failure:
+        _say("gradlint: the script failed; this is its own output:")
+        for line in result.failure.rstrip().splitlines():
+            _say(f"  | {line}")
+    if output_format == "json":
+        click.echo(as_json(result))
+        return
+    from rich.console import Console
+
+    show(result, Console(width=None if sys.stdout.isatty() else 120))
+
+
+def _script_output(text: str) -> None:
+    for line in text.splitlines():
+        _say(f"  | {line}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

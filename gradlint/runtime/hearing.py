@@ -1,0 +1,87 @@
+"""Asks the rules about a run: the same machine and the same codes as for source code, on what really happened."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradlint.config import Settings
+from gradlint.model import Severity
+from gradlint.rule import Draft, Rule
+from gradlint.runtime.lines import Files
+from gradlint.runtime.recording import Recording, Stepped
+from gradlint.runtime.replay import Replay, replay
+
+#: rules that judge by the order of events alone. Left out are those that read the text (GL107–GL109, GL210, GL212,
+#: GL405), those that know windows from the code (GL304, GL308), and those whose page says that no run shows them.
+HEARD = frozenset(
+    (
+        "GL101", "GL102", "GL103", "GL104", "GL105", "GL106", "GL111", "GL201", "GL202", "GL203",
+        "GL204", "GL205", "GL206", "GL207", "GL211", "GL213", "GL301", "GL302", "GL305", "GL306",
+        "GL401", "GL402", "GL403", "GL404", "GL406", "GL501", "GL502", "GL503", "GL504", "GL505",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a rule said of the run, at which line."""
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    file: str
+    line: int
+    #: the lines of its story, with their files
+    related: tuple[tuple[str, int], ...] = ()
+
+
+def heard(recording: Recording, files: Files, settings: Settings, codes: Iterable[str]) -> list[Heard]:
+    """What the rules say, once for each place."""
+    from gradlint.machine.judge import Judge
+
+    played = replay(recording, files)
+    rules = _rules(recording, files, settings, frozenset(codes) & HEARD)
+    judge = Judge(rules, lambda rule, error: None)  # a rule that needs the text has nothing to say of a run
+    said: dict[tuple[str, str, int], Heard] = {}
+    for draft in judge.judge(played.path):
+        found = _placed(draft, played, files)
+        if found is not None:
+            said.setdefault((found.code, found.file, found.line), found)
+    return list(said.values())
+
+
+def _placed(draft: Draft, played: Replay, files: Files) -> Heard | None:
+    place = played.places.get(draft.site.node)
+    if place is None:
+        return None
+    meta = draft.rule.meta
+    related = tuple((p.file, p.line) for site, _ in draft.related if (p := played.places.get(site.node)) is not None)
+    severity = draft.severity if draft.severity is not None else meta.severity
+    return Heard(meta.code, draft.rule.rule_name(), severity, draft.message, place.file, place.line, related)
+
+
+def _rules(recording: Recording, files: Files, settings: Settings, codes: frozenset[str]) -> list[Rule]:
+    """The rules, told of the file that steps: some keep still because of what its text says."""
+    from gradlint.registry import all_rules
+
+    rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
+    step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
+    if step is None:
+        return rules
+    from gradlint.frontend.program import Program
+    from gradlint.frontend.quick import QuickLowering
+
+    try:
+        tree = ast.parse(files[step.file].text)
+        program = Program(QuickLowering(tree, frozenset()).body, settings.target_torch)
+    except (SyntaxError, ValueError, RecursionError):
+        return rules
+    for rule in rules:
+        try:
+            list(rule.on_program(program))
+        except Exception:  # what it would have said of the text is said by the linter, or its crash is told there
+            continue
+    return rules

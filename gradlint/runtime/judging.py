@@ -1,0 +1,150 @@
+"""Verdicts: what a run says of each static finding, what it shows besides, and whether the fixed copy is cured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gradlint.config import Settings
+from gradlint.model import FileResult, Finding, Position, Span
+from gradlint.runtime.evidence import checks
+from gradlint.runtime.hearing import Heard, heard
+from gradlint.runtime.lines import Files
+from gradlint.runtime.recording import Raised
+from gradlint.runtime.scene import Scene, Shown, Spot
+from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict
+
+#: findings about comments and files, which say nothing of training
+_META = "GL9"
+
+
+@dataclass(slots=True)
+class Linted:
+    """One file of the user's, with what the linter says of it."""
+
+    path: str
+    settings: Settings
+    result: FileResult
+    text: str
+    enabled: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [f for f in self.result.findings if not f.code.startswith(_META)]
+
+
+@dataclass(slots=True)
+class Case:
+    """A run that can be asked."""
+
+    side: Side
+    files: Files
+    scene: Scene | None
+
+    @classmethod
+    def of(cls, side: Side) -> Case:
+        files = Files(side.sources)
+        scene = Scene(side.main, side.recordings, files) if side.main is not None else None
+        return cls(side, files, scene)
+
+    def spot(self, file: str, finding: Finding) -> Spot:
+        line = finding.span.start.row
+        related = tuple(r.span.start.row for r in finding.related)
+        return Spot(file, line, self.files[file].at(line).function, related)
+
+    def look(self, code: str, spot: Spot) -> Shown:
+        if self.scene is None:
+            return Shown(None, "nothing of torch was seen in this run")
+        return checks()[code](self.scene, spot)
+
+
+_VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_REACHED}
+
+
+def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Unshowable]]:
+    """Each static finding, with its verdict; and those that no run can show."""
+    found: list[Judged] = []
+    silent: list[Unshowable] = []
+    for file in linted:
+        for finding in file.findings:
+            about = (finding.code, finding.name, finding.severity, finding.message, file.path, finding.span.start.row)
+            if finding.code not in checks():
+                silent.append(Unshowable(*about))
+                continue
+            shown = case.look(finding.code, case.spot(file.path, finding))
+            found.append(Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks))
+    return found, silent
+
+
+def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
+    """What the machine finds in the run, the numbers confirm, and the linter did not say."""
+    if case.scene is None:
+        return []
+    known: set[tuple[str, str]] = set()
+    places: set[tuple[str, int]] = set()
+    for file in linted.values():
+        for finding in file.result.findings:
+            known.add((finding.code, file.path))
+            rows = (finding.span.start.row, *(r.span.start.row for r in finding.related))
+            places.update((file.path, case.files[file.path].at(row).start) for row in rows)
+    found: list[Judged] = []
+    for file in linted.values():
+        for word in heard(case.scene.recording, case.files, file.settings, file.enabled):
+            if word.file != file.path or (word.code, word.file) in known:
+                continue
+            if (word.file, case.files[word.file].at(word.line).start) in places or _silenced(word, file):
+                continue
+            spot = Spot(word.file, word.line, case.files[word.file].at(word.line).function)
+            shown = case.look(word.code, spot)
+            if shown.holds:
+                about = (word.code, word.name, word.severity, word.message, word.file, word.line)
+                found.append(Judged(*about, Verdict.CONFIRMED, shown.text, marks=shown.marks))
+    return sorted(found, key=lambda j: (j.filename, j.line, j.code))
+
+
+def _silenced(word: Heard, file: Linted) -> bool:
+    """A comment on the line keeps the rule quiet there, in a run as in the linter."""
+    from gradlint import suppress
+    from gradlint.registry import all_rules
+
+    place = Position(word.line, 1)
+    finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
+    known = frozenset(rule.meta.code for rule in all_rules())
+    kept, _ = suppress.apply(file.text, [finding], file.enabled, known)
+    return finding not in kept
+
+
+def explained(findings: Iterable[Judged], side: Side) -> bool:
+    """The exception that ended the script is what a confirmed finding is about."""
+    if side.main is None:
+        return False
+    errors = {e.index for e in side.main.of(Raised)}
+    return any(j.verdict is Verdict.CONFIRMED and errors & set(j.marks) for j in findings)
+
+
+def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
+    """The finding, with what the run of the fixed copy says of it."""
+    if not _is_gone(finding, before, after):
+        offered = any(f.fix is not None and _same(f, finding) for f in before.findings)
+        why = "only an unsafe fix is offered: --unsafe-fixes" if offered and not unsafe else "no fix is offered here"
+        return replace(finding, after_fix=Cure.NO_FIX, after=why)
+    if failure:
+        return replace(finding, after_fix=Cure.NOT_CURED, after=f"the fixed copy failed: {failure}")
+    function = Files({before.path: before.text})[before.path].at(finding.line).function
+    shown = case.look(finding.code, Spot(finding.filename, None, function))
+    cure = Cure.CURED if shown.holds is False else Cure.NOT_CURED
+    return replace(finding, after_fix=cure, after=shown.text, marks_after=shown.marks)
+
+
+def _is_gone(finding: Judged, before: Linted, after: Linted) -> bool:
+    """The linter says it less often of the fixed copy than of the file."""
+    return _said(before)[finding.code, finding.message] > _said(after)[finding.code, finding.message]
+
+
+def _said(file: Linted) -> Counter[tuple[str, str]]:
+    return Counter((f.code, f.message) for f in file.findings)
+
+
+def _same(one: Finding, other: Judged) -> bool:
+    return one.code == other.code and one.span.start.row == other.line

@@ -1,0 +1,451 @@
+"""What a run leaves behind: what happened to gradients, where, in numbers. Plain data, without torch.
+
+The recorder writes one file of JSON lines for each process; everybody else reads them back with `load`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+#: the names of the files of a recording: events-<pid>.jsonl
+PREFIX = "events-"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code; `call` tells one call of the function from the next."""
+
+    file: str
+    line: int
+    function: str = ""
+    call: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The gradients of one optimizer at one moment."""
+
+    optimizer: str
+    #: the total norm as it is stored, multiplied by the scale if they are scaled
+    norm: float
+    #: what the gradients are multiplied by; 1 where they are true
+    scale: float = 1.0
+    #: a clip has been at them since the last backward
+    clipped: bool = False
+    #: averaged over all ranks; None where nothing is distributed
+    reduced: bool | None = None
+    #: parameters that have a gradient, of how many
+    present: int = 0
+    total: int = 0
+    #: backwards that made them, since they were last cleared or used
+    backwards: int = 0
+
+    @property
+    def true(self) -> float:
+        """The norm in true units."""
+        return self.norm / self.scale if self.scale else math.nan
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.norm)
+
+    @property
+    def label(self) -> str:
+        """`true, before the clip, reduced`."""
+        units = "true" if self.scale == 1.0 else f"scaled by {self.scale:g}"
+        clip = "after the clip" if self.clipped else "before the clip"
+        ranks = "" if self.reduced is None else ", reduced" if self.reduced else ", local"
+        return f"{units}, {clip}{ranks}"
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that happened in a run. Subclasses say what.
+
+    `places` are the frames of the user's code that led to it, the innermost first; empty if there is none.
+    `gradients` are those of the optimizers it touched, as they are afterwards; `before` as they were before, where
+    the two differ and it matters (clip, unscale, edit, step).
+    """
+
+    KIND: ClassVar[str] = ""
+
+    index: int
+    places: tuple[Place, ...] = ()
+    #: the optimizers (ids) whose parameters it touched
+    optimizers: tuple[str, ...] = ()
+    gradients: tuple[Gradient, ...] = ()
+    before: tuple[Gradient, ...] = ()
+    #: seconds since the recorder began
+    time: float = 0.0
+
+    @property
+    def place(self) -> Place | None:
+        return self.places[0] if self.places else None
+
+    def gradient_of(self, optimizer: str) -> Gradient | None:
+        return next((g for g in self.gradients if g.optimizer == optimizer), None)
+
+    def before_of(self, optimizer: str) -> Gradient | None:
+        return next((g for g in self.before if g.optimizer == optimizer), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Met(Happening):
+    """An optimizer, scaler, scheduler or distributed model was made; its id is used by all that follows."""
+
+    KIND = "met"
+
+    id: str = ""
+    #: "optimizer", "scaler", "scheduler", "model"
+    role: str = ""
+    #: the class: `AdamW`, `GradScaler`, `CosineAnnealingLR`, `DistributedDataParallel`
+    type: str = ""
+    #: scalers: whether they do anything; None for the others
+    enabled: bool | None = None
+    #: optimizers: how many parameters (tensors); schedulers: 0
+    parameters: int = 0
+    #: schedulers: the optimizer they move
+    optimizer: str = ""
+    fused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Zeroed(Happening):
+    """Gradients were cleared."""
+
+    KIND = "zero"
+
+    #: "optimizer", "module", "assignment" (`p.grad = None`), "in-place" (`p.grad.zero_()`)
+    by: str = "optimizer"
+    #: the optimizer whose own zero_grad() it was
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded(Happening):
+    """A model was called from the user's code."""
+
+    KIND = "forward"
+
+    model: str = ""
+    type: str = ""
+    #: distributed models: whether this pass prepared for a synchronisation (None: not distributed)
+    sync: bool | None = None
+    autocast: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardRan(Happening):
+    """Gradients were made, and added to what was there."""
+
+    KIND = "backward"
+
+    loss: float | None = None
+    #: what the loss was multiplied by before this backward, read off the top of the graph, without the scale:
+    #: 1 for a raw loss, 0.25 for `loss / 4`; None where it cannot be told
+    factor: float | None = None
+    #: several losses were added up with different factors
+    mixed: bool = False
+    #: the grad_fn on top, the scale and such factors taken off: `MseLossBackward0`, `SumBackward0`
+    root: str = ""
+    scaler: str = ""
+    scale: float = 1.0
+    #: dtype of the active autocast region the backward stands in; "" outside of any
+    autocast: str = ""
+    #: the distributed model whose gradients it made, "DistributedDataParallel" / "FullyShardedDataParallel" /
+    #: "fully_shard", and whether it synchronised when asked in the forward / in the backward
+    model: str = ""
+    wrap: str = ""
+    forward_sync: bool | None = None
+    backward_sync: bool | None = None
+    #: exchanges between ranks (all-reduces, reduce-scatters: buckets) that this backward made
+    syncs: int = 0
+    #: norm of what this backward alone added, per optimizer, as stored (scaled if `scale` is not 1)
+    added: Mapping[str, float] = field(default_factory=dict)
+    #: "Accelerate", "Fabric", "DeepSpeed", or "" for plain PyTorch
+    manager: str = ""
+    #: what the manager divides the loss by, beside `factor`
+    managed_division: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled(Happening):
+    """`scaler.unscale_(optimizer)` by the user."""
+
+    KIND = "unscale"
+
+    scaler: str = ""
+    owner: str = ""
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Edited(Happening):
+    """The user's code wrote into `.grad`."""
+
+    KIND = "edit"
+
+    #: "divide" and "scale" (all by one factor, under or over 1), "reduce" (a collective), "noise", "clamp", "other"
+    how: str = "other"
+    factor: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Happening):
+    """The user's code read `.grad` and left it as it was."""
+
+    KIND = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped(Happening):
+    """Gradients were clipped."""
+
+    KIND = "clip"
+
+    #: the function: `clip_grad_norm_`, `clip_grad_value_`, `FullyShardedDataParallel.clip_grad_norm_`
+    function: str = ""
+    #: "norm" or "value"
+    how: str = "norm"
+    limit: float | None = None
+    #: what the function returned: the norm before the clip, as it was seen there
+    returned: float | None = None
+    #: parameters it was handed, and how many of them had a gradient
+    parameters: int = 0
+    present: int = 0
+    #: it was handed an iterator that somebody had used up before
+    exhausted: bool = False
+    #: the line that used it up
+    exhausted_by: Place | None = None
+    #: parameters of the touched optimizers that have a gradient and were not handed to the clip
+    missed: int = 0
+    #: between the gradients before and after
+    cosine: float | None = None
+    wrap: str = ""
+    manager: str = ""
+    #: the function unscaled by itself (Accelerate, Fabric)
+    unscales: bool = False
+
+    @property
+    def active(self) -> bool | None:
+        """The clip changed something; None where that cannot be told."""
+        if self.how != "norm" or self.returned is None or self.limit is None:
+            return None if self.cosine is None else self.cosine < 1 - 1e-7
+        return self.returned > self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Synced(Happening):
+    """One bucket of gradients was averaged over the ranks, or reduced and scattered."""
+
+    KIND = "sync"
+
+    #: "all-reduce" or "reduce-scatter"
+    how: str = "all-reduce"
+    model: str = ""
+    elements: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped(Happening):
+    """An optimizer used its gradients, or the scaler skipped it. `before`: the gradients it used."""
+
+    KIND = "step"
+
+    owner: str = ""
+    #: counts the steps of this optimizer from 1, skipped ones too
+    number: int = 0
+    skipped: bool = False
+    scaler: str = ""
+    closure: bool = False
+    #: learning rates of the parameter groups
+    rates: tuple[float, ...] = ()
+    #: norm of the change of the weights; None if it was skipped
+    moved: float | None = None
+    #: norm and sum of all weights afterwards: equal on all ranks if these agree
+    weights: tuple[float, float] | None = None
+    manager: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Updated(Happening):
+    """`scaler.update()`."""
+
+    KIND = "update"
+
+    scaler: str = ""
+    scale: float = 1.0
+    #: the scale afterwards
+    new_scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled(Happening):
+    """A learning-rate scheduler moved on."""
+
+    KIND = "schedule"
+
+    scheduler: str = ""
+    owner: str = ""
+    rates: tuple[float, ...] = ()
+    new_rates: tuple[float, ...] = ()
+    #: it was told where in the schedule it is: `step(epoch + i / n)`, `step(metric)`
+    told: bool = False
+    manager: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderTurned(Happening):
+    """A DataLoader of the user's loop began an epoch or was exhausted."""
+
+    KIND = "loader"
+
+    loader: str = ""
+    over: bool = False
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Happening):
+    """torch warned about something the user's code did."""
+
+    KIND = "warning"
+
+    category: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised(Happening):
+    """An exception left the script, or came out of one of the watched calls (`during`: its kind)."""
+
+    KIND = "error"
+
+    type: str = ""
+    message: str = ""
+    during: str = ""
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Happening):
+    """The last line of a process: "finished", "enough" (stopped after the wanted steps), "exit", "raised"."""
+
+    KIND = "end"
+
+    how: str = "finished"
+    code: int = 0
+
+
+KINDS: dict[str, type[Happening]] = {
+    kind.KIND: kind
+    for kind in (
+        Met, Zeroed, Forwarded, BackwardRan, Unscaled, Edited, Looked, Clipped, Synced, Stepped, Updated, Scheduled,
+        LoaderTurned, Warned, Raised, Ended,
+    )
+}  # fmt: skip
+
+H = TypeVar("H", bound=Happening)
+
+
+@dataclass(slots=True)
+class Recording:
+    """All that one process left behind."""
+
+    pid: int
+    rank: int = 0
+    world: int = 1
+    device: str = "cpu"
+    torch: str = ""
+    #: things worth telling: "a scaler made for cuda was run on the CPU"
+    notes: list[str] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+
+    def of(self, kind: type[H]) -> Iterator[H]:
+        return (h for h in self.happenings if isinstance(h, kind))
+
+    def met(self, identity: str) -> Met | None:
+        return next((m for m in self.of(Met) if m.id == identity), None)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps; of several optimizers those of the busiest."""
+        return max((s.number for s in self.of(Stepped)), default=0)
+
+    @property
+    def end(self) -> Ended | None:
+        """None if the process was killed."""
+        return next(self.of(Ended), None)
+
+
+def encode(happening: Happening) -> str:
+    """One line of JSON, without what has its default value."""
+    fields = dataclasses.fields(happening)
+    said = {f.name: getattr(happening, f.name) for f in fields if getattr(happening, f.name) != _default(f)}
+    return json.dumps({"kind": happening.KIND, **{name: _plain(value) for name, value in said.items()}})
+
+
+def decode(line: str) -> Happening:
+    data: dict[str, Any] = json.loads(line)
+    kind = KINDS[data.pop("kind")]
+    if "places" in data:
+        data["places"] = tuple(Place(**p) for p in data["places"])
+    for name in ("gradients", "before"):
+        if name in data:
+            data[name] = tuple(Gradient(**g) for g in data[name])
+    if data.get("exhausted_by") is not None:
+        data["exhausted_by"] = Place(**data["exhausted_by"])
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+    return kind(**values)
+
+
+def header(recording: Recording) -> str:
+    """The first line of a file."""
+    about = {f.name: getattr(recording, f.name) for f in dataclasses.fields(recording) if f.name != "happenings"}
+    return json.dumps({"kind": "header", **about})
+
+
+def load(folder: Path) -> list[Recording]:
+    """The recordings of all processes, by rank; a line that was cut off when its process was killed is left out."""
+    found = [recording for path in sorted(folder.glob(f"{PREFIX}*.jsonl")) if (recording := _read(path)) is not None]
+    found.sort(key=lambda r: (r.rank, -len(r.happenings), r.pid))
+    return found
+
+
+def _read(path: Path) -> Recording | None:
+    recording: Recording | None = None
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            data = json.loads(line)
+        except ValueError:
+            continue  # the process was killed while it wrote
+        if data.get("kind") == "header":
+            data.pop("kind")
+            if recording is None:
+                recording = Recording(**data)
+            else:  # said again when more is known: the rank after init_process_group, notes
+                recording = dataclasses.replace(Recording(**data), happenings=recording.happenings)
+        elif recording is not None:
+            recording.happenings.append(decode(line))
+    return recording
+
+
+def _default(about: dataclasses.Field[Any]) -> object:
+    if about.default is not dataclasses.MISSING:
+        return about.default
+    return about.default_factory() if about.default_factory is not dataclasses.MISSING else dataclasses.MISSING
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {f.name: _plain(getattr(value, f.name)) for f in fields if getattr(value, f.name) != _default(f)}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return dict(value) if isinstance(value, Mapping) else value

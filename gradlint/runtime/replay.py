@@ -1,0 +1,258 @@
+"""A recording as the gradient machine knows it: the same events, with the same words, as those of source code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gradlint.events import (
+    Backward,
+    Clip,
+    ClipApi,
+    ClipKind,
+    Edit,
+    EditKind,
+    Event,
+    Frame,
+    Manager,
+    Norm,
+    OptimizerRef,
+    Params,
+    Path,
+    Read,
+    ScalerRef,
+    Schedule,
+    Site,
+    Step,
+    Sync,
+    Unscale,
+    Update,
+    Wrap,
+    Zero,
+)
+from gradlint.records import replace
+from gradlint.runtime.lines import Files
+from gradlint.runtime.recording import (
+    BackwardRan,
+    Clipped,
+    Edited,
+    Forwarded,
+    Happening,
+    Looked,
+    Met,
+    Place,
+    Recording,
+    Scheduled,
+    Stepped,
+    Unscaled,
+    Updated,
+    Zeroed,
+)
+from gradlint.runtime.turns import Turns
+
+#: parameters that no optimizer has
+_NOBODY = "nobody"
+
+_EDITS = {
+    "divide": EditKind.DIVIDE,
+    "scale": EditKind.SCALE,
+    "reduce": EditKind.REDUCE,
+    "noise": EditKind.NOISE,
+    "clamp": EditKind.CLAMP,
+}
+_MANAGERS = {manager.value: manager for manager in Manager}
+_WRAPS = {wrap.value: wrap for wrap in Wrap}
+
+
+@dataclass(slots=True)
+class Replay:
+    """The path of a run, and the way back from its events to what happened."""
+
+    path: Path
+    #: by the index of the event
+    happenings: list[Happening] = field(default_factory=list)
+    #: by the node of a site
+    places: dict[int, Place] = field(default_factory=dict)
+
+    def happened_at(self, site: Site) -> list[Happening]:
+        return [self.happenings[e.index] for e in self.path.events if e.site == site]
+
+
+def replay(recording: Recording, files: Files) -> Replay:
+    """What happened, in the machine's words."""
+    return _Replayer(recording, files).run()
+
+
+class _Replayer:
+    def __init__(self, recording: Recording, files: Files) -> None:
+        self._recording = recording
+        self._files = files
+        self._turns = Turns(files)
+        self._nodes: dict[tuple[str, int, str], int] = {}
+        self._replay = Replay(Path((), {}))
+        self._forward: dict[str, Site] = {}
+        self._backwards: dict[str, list[Backward]] = {}
+        self._scalers = {m.id: ScalerRef(m.id, self._text(m, "scaler"), m.enabled) for m in self._met("scaler")}
+
+    def run(self) -> Replay:
+        events: list[Event] = []
+        for happening in self._recording.happenings:
+            if not happening.places:
+                continue
+            frames = self._turns.frames(happening.places, (happening.KIND, happening.optimizers, _whose(happening)))
+            event = self._event(happening)
+            if event is None:
+                continue
+            events.append(_placed(event, frames, len(events)))
+            self._replay.happenings.append(happening)
+        lasting = [_placed(e, self._turns.lasting(e.frames), e.index) for e in events]
+        self._replay.path = Path(tuple(lasting), self._optimizers())
+        return self._replay
+
+    def _optimizers(self) -> dict[str, OptimizerRef]:
+        return {
+            m.id: OptimizerRef(
+                m.id, self._text(m, "optimizer"), Params(frozenset({m.id}), known=True), m.type, born=True
+            )
+            for m in self._met("optimizer")
+        }
+
+    def _met(self, role: str) -> list[Met]:
+        return [m for m in self._recording.of(Met) if m.role == role]
+
+    def _text(self, met: Met, usual: str) -> str:
+        """The name it was first bound to: `self.optimizer = AdamW(…)`."""
+        place = met.place
+        source = self._files[place.file].source(place.line) if place is not None else ""
+        name, equals, _ = source.partition("=")
+        name = name.partition(":")[0].strip()
+        return name if equals and name.replace(".", "").replace("_", "").isalnum() else usual
+
+    def _site(self, happening: Happening, place: Place | None = None) -> Site:
+        place = place or happening.places[0]
+        file = self._files[place.file]
+        key = (place.file, file.at(place.line).start, happening.KIND)
+        node = self._nodes.setdefault(key, len(self._nodes))
+        self._replay.places.setdefault(node, place)
+        return Site(node, file.source(place.line) or happening.KIND)
+
+    def _event(self, happening: Happening) -> Event | None:
+        match happening:
+            case Zeroed():
+                return Zero(self._site(happening), params=_params(happening), optimizer=happening.owner or None)
+            case Forwarded():
+                self._forward[happening.model] = self._site(happening)
+            case BackwardRan():
+                return self._backward(happening)
+            case Unscaled():
+                scaler = self._scalers.get(happening.scaler)
+                return Unscale(self._site(happening), scaler=scaler, optimizer=happening.owner)
+            case Edited():
+                return self._edit(happening)
+            case Looked():
+                return Read(self._site(happening), params=_params(happening))
+            case Clipped():
+                return self._clip(happening)
+            case Stepped():
+                return self._step(happening)
+            case Updated():
+                site = self._site(happening)
+                return Update(Site(site.node, "scaler.update()"), scaler=self._scalers.get(happening.scaler))
+            case Scheduled():
+                site = self._site(happening)
+                text = "scheduler.step(…)" if happening.told else "scheduler.step()"
+                manager = _MANAGERS.get(happening.manager, Manager.NOBODY)
+                return Schedule(Site(site.node, text), optimizer=happening.owner, manager=manager)
+            case _:
+                pass
+        return None
+
+    def _backward(self, ran: BackwardRan) -> Backward:
+        site = self._site(ran)
+        backward = Backward(
+            site,
+            params=_params(ran),
+            scaler=self._scalers.get(ran.scaler),
+            norm=normalisation(ran),
+            loss="the loss",
+            divisor="accumulation" if ran.factor and ran.factor < 1 else "",
+            autocast=site if ran.autocast else None,
+            model=ran.model or None,
+            wrap=_WRAPS.get(ran.wrap, Wrap.NONE),
+            sync=_sync(ran.backward_sync),
+            forward_sync=_sync(ran.forward_sync),
+            no_sync=site if ran.backward_sync is False else None,
+            forward=self._forward.get(ran.model),
+            manager=_MANAGERS.get(ran.manager, Manager.NOBODY),
+            managed_division=ran.managed_division != 1.0,
+        )
+        for optimizer in ran.optimizers:
+            self._backwards.setdefault(optimizer, []).append(backward)
+        return backward
+
+    def _edit(self, edited: Edited) -> Edit:
+        wraps = {b.wrap for o in edited.optimizers for b in self._backwards.get(o, ())[-1:]}
+        return Edit(
+            self._site(edited),
+            params=_params(edited),
+            kind=_EDITS.get(edited.how, EditKind.OTHER),
+            by=f"{edited.factor:g}" if edited.factor is not None else "",
+            wrap=wraps.pop() if len(wraps) == 1 else Wrap.NONE,
+        )
+
+    def _clip(self, clipped: Clipped) -> Clip:
+        by = clipped.exhausted_by
+        exhausted = self._site(clipped, by) if clipped.exhausted and by is not None else None
+        if clipped.exhausted and exhausted is None:
+            exhausted = self._site(clipped)
+        managed = clipped.unscales or bool(clipped.manager)
+        api = ClipApi.MANAGED if managed else ClipApi.MODEL if "." in clipped.function else ClipApi.TORCH
+        return Clip(
+            self._site(clipped),
+            params=_params(clipped),
+            kind=ClipKind.VALUE if clipped.how == "value" else ClipKind.NORM,
+            api=api,
+            threshold=clipped.limit,
+            exhausted_by=exhausted,
+            wrap=_WRAPS.get(clipped.wrap, Wrap.NONE),
+            manager=_MANAGERS.get(clipped.manager, Manager.NOBODY),
+        )
+
+    def _step(self, stepped: Stepped) -> Step:
+        pending = self._backwards.pop(stepped.owner, [])
+        most = max(Counter(b.site for b in pending).values(), default=0)
+        return Step(
+            self._site(stepped),
+            optimizer=stepped.owner,
+            scaler=self._scalers.get(stepped.scaler),
+            manager=_MANAGERS.get(stepped.manager, Manager.NOBODY),
+            window=str(most) if most > 1 else "",
+        )
+
+
+def normalisation(ran: BackwardRan) -> Norm:
+    """How the loss was normalised, read off the factor on top of its graph."""
+    if ran.factor is None or ran.mixed:
+        return Norm.UNKNOWN
+    if abs(ran.factor - 1) < 1e-6:
+        return Norm.SUMMED if ran.root.startswith("Sum") else Norm.RAW
+    parts = 1 / ran.factor if ran.factor else 0.0
+    whole = parts > 1.5 and abs(parts - round(parts)) < 1e-4 * parts
+    return Norm.DIVIDED if whole else Norm.WEIGHTED
+
+
+def _placed(event: Event, frames: tuple[Frame, ...], index: int) -> Event:
+
+    return replace(event, frames=frames, index=index)
+
+
+def _params(happening: Happening) -> Params:
+    return Params(frozenset(happening.optimizers) or frozenset({_NOBODY}), known=True)
+
+
+def _whose(happening: Happening) -> str:
+    return str(getattr(happening, "owner", "") or getattr(happening, "model", "") or "")
+
+
+def _sync(on: bool | None) -> Sync:
+    return Sync.OFF if on is False else Sync.ON

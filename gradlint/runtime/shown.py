@@ -1,0 +1,142 @@
+"""How a verification is printed: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from gradlint.runtime.verification import Cure, Judged, Unshowable, Verdict, Verification
+
+_COLOURS = {
+    Verdict.CONFIRMED: "bold red",
+    Verdict.REFUTED: "green",
+    Verdict.NOT_REACHED: "dim",
+}
+_CURES = {Cure.CURED: "bold green", Cure.NOT_CURED: "bold red", Cure.NO_FIX: "dim"}
+_WORDS: dict[Verdict | Cure, str] = {Verdict.NOT_REACHED: "not reached", Cure.NOT_CURED: "not cured", Cure.NO_FIX: "no fix"}
+
+
+def word(value: Verdict | Cure) -> str:
+    return _WORDS.get(value, str(value.value))
+
+
+def as_json(verification: Verification) -> str:
+    """The documented shape: keys are only ever added."""
+    return json.dumps(
+        {
+            "script": verification.script,
+            "arguments": list(verification.arguments),
+            "device": verification.device,
+            "nproc": verification.nproc,
+            "seed": verification.seed,
+            "steps": verification.steps,
+            "findings": [_record(j) for j in verification.findings],
+            "runtime_only": [_record(j) for j in verification.runtime_only],
+            "not_shown_by_a_run": [_plain(u) for u in verification.unshowable],
+            "notes": verification.notes,
+            "failure": verification.failure or None,
+        },
+        indent=2,
+    )
+
+
+def _record(judged: Judged) -> dict[str, object]:
+    return {
+        **_plain(judged),
+        "verdict": judged.verdict.value,
+        "evidence": judged.evidence,
+        "after_fix": judged.after_fix.value,
+        "after": judged.after,
+    }
+
+
+def _plain(found: Judged | Unshowable) -> dict[str, object]:
+    return {
+        "code": found.code,
+        "name": found.name,
+        "severity": found.severity.label,
+        "filename": found.filename,
+        "line": found.line,
+        "message": found.message,
+    }
+
+
+def summary(verification: Verification) -> str:
+    """`2 confirmed (2 cured by the fix), 1 refuted, 1 not reached`."""
+    everything = (*verification.findings, *verification.runtime_only)
+    counts = Counter(j.verdict for j in everything)
+    cures = Counter(j.after_fix for j in everything if j.verdict is Verdict.CONFIRMED)
+    parts = []
+    for verdict in Verdict:
+        if counts[verdict]:
+            said = f"{counts[verdict]} {word(verdict)}"
+            if verdict is Verdict.CONFIRMED and verification.after is not None:
+                said += f" ({cures[Cure.CURED]} cured by the fix)"
+            parts.append(said)
+    return ", ".join(parts) or "nothing to confirm"
+
+
+def printed(verification: Verification) -> Group:
+    """All that a terminal shows."""
+    return Group(*_parts(verification))
+
+
+def _parts(verification: Verification) -> Iterator[RenderableType]:
+    if verification.findings or verification.runtime_only:
+        yield _table(verification)
+    for found in verification.unshowable:
+        yield Text.assemble(
+            ("  ", ""), (f"{found.code} ", "bold"), f"line {found.line}{_file(verification, found.filename)}: ",
+            ("a run cannot show this; see `gradlint check`", "dim"),
+        )  # fmt: skip
+    for note in verification.notes:
+        yield Text.assemble(("note: ", "bold"), note)
+    ran = f"{verification.steps} optimizer steps on {verification.device}"
+    if verification.nproc > 1:
+        ran += f" × {verification.nproc} ranks"
+    yield Text.assemble((summary(verification), "bold"), f" in {ran}, seed {verification.seed}.")
+
+
+def _table(verification: Verification) -> Table:
+    fixed = any(j.verdict is Verdict.CONFIRMED for j in verification.findings)
+    headings = ("finding", "verdict", "what the run showed", *(("after the fix",) if fixed else ()))
+    table = Table(*headings, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for judged in verification.findings:
+        table.add_row(*_row(verification, judged, fixed, ""))
+    for judged in verification.runtime_only:
+        table.add_row(*_row(verification, judged, fixed, "seen only in the run"))
+    return table
+
+
+def _row(verification: Verification, judged: Judged, fixed: bool, remark: str) -> list[RenderableType]:
+    name = f"[bold]{judged.code}[/] {escape(judged.name)}\nline {judged.line}"
+    name += escape(_file(verification, judged.filename)) + (f"\n[dim]{remark}[/]" if remark else "")
+    verdict = Text(word(judged.verdict), _COLOURS[judged.verdict])
+    row: list[RenderableType] = [Text.from_markup(name), verdict, Text(judged.evidence)]
+    if fixed:
+        confirmed = judged.verdict is Verdict.CONFIRMED
+        told = Text.assemble((word(judged.after_fix), _CURES[judged.after_fix])) if confirmed else Text("")
+        if confirmed and judged.after:
+            told.append(f"\n{judged.after}")
+        row.append(told)
+    return row
+
+
+def _file(verification: Verification, filename: str) -> str:
+    """Named only where it is not the script itself."""
+    if os.path.realpath(filename) == os.path.realpath(verification.script):
+        return ""
+    shown = os.path.relpath(filename)
+    return f" of {filename if shown.startswith('..') else shown}"
+
+
+def show(verification: Verification, console: Console) -> None:
+    console.print(printed(verification), highlight=False)

@@ -1,0 +1,121 @@
+"""In which turn of which loops something happened, from the order of the lines that did it.
+
+A run tells no loops, only lines. Within one call of a function, a line that comes before the last one, or the same line
+once more, begins a new turn of the innermost loop that holds both. Code that is called again and again from a
+place in no loop of the user's (a framework's trainer) gets a loop of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradlint.events import Frame
+from gradlint.runtime.lines import Files, Line
+from gradlint.runtime.recording import Place
+
+#: comprehensions are a part of the statement they stand in
+_WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
+
+#: a loop: the file, and the line of its head (negative: a call that comes again without a loop)
+_Loop = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Level:
+    """Where in one call of a function the last event came from."""
+
+    place: Place
+    line: Line
+    turns: dict[_Loop, int]
+    #: what has happened at this very statement in this turn
+    seen: set[object] = field(default_factory=set)
+
+
+def own_places(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """From the outside in, without comprehensions."""
+    named = [p for p in places if p.function not in _WITHIN]
+    return tuple(reversed(named or places))
+
+
+class Turns:
+    """Hands out frames, event by event."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._levels: list[_Level] = []
+        self._counts: dict[_Loop, int] = {}
+        self._ids: dict[_Loop, int] = {}
+
+    def frames(self, places: tuple[Place, ...], what: object) -> tuple[Frame, ...]:
+        """The loops round an event, from the outside in. `what`: the same again at the same line is a new turn."""
+        chain = own_places(places)
+        levels: list[_Level] = []
+        shared = True
+        for depth, place in enumerate(chain):
+            line = self._files[place.file].at(place.line)
+            last = self._levels[depth] if shared and depth < len(self._levels) else None
+            if last is None or (last.place.file, last.place.call) != (place.file, place.call):
+                shared = False
+                level = _Level(place, line, {})
+            else:
+                level = self._moved(last, place, line, chain, depth, what)
+                shared = shared and level.seen is last.seen
+            for loop in self._loops(place, line, depth == len(chain) - 1):
+                if loop not in level.turns:
+                    level.turns[loop] = self._next(loop)
+            levels.append(level)
+        if levels:
+            levels[-1].seen.add(what)
+        self._levels = levels
+        return tuple(
+            Frame(self._id(loop), level.turns[loop])
+            for depth, level in enumerate(levels)
+            for loop in self._loops(level.place, level.line, depth == len(chain) - 1)
+        )
+
+    def lasting(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Without the calls that turned out to come only once."""
+        single = {self._id(loop) for loop, count in self._counts.items() if loop[1] < 0 and count < 2}
+        return tuple(f for f in frames if f.loop not in single)
+
+    def loop_at(self, place: Place) -> int:
+        """The loop whose head stands there."""
+        return self._id((place.file, self._files[place.file].at(place.line).start))
+
+    def _moved(
+        self, last: _Level, place: Place, line: Line, chain: tuple[Place, ...], depth: int, what: object
+    ) -> _Level:  # fmt: skip
+        """The same call of the function goes on: in the same turn, or in a new one of the innermost common loop."""
+        again = self._again(last, line, chain, depth, what)
+        if not again and line.start == last.line.start:
+            return _Level(place, line, dict(last.turns), last.seen)
+        loops = self._loops(place, line, depth == len(chain) - 1)
+        common = [loop for loop in loops if loop in last.turns]
+        kept = common[:-1] if again else common
+        return _Level(place, line, {loop: last.turns[loop] for loop in kept})
+
+    def _again(self, last: _Level, line: Line, chain: tuple[Place, ...], depth: int, what: object) -> bool:
+        if line.start != last.line.start:
+            return line.start < last.line.start
+        before = self._levels[depth + 1] if depth + 1 < len(self._levels) else None
+        now = chain[depth + 1] if depth + 1 < len(chain) else None
+        if now is None:
+            return before is None and what in last.seen
+        if before is None:
+            return True  # what it is called with was made before the line itself acted
+        if before.place.call == now.call:
+            return False
+        return (before.place.file, before.place.function) == (now.file, now.function)
+
+    def _loops(self, place: Place, line: Line, innermost: bool) -> list[_Loop]:
+        if line.loops:
+            return [(place.file, head) for head in line.loops]
+        return [] if innermost else [(place.file, -line.start)]
+
+    def _next(self, loop: _Loop) -> int:
+        count = self._counts.get(loop, 0)
+        self._counts[loop] = count + 1
+        return count
+
+    def _id(self, loop: _Loop) -> int:
+        return self._ids.setdefault(loop, len(self._ids))

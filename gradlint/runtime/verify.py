@@ -1,0 +1,184 @@
+"""`gradlint verify`: lint a script, run it, judge the run, fix a copy, run that, and compare."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gradlint.config.loader import ConfigTree
+from gradlint.engine import fix, lint
+from gradlint.runtime.judging import Case, Linted, cured, explained, judged, seen_only_in_run
+from gradlint.runtime.launch import Job, Outcome, run
+from gradlint.runtime.recording import Raised, Recording
+from gradlint.runtime.verification import Judged, Side, Verdict, Verification
+
+#: what is going on, for who waits
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to verify, and how."""
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    steps: int = 8
+    limit: float = 300.0
+    seed: int = 0
+    device: str = "cpu"
+    nproc: int = 1
+    fix: bool = True
+    unsafe: bool = False
+    #: gets the script's own output, line by line
+    on_output: Callable[[str], None] | None = None
+
+    def job(self, overlay: Mapping[str, str]) -> Job:
+        return Job(
+            self.script, self.arguments, steps=self.steps, limit=self.limit, seed=self.seed, device=self.device,
+            nproc=self.nproc, overlay=overlay,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Fixes:
+    """The fixed texts, by the file they stand for."""
+
+    texts: dict[str, bytes] = field(default_factory=dict)
+    linted: dict[str, Linted] = field(default_factory=dict)
+
+
+def verify(wanted: Wanted, tree: ConfigTree, progress: Progress) -> Verification:
+    """The whole of it. The script's own failure is a part of the result, never an exception."""
+    return _Verifier(wanted, tree, progress).run()
+
+
+class _Verifier:
+    def __init__(self, wanted: Wanted, tree: ConfigTree, progress: Progress) -> None:
+        self._wanted = wanted
+        self._tree = tree
+        self._progress = progress
+        self._result = Verification(
+            str(wanted.script), wanted.arguments, wanted.device, wanted.nproc, wanted.seed
+        )  # fmt: skip
+
+    def run(self) -> Verification:
+        result = self._result
+        script = str(self._wanted.script.resolve())
+        linted = {script: self._lint(script)}
+        self._progress(f"running {self._wanted.script.name} for {self._wanted.steps} optimizer steps")
+        outcome = run(self._wanted.job({}), on_output=self._wanted.on_output)
+        for name in _files_of(outcome.recordings):
+            if name not in linted and Path(name).is_file():
+                linted[name] = self._lint(name)
+        result.before = _side(outcome, linted)
+        case = Case.of(result.before)
+        result.findings, result.unshowable = judged(case, linted.values())
+        result.runtime_only = seen_only_in_run(case, linted)
+        self._tell(outcome, result.before)
+        if not explained((*result.findings, *result.runtime_only), result.before):
+            result.failure = _failure(outcome, self._wanted)
+        if self._wanted.fix and any(j.verdict is Verdict.CONFIRMED for j in result.findings):
+            self._cure(linted)
+        return result
+
+    def _lint(self, name: str) -> Linted:
+        source = Path(name).read_bytes()
+        settings = self._tree.at(str(Path(name).parent))
+        return Linted(name, settings, lint(source, name, settings), _text(source), settings.enabled_for(name))
+
+    def _cure(self, linted: dict[str, Linted]) -> None:
+        """Runs the fixed copy, and looks at what was confirmed once more."""
+        result = self._result
+        fixes = self._fixes(linted)
+        if not fixes.texts:
+            result.findings = [_unfixed(j, linted[j.filename], unsafe=self._wanted.unsafe) for j in result.findings]
+            return
+        self._progress("running the fixed copy with the same seed")
+        with tempfile.TemporaryDirectory(prefix="gradlint-fixed-", ignore_cleanup_errors=True) as folder:
+            outcome = run(self._wanted.job(_written(fixes.texts, Path(folder))), on_output=self._wanted.on_output)
+        result.after = _side(outcome, fixes.linted)
+        case = Case.of(result.after)
+        failure = _raised(outcome, self._wanted)
+        result.findings = [
+            cured(j, linted[j.filename], fixes.linted[j.filename], case, failure, unsafe=self._wanted.unsafe)
+            if j.verdict is Verdict.CONFIRMED
+            else j
+            for j in result.findings
+        ]
+
+    def _fixes(self, linted: Mapping[str, Linted]) -> _Fixes:
+        fixes = _Fixes()
+        for name, file in linted.items():
+            source = Path(name).read_bytes()
+            fixed = fix(source, name, file.settings, unsafe=self._wanted.unsafe) if file.findings else None
+            if fixed is None or fixed.source == source:
+                fixes.linted[name] = file
+                continue
+            fixes.texts[name] = fixed.source
+            fixes.linted[name] = replace(file, result=fixed.result, text=_text(fixed.source))
+        return fixes
+
+    def _tell(self, outcome: Outcome, side: Side) -> None:
+        notes = self._result.notes
+        notes += list(dict.fromkeys(note for r in side.recordings for note in r.notes))
+        if outcome.timed_out and side.steps:
+            notes.append(
+                f"the time limit of {self._wanted.limit:g} s was reached after {side.steps} optimizer steps"
+            )  # fmt: skip
+        elif not outcome.timed_out and side.main is not None and 0 < side.steps < self._wanted.steps:
+            notes.append(f"the script ended after {side.steps} optimizer steps")
+        if side.main is not None and not side.steps and not outcome.traceback and not outcome.timed_out:
+            notes.append("the script ended without an optimizer step")
+
+
+def _side(outcome: Outcome, linted: Mapping[str, Linted]) -> Side:
+    return Side(outcome.recordings, outcome.seconds, {name: file.text for name, file in linted.items()})
+
+
+def _files_of(recordings: list[Recording]) -> list[str]:
+    """The user's files that something happened in."""
+    return list(dict.fromkeys(p.file for r in recordings for h in r.happenings for p in h.places))
+
+
+def _failure(outcome: Outcome, wanted: Wanted) -> str:
+    """What the user must see of a script that failed; "" if it did not."""
+    if outcome.timed_out and not any(r.steps for r in outcome.recordings):
+        return f"{outcome.output}\nthe time limit of {wanted.limit:g} s was reached before the first optimizer step"
+    if outcome.timed_out or not outcome.code:
+        return ""
+    return outcome.traceback or f"{outcome.output}\nthe script ended with exit code {outcome.code}".lstrip()
+
+
+def _raised(outcome: Outcome, wanted: Wanted) -> str:
+    """The last line of what went wrong."""
+    errors = [e for r in outcome.recordings for e in r.of(Raised)]
+    if errors:
+        return f"{errors[-1].type}: {' '.join(errors[-1].message.split())[:160]}"
+    lines = _failure(outcome, wanted).strip().splitlines()
+    return lines[-1][:160] if lines else ""
+
+
+def _unfixed(finding: Judged, file: Linted, *, unsafe: bool) -> Judged:
+    if finding.verdict is not Verdict.CONFIRMED:
+        return finding
+    return cured(finding, file, file, Case.of(Side()), "", unsafe=unsafe)
+
+
+def _written(texts: Mapping[str, bytes], folder: Path) -> dict[str, str]:
+    """The copies, each under a number of its own: files of the same name may stand in several folders."""
+    overlay: dict[str, str] = {}
+    for position, (name, text) in enumerate(texts.items()):
+        copy = folder / f"{position}-{Path(name).name}"
+        copy.write_bytes(text)
+        overlay[name] = str(copy)
+    return overlay
+
+
+def _text(source: bytes) -> str:
+    """As the linter reads it; a file that cannot be decoded is shown as far as it can."""
+    from gradlint.frontend import source as reading
+
+    read = reading.read(source)
+    return read.text if isinstance(read, reading.Source) else source.decode("utf-8", "replace")
