@@ -211,7 +211,7 @@ class Api(Frameworks):
                 self.use_up(first, node)
                 return made
             if isinstance(first, v.Collection):
-                return v.Collection(first.key, list(first.items), dict(first.entries), name)
+                return v.Collection(first.key, list(first.items), dict(first.entries), name, first.open)
             return v.Collection("", [], {}, "list") if first is None else first
         if name in ("filter", "map") and len(a.args) > 1:
             return self._filtered(name, a, node)
@@ -347,6 +347,6 @@ class Api(Frameworks):
 
 
 def _length(value: v.Value | None) -> int:
-    if isinstance(value, v.Collection) and value.kind != "generator" and value.items:
+    if isinstance(value, v.Collection) and value.kind != "generator" and value.items and not value.open:
         return len(value.items)
     return TURNS

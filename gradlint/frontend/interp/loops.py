@@ -99,9 +99,7 @@ class Loops(Calls):
                 return self.elements(iterable, text)[:4]
             case v.ParamsValue() | v.Grad():
                 return self.elements(iterable, text)
-            case v.Counted() if (
-                iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
-            ):
+            case v.Counted() if iterable.enumerate and _all_known(iterable.inner):
                 return self.elements(iterable, text)[:4]
             case v.Counted() if self._counts_training_objects(iterable):
                 return [self._counted(iterable, 0)]
@@ -128,6 +126,8 @@ class Loops(Calls):
         inner = iterable.inner
         if isinstance(inner, v.Counted):
             return v.Collection("", [number, self._counted(inner, turn)])
+        if isinstance(inner, v.Collection) and inner.items:
+            return v.Collection("", [number, inner.items[0]])
         return v.Collection("", [number, v.Unknown(f"{inner.key if inner else ''}[*]")])
 
     def _usual_turns(self, stmt: s.For | s.While) -> int:
@@ -196,6 +196,11 @@ class Loops(Calls):
 
 def _holds_loop(stmt: s.Stmt) -> bool:
     return isinstance(stmt, s.For | s.While) or _holds_any_loop([x for b in s.blocks(stmt) for x in b])
+
+
+def _all_known(value: v.Value | None) -> bool:
+    """A list with these entries and no more; what a comprehension made goes on as long as its source does."""
+    return isinstance(value, v.Collection) and bool(value.items) and not value.open
 
 
 def _holds_any_loop(body: list[s.Stmt]) -> bool:
