@@ -63,7 +63,7 @@ class Scene:
         """What happened there: at the statement itself, else in a function that it calls."""
         found = list(self.recording.of(kind))
         if spot.line is None:
-            own = [h for h in found if any(self._in_function(h, spot, depth) for depth in (0,))]
+            own = [h for h in found if self._in_function(h, spot, 0)]
             return own or found
         start = self.files[spot.file].at(spot.line).start
         exact = [h for h in found if h.place is not None and self._is_at(h, 0, spot.file, start)]
@@ -129,12 +129,12 @@ def _touches(happening: Happening, optimizer: str) -> bool:
 
 
 def number(value: float | None) -> str:
-    """Three digits are enough to see it."""
+    """Three digits are enough to see it; whole numbers such as a scale of 65536 are shown whole."""
     if value is None:
         return "unknown"
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    return f"{value:.3g}"
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.3g}"
 
 
 def marks(happenings: Iterable[Happening]) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
 
 
 def _table(verification: Verification) -> Table:
-    fixed = any(j.verdict is Verdict.CONFIRMED for j in verification.findings)
+    fixed = any(j.after for j in verification.findings)
     headings = ("finding", "verdict", "what the run showed", *(("after the fix",) if fixed else ()))
     table = Table(*headings, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for judged in verification.findings:

@@ -37,7 +37,7 @@ def unscaled_accumulation_loss(scene: Scene, spot: Spot) -> Shown:
         return Shown(None, _SINGLE)
     window, mine = max(sums, key=lambda pair: len(pair[1]))
     n = len(mine)
-    used = true_norm(window.step.before_of(window.optimizer)) if window.step is not None else None
+    made = true_norm(mine[-1].gradient_of(window.optimizer))
     factors = [b.factor for b in mine]
     weights = [f / b.managed_division for f, b in zip(factors, mine, strict=True) if f is not None]
     if any(e.how in ("divide", "scale", "other") for e in window.of(Edited)):
@@ -45,11 +45,11 @@ def unscaled_accumulation_loss(scene: Scene, spot: Spot) -> Shown:
     if len(weights) < n or any(b.mixed for b in mine):
         return Shown(None, f"{n} backwards per step; how their losses were weighted could not be read off the graph")
     total = sum(weights)
-    shown = f"norm at the step {number(used)}"
+    shown = f"norm {number(made)} behind the last backward"
     if all(normalisation(b) is Norm.SUMMED for b in mine):
         return Shown(False, f"{n} backwards per step, of summed losses: they add up to the sum over all samples")
     if total > 1.05 and (_equal(weights) or _counted(weights)):
-        meant = f", {number(used / total)} was meant" if used is not None else ""
+        meant = f", {number(made / total)} was meant" if made is not None else ""
         said = (
             f"{n} backwards per step with weights that add up to {number(total)}: "
             f"the gradient is {number(total)} × that of one large batch ({shown}{meant})"

@@ -27,12 +27,12 @@ def missing_zero_grad(scene: Scene, spot: Spot) -> Shown:
     if not stale:
         return Shown(False, f"the gradients were cleared before each of the {seen} backwards that followed a step")
     backward, window = stale[-1]
-    used = true_norm(window.step.before_of(window.optimizer)) if window.step is not None else None
-    own = backward.added.get(window.optimizer)
-    scale = backward.scale or 1.0
-    fresh = f", of its own batch {number(own / scale)}" if own is not None else ""
+    there = scene.windows(window.optimizer)[window.number - 1].step
+    old = true_norm(there.before_of(window.optimizer)) if there is not None else None
+    made = true_norm(backward.gradient_of(window.optimizer))
     said = f"{share(len(stale), seen, 'steps')} used old gradients as well"
-    return Shown(True, f"{said}: norm {number(used)} at step {window.number + 1}{fresh}", marks(b for b, _ in stale))
+    at = f"before step {window.number + 1} a norm of {number(old)} was there already, {number(made)} with the new batch"
+    return Shown(True, f"{said}: {at}", marks(b for b, _ in stale))
 
 
 def _was_there(scene: Scene, window: Window) -> bool:
@@ -133,10 +133,12 @@ def scheduler_before_optimizer(scene: Scene, spot: Spot) -> Shown:
     if step is None:
         return Shown(None, "the optimizer did not step")
     warned = any("lr_scheduler.step()" in w.message for w in scene.recording.of(Warned))
-    if first.index < step.index:
-        skipped = f"{number(first.rates[0])} was never used" if first.rates else "the first rate was never used"
-        used = f", the first step used {number(step.rates[0])}" if step.rates else ""
-        said = f"the scheduler moved before the first step: {skipped}{used}{'; torch warned' if warned else ''}"
-        return Shown(True, said, marks([first]))
+    early = [m for m in moves if m.index < step.index]
+    if early:
+        times = "once" if len(early) == 1 else f"{len(early)} times"
+        said = f"the scheduler moved {times} before the first step"
+        if first.rates and step.rates and first.rates[0] != step.rates[0]:
+            said += f": {number(first.rates[0])} was never used, the first step used {number(step.rates[0])}"
+        return Shown(True, f"{said}{'; torch warned' if warned else ''}", marks(early))
     used = f" with the first learning rate, {number(step.rates[0])}" if step.rates else ""
     return Shown(False, f"the first step came before the scheduler{used}")
