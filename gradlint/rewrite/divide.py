@@ -110,9 +110,9 @@ def undivide(bench: Bench, backward: Backward) -> None:
 
 def _multiplied_back(bench: Bench, backward: Backward) -> bool:
     """`total += loss.item() * n` undoes the division for a log."""
-    home = bench.statement(backward).function
+    home = bench.statement(backward).home
     loss, by = bench.code(loss_of(bench, backward)), last_name(backward.divisor)
-    for product in within(home.node, cst.BinaryOperation) if home is not None else ():
+    for product in within(home.node, cst.BinaryOperation):
         if isinstance(product.operator, cst.Multiply):
             sides = bench.code(product.left), bench.code(product.right)
             if any(last_name(a) == by and b.startswith(loss) for a, b in (sides, sides[::-1])):
@@ -165,9 +165,8 @@ def drop_division(bench: Bench, division: cst.CSTNode, divisor: cst.BaseExpressi
 
 
 def _divisions(bench: Bench, backward: Backward, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    """The divisions by this text in the function of the backward."""
-    statement = bench.statement(backward)
-    yield from divisions_in(bench, statement.function or statement, divisor)
+    """The divisions by this text in the function of the backward, or in the script's own loop."""
+    yield from divisions_in(bench, bench.statement(backward).home, divisor)
 
 
 def divisions_in(bench: Bench, home: Statement, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

@@ -62,6 +62,11 @@ class Statement:
         """The innermost function that this statement stands in."""
         return next((x for x in self.ancestors() if isinstance(x.node, cst.FunctionDef)), None)
 
+    @property
+    def home(self) -> Statement:
+        """The innermost function that it stands in; outside of any, the outermost statement, such as the loop."""
+        return self.function or [self, *self.ancestors()][-1]
+
     def holds(self, other: Statement) -> bool:
         return other is self or self in other.ancestors()
 

@@ -1,0 +1,108 @@
+"""`gradlint prove`: shows on this machine that the mistakes are real and that the fixes cure them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gradlint.runtime.prove.proving import Proof, Proofs
+
+_INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'torch-gradlint[runtime]'"
+
+
+@click.command()
+@click.argument("codes", nargs=-1, metavar="[CODE]...")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
+    default="auto",
+    show_default=True,
+    help="Where to run; auto takes an accelerator if there is one.",
+)
+@click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
+)
+def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
+    """Prove rules: run a script with the mistake and its fixed copy, and measure both.
+
+    CODE is a rule's code, its name, or the beginning of a code like GL2; without any, all rules that a run can show
+    are proved. Exits with 0 if all are proved, 1 if one is not, 3 if a run failed.
+    """
+    import importlib.util
+
+    from gradlint.config.errors import ConfigError
+    from gradlint.runtime.prove.case import chosen
+
+    cases = chosen(codes)
+    if importlib.util.find_spec("torch") is None:
+        raise ConfigError(_INSTALL)
+    from gradlint.runtime.devices import resolve
+    from gradlint.runtime.prove.proving import prove as run
+
+    begun = time.monotonic()
+    if sys.stderr.isatty():
+        click.echo(f"running {2 * len(cases)} small training scripts …", err=True)
+    proofs = run(cases, resolve(device))
+    if output_format == "json":
+        import json
+
+        click.echo(json.dumps([proof.record() for proof in proofs.proofs], indent=2))
+    else:
+        _print(proofs, time.monotonic() - begun)
+    return 3 if proofs.broken else 1 if proofs.failed else 0
+
+
+def _print(proofs: Proofs, seconds: float) -> None:
+    if sys.stdout.isatty():
+        _table(proofs)
+    else:
+        for proof in proofs.proofs:
+            click.echo(f"{proof.case.code}  {proof.case.name}: {_verdict(proof)}")
+            for side, measured in (("before", proof.before), ("after", proof.after)):
+                if measured is not None:
+                    click.echo(f"       {side}: {measured.sentence}")
+            if proof.note:
+                click.echo(f"       {proof.note}")
+    click.echo(_summary(proofs, seconds))
+
+
+def _summary(proofs: Proofs, seconds: float) -> str:
+    by_hand = sum(proof.passed is True and proof.fix == "by hand" for proof in proofs.proofs)
+    tail = f", {by_hand} of them put right by hand" if by_hand else ""
+    skipped = f", {proofs.skipped} not run here" if proofs.skipped else ""
+    devices = ", ".join(sorted({proof.device for proof in proofs.proofs if proof.before is not None}))
+    where = f" on {devices}" if devices else ""
+    return f"{proofs.passed} of {len(proofs.proofs)} proved{tail}{skipped}{where} in {seconds:.1f} s"
+
+
+def _verdict(proof: Proof) -> str:
+    if proof.passed is None:
+        return "not run here"
+    if not proof.passed:
+        return "NOT PROVED"
+    return "proved, put right by hand" if proof.fix == "by hand" else "proved"
+
+
+def _table(proofs: Proofs) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    roomy = console.width >= 120  # a narrow terminal has room for what matters only
+    headings = ("code", "name", *(("what is measured",) if roomy else ()), "before", "after", "")
+    table = Table(*headings, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+    table.columns[0].no_wrap = True
+    colours = {None: "yellow", True: "green", False: "red"}
+    for proof in proofs.proofs:
+        before = proof.before.sentence if proof.before else proof.note
+        after = (proof.after.sentence if proof.after else "") + (f" ({proof.note})" if proof.passed is False else "")
+        about = (Text(proof.case.about),) if roomy else ()
+        verdict = Text(_verdict(proof), style=colours[proof.passed])
+        table.add_row(proof.case.code, Text(proof.case.name), *about, Text(before), Text(after), verdict)
+    console.print(table)

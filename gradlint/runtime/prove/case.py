@@ -1,0 +1,122 @@
+"""A case: a script with one mistake, and the measure that shows the mistake in a run of it, and shows it gone."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradlint.config.errors import ConfigError, unknown
+from gradlint.config.selectors import expand
+from gradlint.registry import by_code
+from gradlint.runtime.prove.observed import Run
+
+SCRIPTS = Path(__file__).parent / "cases"
+_MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed")
+
+Value = float | int | str | None | list[int] | list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run in numbers. `mistaken` and `right` are judged apart: a run that is neither proves nothing."""
+
+    numbers: dict[str, Value]
+    #: the mistake that the rule speaks of is plainly there
+    mistaken: bool
+    #: the run did what the script means to do
+    right: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A rule's proof."""
+
+    code: str
+    #: what is measured, in a few words
+    about: str
+    measure: Callable[[Run], Measured]
+    #: optimizer steps that a script without the mistake makes
+    updates: int
+    #: micro-batches of one update
+    window: int = 1
+    #: processes that train together
+    ranks: int = 1
+    #: compare with the gradient of the large batch
+    reference: bool = True
+    #: variables of the script to look at when it is over
+    keep: tuple[str, ...] = ()
+    #: packages that the script imports beside torch
+    needs: tuple[str, ...] = ()
+    #: the first version of torch that has what the script uses
+    torch: tuple[int, int] = (2, 1)
+
+    @property
+    def name(self) -> str:
+        return by_code()[self.code].rule_name()
+
+    @property
+    def script(self) -> Path:
+        return SCRIPTS / f"{self.code.lower()}_{self.name.replace('-', '_')}.py"
+
+    @property
+    def right(self) -> Path | None:
+        """The script put right by hand, for rules that have no fixer."""
+        path = self.script.with_name(f"{self.script.stem}_right.py")
+        return path if path.exists() else None
+
+
+_CASES: dict[str, Case] = {}
+
+
+def case(
+    code: str,
+    about: str,
+    *,
+    updates: int,
+    window: int = 1,
+    ranks: int = 1,
+    reference: bool = True,
+    keep: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    torch: tuple[int, int] = (2, 1),
+) -> Callable[[Callable[[Run], Measured]], Callable[[Run], Measured]]:
+    """Makes a function the measure of a rule's case."""
+
+    def register(measure: Callable[[Run], Measured]) -> Callable[[Run], Measured]:
+        _CASES[code] = Case(code, about, measure, updates, window, ranks, reference, keep, needs, torch)
+        return measure
+
+    return register
+
+
+@functools.cache
+def all_cases() -> tuple[Case, ...]:
+    """By code."""
+    for name in _MEASURES:
+        importlib.import_module(f"gradlint.runtime.prove.measures.{name}")
+    return tuple(_CASES[code] for code in sorted(_CASES))
+
+
+def chosen(selectors: Iterable[str]) -> tuple[Case, ...]:
+    """The cases of these codes, names or prefixes, all if there are none; raises on one that stands for no case."""
+    wanted: set[str] = set()
+    cases = {case.code: case for case in all_cases()}
+    for selector in selectors:
+        codes = expand(selector)
+        if not codes:
+            raise unknown("rule", selector, [*cases, *(case.name for case in cases.values())])
+        if codes.isdisjoint(cases):
+            raise _unshowable(selector, codes)
+        wanted |= codes
+    return tuple(case for code, case in cases.items() if code in wanted or not wanted)
+
+
+def _unshowable(selector: str, codes: Iterable[str]) -> ConfigError:
+    names = ", ".join(f"{code} {by_code()[code].rule_name()}" for code in sorted(codes))
+    return ConfigError(
+        f"`{selector}`: no run can show {names}; `gradlint prove` without codes runs all that can be shown"
+    )

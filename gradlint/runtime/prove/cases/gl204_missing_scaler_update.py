@@ -1,0 +1,17 @@
+"""The scaler is never told that an iteration is over."""
+
+import torch
+from torch import nn
+
+from gradlint.runtime.prove.lab import DEVICE, batches, network
+
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
+
+for x, y in batches(4):
+    optimizer.zero_grad()
+    with torch.autocast(DEVICE, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)  # expect: GL204

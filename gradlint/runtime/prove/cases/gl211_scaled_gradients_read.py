@@ -1,0 +1,22 @@
+"""The norm in the log is that of gradients which are still multiplied by the scale."""
+
+import torch
+from torch import nn
+
+from gradlint.runtime.prove.lab import DEVICE, batches, network
+
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
+log = []
+
+for x, y in batches(4):
+    optimizer.zero_grad()
+    with torch.autocast(DEVICE, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]  # expect: GL211
+    log.append(torch.stack(norms).norm().item())
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()

@@ -1,0 +1,20 @@
+"""Four micro-batches are summed where their mean is meant."""
+
+import torch
+from torch import nn
+
+from gradlint.runtime.prove.lab import batches, network
+
+ACCUMULATION_STEPS = 4
+
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = batches(12)
+
+optimizer.zero_grad()
+for i, (x, y) in enumerate(loader):
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()  # expect: GL301
+    if (i + 1) % ACCUMULATION_STEPS == 0 or i + 1 == len(loader):
+        optimizer.step()
+        optimizer.zero_grad()

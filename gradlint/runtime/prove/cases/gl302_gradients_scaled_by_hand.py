@@ -1,0 +1,23 @@
+"""Each micro-batch divides all that has been summed so far, so the early ones hardly count."""
+
+import torch
+from torch import nn
+
+from gradlint.runtime.prove.lab import batches, network
+
+ACCUMULATION_STEPS = 4
+
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = batches(12, size=2)
+
+optimizer.zero_grad()
+for i, (x, y) in enumerate(loader):
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    for p in model.parameters():
+        if p.grad is not None:
+            p.grad.div_(ACCUMULATION_STEPS)  # expect: GL302
+    if (i + 1) % ACCUMULATION_STEPS == 0 or i + 1 == len(loader):
+        optimizer.step()
+        optimizer.zero_grad()
