@@ -1,0 +1,117 @@
+"""The process that runs the script: what `python script.py` does, with the recorder in place before the first line."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import CodeType, ModuleType
+
+from gradlint.runtime.launching import children, orders, recorded
+from gradlint.runtime.launching.ending import Ending, elsewhere
+from gradlint.runtime.launching.orders import Orders
+from gradlint.runtime.launching.overlay import Overlay
+from gradlint.runtime.launching.tracebacks import tell, trimmed
+
+#: seconds that a script has, once it was stopped, for its threads, its children and what it does at exit
+GRACE = 10.0
+
+
+def run(instead: Sequence[str]) -> None:
+    """Runs the script that was ordered, or another one with its arguments, to its end."""
+    told = orders.read(os.environ[orders.VARIABLE])
+    if instead:
+        told = children.as_plain_script(told, instead)
+    overlay = Overlay(told.overlay)
+    overlay.install()
+    children.prepare()
+    session = recorded.start(told)
+    atexit.register(session.close)  # the first to be registered is the last to be called
+    try:
+        _execute(told, overlay)
+    except SystemExit as leaving:
+        if session.is_enough(leaving):
+            session.ending("enough")
+            _leave_soon(session)
+        else:
+            session.ending("exit", _exit_code(leaving.code))
+        raise
+    except BaseException as error:
+        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        session.ending("raised", code, error)
+        _report(error, told)
+        sys.exit(code)
+
+
+def _execute(told: Orders, overlay: Overlay) -> None:
+    sys.argv[:] = [told.script, *told.arguments]
+    if not getattr(sys.flags, "safe_path", False) or told.module:
+        sys.path.insert(0, told.home)
+    sys.path.extend(folder for folder in told.paths if folder not in sys.path)
+    spec = _spec(told)
+    overlay.show(told.script)
+    code: CodeType = compile(overlay.read(told.script), told.script, "exec", dont_inherit=True)
+    exec(code, _main(told, spec).__dict__)
+
+
+def _spec(told: Orders) -> importlib.machinery.ModuleSpec | None:
+    """That of a script which is a module of its package; the package is imported, as `python -m` does."""
+    if not told.module:
+        return None
+    importlib.import_module(told.module.rpartition(".")[0])
+    loader = importlib.machinery.SourceFileLoader(told.module, told.script)
+    return importlib.util.spec_from_file_location(told.module, told.script, loader=loader)
+
+
+def _main(told: Orders, spec: importlib.machinery.ModuleSpec | None) -> ModuleType:
+    """A fresh `__main__`. Processes that it spawns look at `__spec__` and `__file__` to find it again."""
+    main = ModuleType("__main__")
+    main.__file__ = told.script
+    main.__spec__ = spec
+    main.__package__ = spec.parent if spec else None
+    main.__loader__ = spec.loader if spec else importlib.machinery.SourceFileLoader("__main__", told.script)
+    main.__dict__.update(__builtins__=builtins, __cached__=None)
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    sys.modules["__main__"] = main
+    return main
+
+
+def _report(error: BaseException, told: Orders) -> None:
+    """On stderr as Python would, or as the script wants it; and for the one who started us."""
+    text = tell(error)
+    home = os.path.dirname(told.script)
+    Ending(time.time(), text, elsewhere(error, home)).write(told.folder)
+    if sys.excepthook is sys.__excepthook__:
+        sys.stderr.write(text)
+    else:
+        error = error.with_traceback(trimmed(error.__traceback__))
+        sys.excepthook(type(error), error, error.__traceback__)
+    sys.stderr.flush()
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def _leave_soon(session: recorded.Session) -> None:
+    """The loop was broken off, so that threads and children may wait for ever for what will not come."""
+
+    def leave() -> None:
+        session.close()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(0)
+
+    timer = threading.Timer(GRACE, leave)
+    timer.daemon = True
+    timer.start()

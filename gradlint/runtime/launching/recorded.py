@@ -1,0 +1,60 @@
+"""Between the launching and the recorder: starts it, and says how the process came to its end."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from gradlint.runtime.launching.ending import note_trouble
+from gradlint.runtime.launching.orders import TROUBLE, Orders
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+class Session:
+    """The recorder of this process, from its start to its end."""
+
+    def __init__(self, recorder: ModuleType) -> None:
+        self._recorder = recorder
+        self._closed = False
+        self._how, self._code = "finished", 0
+        self._error: BaseException | None = None
+
+    def is_enough(self, leaving: BaseException) -> bool:
+        """The recorder has seen as many steps as were wanted."""
+        return isinstance(leaving, self._recorder.Enough)
+
+    def ending(self, how: str, code: int = 0, error: BaseException | None = None) -> None:
+        """What will be said at the end, after threads that still run and what the script does at exit."""
+        self._how, self._code, self._error = how, code, error
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._recorder.finish(self._how, code=self._code, error=self._error)
+
+
+def begin(told: Orders) -> Session:
+    """Imports torch, and the recorder with it."""
+    from gradlint.runtime import recorder
+
+    wish = recorder.Wish(
+        folder=told.folder, script=told.script, steps=told.steps, seed=told.seed, device=told.device, own=told.own
+    )
+    started = recorder.start(wish)
+    from gradlint.runtime import redirect  # imports torch, which is there by now
+
+    if redirect.needed(told.device):
+        redirect.install(started.note)
+    return Session(recorder)
+
+
+def start(told: Orders) -> Session:
+    """As `begin`; what goes wrong is told to the one who started us, and ends this process."""
+    try:
+        return begin(told)
+    except Exception:
+        note_trouble(told.folder, traceback.format_exc())
+        sys.exit(TROUBLE)
