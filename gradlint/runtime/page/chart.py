@@ -1,0 +1,185 @@
+"""Plots over steps, drawn as SVG: lines, limits, and what cannot be drawn as a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gradlint.runtime.page.axes import Axis, step_axis, value_axis, whole_ticks
+from gradlint.runtime.page.svg import Markup, tag
+from gradlint.runtime.page.words import number
+
+WIDTH, HEIGHT = 520, 200
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 22, 34
+#: more points than this are drawn as a line only, and thinned out to the extremes of as many stretches
+_DOTS = 40
+_STRETCHES = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line. `look` is its class in the page: main, faint, limit, alarm, or g0 … g4 for groups."""
+
+    name: str
+    look: str
+    points: tuple[tuple[int, float], ...]
+    #: the value holds until the next one: limits, scales, learning rates
+    level: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What one plot shows."""
+
+    label: str
+    curves: tuple[Curve, ...]
+    #: steps that the scaler skipped
+    skipped: tuple[int, ...] = ()
+    heading: str = ""
+
+
+@dataclass(slots=True)
+class Plot:
+    """Charts beside each other, on the same axes."""
+
+    title: str
+    charts: list[Chart]
+    note: str = ""
+    from_zero: bool = True
+    #: learning rates are read on an even scale, whatever they span
+    may_log: bool = True
+    pictures: list[tuple[str, Markup]] = field(default_factory=list)
+    #: name and look of each curve, and the signs that occur
+    legend: list[tuple[str, str]] = field(default_factory=list)
+
+    def draw(self) -> Plot:
+        values = [y for chart in self.charts for curve in chart.curves for _, y in curve.points]
+        steps = [x for chart in self.charts for curve in chart.curves for x, _ in curve.points]
+        steps += [x for chart in self.charts for x in chart.skipped]
+        axes = step_axis(steps), value_axis(values, from_zero=self.from_zero, may_log=self.may_log)
+        self.pictures = [(chart.heading, _drawn(chart, *axes)) for chart in self.charts]
+        self.legend = list(dict.fromkeys((c.name, c.look) for chart in self.charts for c in chart.curves))
+        if any(not math.isfinite(v) for v in values):
+            self.legend.append(("NaN or Inf", "odd"))
+        if any(chart.skipped for chart in self.charts):
+            self.legend.append(("skipped by the scaler", "skip"))
+        return self
+
+
+class _Ground:
+    """The plane of one plot."""
+
+    def __init__(self, across: Axis, up: Axis) -> None:
+        self.across, self.up = across, up
+
+    def x(self, step: float) -> float:
+        return _LEFT + 8 + (WIDTH - _LEFT - _RIGHT - 16) * self.across.share(step)
+
+    def y(self, value: float) -> float:
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * self.up.share(value)
+
+    def grid(self) -> Iterable[Markup]:
+        for value in self.up.ticks():
+            y = self.y(value)
+            yield tag("path", class_="grid", d=f"M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}")
+            yield tag("text", number(value), class_="tick value", x=_LEFT - 8, y=y + 4)
+        base = HEIGHT - _BOTTOM
+        for step in whole_ticks(self.across):
+            yield tag("text", number(step), class_="tick", x=self.x(step), y=base + 17)
+        yield tag("path", class_="base", d=f"M{_LEFT} {base}H{WIDTH - _RIGHT}")
+
+
+def _drawn(chart: Chart, across: Axis, up: Axis) -> Markup:
+    ground = _Ground(across, up)
+    parts = [*ground.grid(), *(_skip(ground, step) for step in chart.skipped)]
+    # limits last: a norm that is clipped in every step lies right on its limit, and both must be seen
+    for curve in sorted(chart.curves, key=lambda curve: curve.look in ("limit", "alarm")):
+        parts += _curve(ground, curve)
+    for curve in chart.curves:
+        parts += _odd(ground, curve)
+    parts.append(tag("text", "log scale" if up.log else "", class_="axis", x=_LEFT, y=12))
+    parts.append(tag("text", "step", class_="axis end", x=WIDTH - _RIGHT, y=HEIGHT - 3))
+    return tag("svg", *parts, class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=_spoken(chart))
+
+
+def _curve(ground: _Ground, curve: Curve) -> list[Markup]:
+    finite = [(x, y) for x, y in curve.points if math.isfinite(y)]
+    if not finite:
+        return []
+    parts = [tag("path", class_=f"curve {curve.look}", d=_path(ground, curve))]
+    if not curve.level and len(finite) <= _DOTS:
+        for x, y in finite:
+            title = tag("title", f"step {x}\n{curve.name}: {number(y)}")
+            zero = " zero" if ground.up.log and y <= 0 else ""
+            across, up = ground.x(x), ground.y(y)
+            hit = tag("circle", class_="hit", r=11, cx=across, cy=up)
+            point = tag("circle", class_=f"point {curve.look}{zero}", r=3.4, cx=across, cy=up)
+            parts.append(tag("g", title, hit, point, class_="event"))
+    return parts
+
+
+def _path(ground: _Ground, curve: Curve) -> str:
+    """Broken where a value is not finite."""
+    pieces: list[str] = []
+    pen_down = False
+    for x, y in _thinned(curve.points):
+        if not math.isfinite(y):
+            pen_down = False
+            continue
+        at = f"{ground.x(x):.1f} {ground.y(y):.1f}"
+        if not pen_down:
+            pieces.append(f"M{at}")
+        elif curve.level:
+            pieces.append(f"H{ground.x(x):.1f}V{ground.y(y):.1f}")
+        else:
+            pieces.append(f"L{at}")
+        pen_down = True
+    if curve.level and len({x for x, _ in curve.points}) == 1:
+        pieces.append(f"H{WIDTH - _RIGHT - 2}")
+    return "".join(pieces)
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:
+    """Of many points the lowest and the highest of each stretch, and all that are not finite."""
+    if len(points) <= 2 * _STRETCHES:
+        return points
+    kept: list[tuple[int, float]] = []
+    for n in range(_STRETCHES):
+        stretch = points[n * len(points) // _STRETCHES : (n + 1) * len(points) // _STRETCHES]
+        finite = [p for p in stretch if math.isfinite(p[1])]
+        odd = [p for p in stretch if not math.isfinite(p[1])][:1]
+        ends = [min(finite, key=lambda p: p[1]), max(finite, key=lambda p: p[1])] if finite else []
+        kept += sorted({*ends, *odd}, key=lambda p: p[0])
+    return kept
+
+
+def _odd(ground: _Ground, curve: Curve) -> list[Markup]:
+    """NaN and Inf, at the top edge."""
+    odd = [(x, y) for x, y in _thinned(curve.points) if not math.isfinite(y)]
+    parts = []
+    for n, (x, y) in enumerate(odd):
+        at, top = ground.x(x), _TOP - 4
+        cross = tag("path", class_="odd", d=f"M{at - 4:.1f} {top - 4}l8 8m0 -8l-8 8")
+        text = tag("text", number(y), class_="oddtext", x=at, y=top - 7) if n < 12 and len(odd) < 12 else ""
+        title = tag("title", f"step {x}\n{curve.name}: {number(y)}")
+        parts.append(tag("g", title, cross, *([text] if text else []), class_="event"))
+    return parts
+
+
+def _skip(ground: _Ground, step: int) -> Markup:
+    x, base = ground.x(step), HEIGHT - _BOTTOM
+    title = tag("title", f"step {step} was skipped by the scaler")
+    line = tag("path", class_="skip", d=f"M{x:.1f} {_TOP}V{base}")
+    return tag("g", title, line, tag("path", class_="skiphead", d=f"M{x - 4:.1f} {base}l4 -7l4 7z"), class_="event")
+
+
+def _spoken(chart: Chart) -> str:
+    parts = []
+    for curve in chart.curves:
+        finite = [y for _, y in curve.points if math.isfinite(y)]
+        odd = len(curve.points) - len(finite)
+        range_ = f"{number(min(finite))} to {number(max(finite))}" if finite else "no finite value"
+        parts.append(f"{curve.name}: {range_}{f', {odd} not finite' if odd else ''}")
+    skipped = f"; {len(chart.skipped)} skipped" if chart.skipped else ""
+    return f"{chart.label}. {'; '.join(parts)}{skipped}"

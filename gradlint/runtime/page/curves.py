@@ -1,0 +1,143 @@
+"""What a run's numbers did over its steps: norms, scale, learning rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradlint.runtime.page.cast import COLOURS, Cast, Player
+from gradlint.runtime.page.chart import Chart, Curve, Plot
+from gradlint.runtime.page.tallies import used
+from gradlint.runtime.page.words import number, numbers
+from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped
+
+
+@dataclass(slots=True)
+class _Track:
+    """One optimizer's steps in one run, and what led to each."""
+
+    steps: list[Stepped] = field(default_factory=list)
+    #: by the number of the step
+    clips: dict[int, Clipped] = field(default_factory=dict)
+    scales: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        return tuple(s.number for s in self.steps if s.skipped)
+
+
+@dataclass(slots=True)
+class Curves:
+    """The plots, and in words what never changed."""
+
+    plots: list[Plot] = field(default_factory=list)
+    constants: list[str] = field(default_factory=list)
+
+
+def curves(runs: Sequence[tuple[str, Recording, Cast]]) -> Curves:
+    """`runs`: a heading, the run, and its optimizers."""
+    found = Curves()
+    players = {p.id: p for _, _, cast in reversed(runs) for p in cast.players.values()}
+    for identity in dict.fromkeys(i for _, _, cast in runs for i in cast.players):
+        tracks = [(name, _track(recording, identity)) for name, recording, _ in runs]
+        if not any(track.steps for _, track in tracks):
+            continue
+        whose = f" · {players[identity].text}" if len(players) > 1 else ""
+        _add(found, "Gradient norm", whose, [_norms(name, t) for name, t in tracks], "true units, one point per step")
+        _add(found, "Learning rate", whose, [_rates(name, t) for name, t in tracks])
+        if _first(players[identity], players):
+            _add(found, "Scale", "", [_scales(name, t) for name, t in tracks])
+    return found
+
+
+def _first(player: Player, players: dict[str, Player]) -> bool:
+    """One scaler serves all optimizers; it is shown once."""
+    return player.id == next(iter(players))
+
+
+def _add(found: Curves, title: str, whose: str, charts: list[Chart], note: str = "") -> None:
+    """A plot if there is something to see in it; a number that never changes is told in words."""
+    values = [y for chart in charts for curve in chart.curves for _, y in curve.points]
+    if not values:
+        return
+    changing = any(len({y for _, y in curve.points}) > 1 for chart in charts for curve in chart.curves)
+    if title != "Gradient norm" and not changing:
+        found.constants.append(f"{title}{whose}: {numbers(values)} throughout")
+        return
+    found.plots.append(Plot(f"{title}{whose}", charts, note, may_log=title != "Learning rate").draw())
+
+
+def _track(recording: Recording, identity: str) -> _Track:
+    track = _Track()
+    clip: Clipped | None = None
+    scale: float | None = None
+    for happening in recording.happenings:
+        if isinstance(happening, Clipped) and identity in happening.optimizers:
+            clip = happening
+        elif isinstance(happening, BackwardRan) and happening.scaler:
+            scale = happening.scale
+        elif isinstance(happening, Stepped) and happening.owner == identity:
+            track.steps.append(happening)
+            if clip is not None:
+                track.clips[happening.number] = clip
+            if scale is not None:
+                track.scales[happening.number] = scale
+            clip = None
+    return track
+
+
+def _norms(name: str, track: _Track) -> Chart:
+    at_step = [(s.number, g.true) for s in track.steps if (g := used(s)) is not None]
+    clips = {n: c for n, c in track.clips.items() if c.how == "norm" and c.limit is not None}
+    before = [(n, g.true) for n, c in clips.items() for g in c.before if g.optimizer == _owner(track)]
+    limits = [(n, c.limit) for n, c in clips.items() if c.limit is not None and math.isfinite(c.limit)]
+    acting = [(n, limit) for n, c in clips.items() if (limit := _acting(c, _owner(track))) is not None]
+    found = [
+        _level("max_norm", "limit", limits),
+        _level("limit that really acted: max_norm / scale", "alarm", acting),
+        Curve("before the clip", "faint", tuple(before)),
+        Curve("at the step", "main", tuple(at_step)),
+    ]
+    return Chart(f"Gradient norm, {name.lower()}", _filled(found), track.skipped, name)
+
+
+def _acting(clip: Clipped, identity: str) -> float | None:
+    """The limit in true units, where the clip saw scaled gradients."""
+    gradient = clip.before_of(identity) or clip.gradient_of(identity)
+    if gradient is None or gradient.scale in (0.0, 1.0) or clip.limit is None or clip.unscales:
+        return None
+    return clip.limit / gradient.scale
+
+
+def _rates(name: str, track: _Track) -> Chart:
+    most = max((len(s.rates) for s in track.steps), default=0)
+    groups = [tuple((s.number, s.rates[g]) for s in track.steps if g < len(s.rates)) for g in range(most)]
+    distinct = list(dict.fromkeys(groups))
+    found: list[Curve] = []
+    for points in distinct:
+        alike = [str(g) for g, other in enumerate(groups) if other == points]
+        title = (
+            "learning rate" if len(distinct) == 1 else f"group {', '.join(alike[:4])}{'…' if len(alike) > 4 else ''}"
+        )
+        found.append(Curve(title, f"g{len(found) % COLOURS}", points, level=True))
+    return Chart(f"Learning rate, {name.lower()}", _filled(found[:COLOURS]), track.skipped, name)
+
+
+def _scales(name: str, track: _Track) -> Chart:
+    points = tuple(sorted(track.scales.items()))
+    return Chart(f"Scale, {name.lower()}", _filled([Curve("scale", "main", points, level=True)]), track.skipped, name)
+
+
+def _level(name: str, look: str, points: Sequence[tuple[int, float]]) -> Curve:
+    values = {y for _, y in points}
+    constant = f"{' =' if look == 'alarm' else ''} {number(points[0][1])}" if len(values) == 1 else ""
+    return Curve(f"{name}{constant}", look, tuple(points), level=True)
+
+
+def _filled(found: Sequence[Curve]) -> tuple[Curve, ...]:
+    return tuple(curve for curve in found if curve.points)
+
+
+def _owner(track: _Track) -> str:
+    return track.steps[0].owner if track.steps else ""

@@ -1,0 +1,209 @@
+"""The page of a `GradientMonitor`: what its template is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gradlint.model import Severity
+from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, MonitorData, Sample
+from gradlint.runtime.page.cast import COLOURS
+from gradlint.runtime.page.chart import Chart, Curve, Plot
+from gradlint.runtime.page.findings import Badge
+from gradlint.runtime.page.heat import heat
+from gradlint.runtime.page.render import render
+from gradlint.runtime.page.words import counted, number, numbers, shortened
+
+_VERDICTS = {
+    ClipVerdict.NEVER: Badge("never acts", "○", "calm"),
+    ClipVerdict.SAFETY_NET: Badge("safety net", "✓", "cured"),
+    ClipVerdict.OFTEN: Badge("limits many steps", "!", "open"),
+    ClipVerdict.ALWAYS: Badge("limits every step", "!", "wrong"),
+    ClipVerdict.UNKNOWN: Badge("not known", "–", "calm"),
+}
+#: layers that a finding names, and lines of the table of layers
+_NAMED = 8
+_MOST_LAYERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLine:
+    """One line of the table of layers."""
+
+    name: str
+    elements: int
+    last: str
+    middle: str
+    largest: str
+    ratio: str
+
+
+def page(data: MonitorData) -> str:
+    shown = [s for s in data.samples if s.layers]
+    lines = _layer_lines(shown)
+    return render(
+        "monitor.html",
+        title=f"gradlint monitor: {data.model}",
+        command=f"GradientMonitor · {data.model} · {data.optimizer}",
+        headline=_headline(data),
+        mood=_mood(data),
+        summary="",
+        about=_about(data),
+        notes=data.notes,
+        findings=[(f, _period(f), _layers(f)) for f in data.findings],
+        clips=[(c, _VERDICTS[c.verdict], _clip_facts(c)) for c in data.clips],
+        plots=_plots(data),
+        constants=_constants(data.samples),
+        heat=heat([s.step for s in shown], _norms(shown)),
+        label=shown[-1].label if shown else "",
+        layers=lines[:_MOST_LAYERS],
+        left_out=max(0, len(lines) - _MOST_LAYERS),
+    )
+
+
+def _headline(data: MonitorData) -> str:
+    steps = counted(data.steps, "step")
+    if not data.samples:
+        return f"No gradient was sampled in {steps}"
+    if not data.findings:
+        return f"No trouble seen in {steps}"
+    kinds = list(dict.fromkeys(f.condition.value.replace("-", " ") for f in data.findings))
+    return f"{counted(len(data.findings), 'finding')} in {steps}: {', '.join(kinds)}"
+
+
+def _mood(data: MonitorData) -> str:
+    worst = max((f.severity for f in data.findings), default=None)
+    return "calm" if worst is None else "wrong" if worst is Severity.ERROR else "open"
+
+
+def _about(data: MonitorData) -> list[tuple[str, str]]:
+    about = [
+        ("Model", data.model),
+        ("Optimizer", data.optimizer),
+        ("Parameters", f"{data.elements:,} in {counted(data.parameters, 'tensor')}".replace(",", "\u2009")),
+        ("Steps", str(data.steps)),
+        ("Sampled every", counted(data.every, "step")),
+    ]
+    if data.scaler or data.skipped:
+        about.append(("Skipped by the scaler", str(data.skipped)))
+    if data.seconds:
+        about.append(("Watched for", f"{data.seconds:.0f} s"))
+    return about
+
+
+def _period(finding: Finding) -> str:
+    return (
+        f"since step {finding.step}" if finding.until is None else f"from step {finding.step}, over by {finding.until}"
+    )
+
+
+def _layers(finding: Finding) -> str:
+    named = [shortened(name, 80) for name in finding.layers[:_NAMED]]
+    more = len(finding.layers) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def _clip_facts(clip: Clip) -> list[tuple[str, str]]:
+    known = [
+        ("limit", number(clip.limit)),
+        ("median norm", number(clip.median) if clip.median is not None else ""),
+        ("90th percentile", number(clip.percentile90) if clip.percentile90 is not None else ""),
+        ("largest", number(clip.largest) if clip.largest is not None else ""),
+        ("calls on scaled gradients", str(clip.scaled) if clip.scaled else ""),
+        ("calls with NaN or Inf", str(clip.not_finite) if clip.not_finite else ""),
+    ]
+    return [(what, text) for what, text in known if text]
+
+
+def _plots(data: MonitorData) -> list[Plot]:
+    found = [
+        Plot("Gradient norm", [_norm_chart(data)], data.samples[-1].label if data.samples else ""),
+        Plot("Loss", [_chart("Loss", [Curve("loss", "main", _points(data.samples, "loss"))])], from_zero=False),
+        Plot("Learning rate", [_chart("Learning rate", _rates(data.samples))], may_log=False),
+        Plot("Scale", [_chart("Scale", [Curve("scale", "main", _points(data.samples, "scale"), level=True)])]),
+    ]
+    return [plot.draw() for plot in found if _worth(plot)]
+
+
+def _worth(plot: Plot) -> bool:
+    """A norm always; the rest only where it changes."""
+    curves = [curve for chart in plot.charts for curve in chart.curves]
+    changes = any(len({y for _, y in curve.points}) > 1 for curve in curves)
+    return bool(curves) and (changes or plot.title in ("Gradient norm", "Loss"))
+
+
+def _norm_chart(data: MonitorData) -> Chart:
+    samples = data.samples
+    by_value = any("value" in clip.function for clip in data.clips)
+    limits = [] if by_value else [(s.step, s.limit) for s in samples if s.limit is not None and math.isfinite(s.limit)]
+    scaled = [(s.step, s.limit / s.scale) for s in samples if s.clip_scaled and s.limit is not None and s.scale]
+    clipped = any(s.clipped is not None for s in samples)
+    constant = f" {number(limits[0][1])}" if len({y for _, y in limits}) == 1 else ""
+    curves = [
+        Curve(f"max_norm{constant}", "limit", tuple(limits), level=True),
+        Curve("limit that really acted: max_norm / scale", "alarm", tuple(scaled), level=True),
+        Curve(
+            "before the clip" if clipped else "at the step", "faint" if clipped else "main", _points(samples, "norm")
+        ),
+    ]
+    if clipped:
+        curves.append(Curve("at the step", "main", _points(samples, "used")))
+    return _chart("Gradient norm", curves)
+
+
+def _rates(samples: Sequence[Sample]) -> list[Curve]:
+    most = max((len(s.rates) for s in samples), default=0)
+    groups = [tuple((s.step, s.rates[g]) for s in samples if g < len(s.rates)) for g in range(most)]
+    distinct = list(dict.fromkeys(groups))[:COLOURS]
+    names = ["learning rate"] if len(distinct) == 1 else [f"group {groups.index(points)}" for points in distinct]
+    return [
+        Curve(name, f"g{n}", points, level=True) for n, (name, points) in enumerate(zip(names, distinct, strict=True))
+    ]
+
+
+def _constants(samples: Sequence[Sample]) -> list[str]:
+    """What never changed, in words."""
+    found = []
+    rates = [s.rates for s in samples if s.rates]
+    if rates and len(set(rates)) == 1:
+        found.append(f"Learning rate: {numbers(rates[0])} throughout")
+    scales = {s.scale for s in samples}
+    if len(scales) == 1 and scales != {1.0}:
+        found.append(f"Scale: {number(scales.pop())} throughout")
+    return found
+
+
+def _chart(title: str, curves: Sequence[Curve]) -> Chart:
+    return Chart(title, tuple(curve for curve in curves if curve.points))
+
+
+def _points(samples: Sequence[Sample], field: str) -> tuple[tuple[int, float], ...]:
+    return tuple((s.step, value) for s in samples if (value := getattr(s, field)) is not None)
+
+
+def _norms(samples: Sequence[Sample]) -> dict[str, list[float | None]]:
+    """Each layer's norm in each sample; one that holds a NaN has no norm but NaN."""
+    names = dict.fromkeys(layer.name for s in samples for layer in s.layers)
+    known = [{layer.name: layer.norm if layer.finite else math.nan for layer in s.layers} for s in samples]
+    return {name: [sample.get(name) for sample in known] for name in names}
+
+
+def _layer_lines(samples: Sequence[Sample]) -> list[LayerLine]:
+    last = {layer.name: layer for s in samples for layer in s.layers}
+    lines = []
+    for name, norms in _norms(samples).items():
+        finite = [n for n in norms if n is not None and math.isfinite(n)]
+        layer = last[name]
+        lines.append(
+            LayerLine(
+                name,
+                layer.elements,
+                number(layer.norm),
+                number(median(finite)) if finite else "–",
+                number(max(finite)) if finite else "–",
+                number(layer.ratio),
+            )
+        )
+    return lines

@@ -1,0 +1,140 @@
+"""The iterations of both runs side by side: which are drawn, and which are folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gradlint.runtime.page.lanes import ALWAYS, ORDER, Frame, depth
+from gradlint.runtime.page.runs import Picture, Run
+from gradlint.runtime.page.tallies import compared
+from gradlint.runtime.page.words import counted, span
+
+#: iterations that are drawn at all, and those that are open from the start
+_DRAWN = 40
+_OPEN = 3
+#: pictures are at least this wide, so that they stand in line, and share their width up to the second
+_NARROWEST = 8
+_WIDEST = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One iteration of both runs."""
+
+    number: int
+    title: str
+    pictures: tuple[Picture | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Iterations that are open, or folded away under a title."""
+
+    title: str
+    rows: list[Row]
+    opened: bool
+
+
+@dataclass(slots=True)
+class Story:
+    """All that the page shows of the order of events."""
+
+    headings: tuple[str, ...] = ()
+    blocks: list[Block] = field(default_factory=list)
+    #: letter, colour and name of the optimizers, where there are several
+    players: list[tuple[str, int, str]] = field(default_factory=list)
+    note: str = ""
+    #: rule code -> the first iteration in which it is flagged
+    first: dict[str, int] = field(default_factory=dict)
+
+
+def story(runs: Sequence[Run]) -> Story:
+    """`runs`: the one before the fix, and the one after it if there is one."""
+    count = max((len(run) for run in runs), default=0)
+    if not count:
+        return Story(note="No event was recorded: nothing trained before the script ended.")
+    told = Story(headings=tuple(run.heading for run in runs), players=_players(runs))
+    for at in range(count):
+        for code in sorted(set[str]().union(*(run.broken(at) for run in runs))):
+            told.first.setdefault(code, at + 1)
+    opened = _opened(runs, count, set(told.first.values()))
+    chosen = [at for at in range(count) if at < _DRAWN or at in opened]
+    columns = max(len(run.row(at)) for run in runs for at in chosen)
+    lanes, shared = _lanes(runs, chosen), max(_NARROWEST, min(columns, _WIDEST))
+    rows = {at: _row(runs, at, lanes, shared, opened=at in opened) for at in chosen}
+    told.blocks = _blocks(rows, opened, runs)
+    if len(chosen) < count:
+        told.note = f"{counted(count - len(chosen), 'more iteration')} not drawn."
+    return told
+
+
+def _opened(runs: Sequence[Run], count: int, telling: set[int]) -> set[int]:
+    """Those open from the start: the first ones that look new, and where a rule is flagged for the first time."""
+    opened: set[int] = set()
+    for at in range(count):
+        # what only the fixed copy still did, or what was cut off, is of less interest
+        new = at == 0 or (_shapes(runs, at) != _shapes(runs, at - 1) and runs[0].steps(at))
+        if (new and len(opened) < _OPEN) or at + 1 in telling:
+            opened.add(at)
+    return opened
+
+
+def _shapes(runs: Sequence[Run], at: int) -> Hashable:
+    return tuple(run.shape(at) for run in runs)
+
+
+def _steps(runs: Sequence[Run], at: int) -> bool:
+    return any(run.steps(at) for run in runs)
+
+
+def _row(runs: Sequence[Run], at: int, lanes: tuple[str, ...], shared: int, *, opened: bool) -> Row:
+    whole = len(runs) > 1 and all(run.steps(at) for run in runs)
+    frame = Frame(
+        lanes,
+        columns=max(shared, *(len(run.row(at)) for run in runs)),
+        codes=max(run.lines_of_codes(at) for run in runs),
+        depth=max(depth(run.parts[at]) for run in runs if at < len(run)),
+        filled=tuple(run.lanes(at) for run in runs) if whole else (),
+    )
+    pictures = [run.picture(at, frame, worded=opened) for run in runs]
+    if len(pictures) == 2 and pictures[0] is not None and pictures[1] is not None:
+        one, other = pictures[0].tallies, pictures[1].tallies
+        one[:], other[:] = compared(one, other), compared(other, one)
+    return Row(at + 1, f"Iteration {at + 1}{'' if _steps(runs, at) else ', without a step'}", tuple(pictures))
+
+
+def _blocks(rows: Mapping[int, Row], opened: set[int], runs: Sequence[Run]) -> list[Block]:
+    """In the order of the run; neighbours that are folded away share a title."""
+    groups: list[list[int]] = []
+    for at in rows:
+        last = groups[-1][-1] if groups else None
+        alone = last is None or at in opened or last in opened or _steps(runs, at) != _steps(runs, last)
+        if alone:
+            groups.append([at])
+        else:
+            groups[-1].append(at)
+    return [
+        Block(_title(group, opened, runs), [rows[at] for at in group], opened=group[0] in opened) for group in groups
+    ]
+
+
+def _title(group: Sequence[int], opened: set[int], runs: Sequence[Run]) -> str:
+    title = f"Iteration{'s' if len(group) > 1 else ''} {span([at + 1 for at in group])}"
+    if not _steps(runs, group[0]):
+        return f"{title}, without a step"
+    if not any(runs[0].steps(at) for at in group):
+        return f"{title}: after the fix only"
+    shapes = {_shapes(runs, at) for at in group}
+    alike = next((at for at in sorted(opened) if shapes == {_shapes(runs, at)}), None)
+    return title if alike is None else f"{title}: the same events in the same order as in iteration {alike + 1}"
+
+
+def _lanes(runs: Sequence[Run], chosen: Sequence[int]) -> tuple[str, ...]:
+    seen = frozenset(ALWAYS).union(*(run.lanes(at) for run in runs for at in chosen))
+    return tuple(lane for lane in ORDER if lane in seen)
+
+
+def _players(runs: Sequence[Run]) -> list[tuple[str, int, str]]:
+    run = next((run for run in runs if run.cast.several), None)
+    return [(p.letter, p.colour, p.text) for p in run.cast.players.values()] if run is not None else []
