@@ -108,6 +108,7 @@ def _verify(request: Request) -> int:
     require_torch("verify")
     tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
     from gradlint.runtime.devices import resolve
+    from gradlint.runtime.launch import LaunchError
     from gradlint.runtime.verify import Wanted, verify
 
     wanted = Wanted(
@@ -115,20 +116,25 @@ def _verify(request: Request) -> int:
         not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None,
     )  # fmt: skip
     _say(f"gradlint runs {request.script} on this machine ({wanted.device}), for {wanted.steps} optimizer steps")
-    result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
+    try:
+        result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
+    except LaunchError as error:
+        raise click.ClickException(str(error)) from None
     _print(result, request.output_format)
     if page is not None:
-        from gradlint.runtime.page import write_verification
-
-        _write(write_verification, result, page)
+        _write(result, page)
     if result.failure:
         return 3
     return 1 if result.confirmed else 0
 
 
-def _write(write, result: Verification, page: Path) -> None:  # type: ignore[no-untyped-def]
+def _write(result: Verification, page: Path) -> None:
+    from gradlint.runtime.page import PageError, write_verification
+
     try:
-        write(result, page)
+        write_verification(result, page)
+    except PageError as error:
+        raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{page} cannot be written: {error.strerror}") from None
     _say(f"gradlint: the report is in {page}")

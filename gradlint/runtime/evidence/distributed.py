@@ -40,6 +40,10 @@ def _agreement(scene: Scene, owner: str) -> str:
     return "the ranks agree" if difference < 1e-6 else f"the ranks' weights differ by {number(difference)}"
 
 
+def _counted(exchanges: int) -> str:
+    return "1 exchange of gradients" if exchanges == 1 else f"{exchanges} exchanges of gradients"
+
+
 def _busiest(scene: Scene) -> str:
     return next(iter(scene.optimizers()), "")
 
@@ -59,7 +63,7 @@ def needless_exchanges(scene: Scene, spot: Spot) -> Shown:
     backwards, exchanges = _per_update(scene, owner)
     if backwards < 2:
         return Shown(None, "no window of this run had more than one backward")
-    said = f"{exchanges} exchanges of gradients per update for {backwards} micro-batches; {_agreement(scene, owner)}"
+    said = f"{_counted(exchanges)} per update for {backwards} micro-batches; {_agreement(scene, owner)}"
     needless = [b for w in scene.full_windows(owner) for b in w.of(BackwardRan)[:-1] if b.syncs]
     holds = exchanges > 1 or bool((difference := apart(scene, owner)) and difference >= 1e-6)
     return Shown(holds, said, marks(needless) if holds else ())
@@ -79,7 +83,7 @@ def no_sync_on_boundary(scene: Scene, spot: Spot) -> Shown:
         if backwards and not backwards[-1].syncs and not any(e.how == "reduce" for e in window.of(Edited)):
             silent.append(backwards[-1])
     backwards_, exchanges = _per_update(scene, owner)
-    said = f"{exchanges} exchanges per update for {backwards_} micro-batches; {_agreement(scene, owner)}"
+    said = f"{_counted(exchanges)} per update for {backwards_} micro-batches; {_agreement(scene, owner)}"
     if silent:
         return Shown(
             True,
