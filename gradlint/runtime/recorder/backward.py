@@ -1,0 +1,204 @@
+"""Watches `torch.autograd.backward`: who got gradient, how much of it, and what the loss was multiplied by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gradlint.runtime.recorder import graph, norms
+from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recording import BackwardRan, Gradient, Place
+
+if TYPE_CHECKING:
+    from gradlint.runtime.recorder.session import Recorder
+
+
+@dataclass(slots=True)
+class _Before:
+    """The gradient of one parameter before a backward; a copy only if there was one."""
+
+    parameter: Tensor
+    grad: Tensor | None
+    version: int
+    copy: Tensor | None
+
+    @property
+    def changed(self) -> Tensor | None:
+        """The new gradient, if there is one."""
+        now = grad_of(self.parameter)
+        if now is None or (now is self.grad and now._version == self.version):
+            return None
+        return now
+
+
+@dataclass(slots=True)
+class _Running:
+    """A backward that is going on."""
+
+    places: tuple[Place, ...]
+    top: graph.Top
+    loss: float | None
+    autocast: str
+    manager: str
+    division: float
+    before: list[tuple[Life, list[_Before]]]
+    told: set[str] = field(default_factory=set)
+    ever: bool = False
+
+
+def install(recorder: Recorder) -> None:
+    recorder.patches.watch_everywhere(torch.autograd, "backward", _backward)
+
+
+def _backward(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if recorder.inside("backward"):  # of a checkpoint that recomputes, say: part of the one that is going on
+        return original(*args, **kwargs)
+    recorder.settle()
+    with recorder.during("backward") as call:
+        with recorder.guard("a backward"):
+            recorder.check_patience()
+            recorder.parts.distributed.backward_begins(call)
+            call.about["running"] = _prepare(recorder, _losses(args, kwargs), _weights(args, kwargs))
+        recorder.backward = call
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            recorder.backward = None
+            recorder.parts.distributed.backward_over()
+    with recorder.guard("a backward"):
+        running = call.about.get("running")
+        if running is not None:
+            _tell(recorder, running, call.about, last=True)
+    return result
+
+
+def flush(recorder: Recorder) -> None:
+    """Something happens inside a backward (an optimizer in a hook): what the backward did so far comes before it."""
+    call = recorder.call_of("backward")
+    running = call.about.get("running") if call is not None else None
+    if call is not None and running is not None:
+        with recorder.guard("a backward"):
+            _tell(recorder, running, call.about, last=False)
+
+
+def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | None]) -> _Running:
+    recorder.lives.refresh()
+    manager = recorder.call_of("manager")
+    top = graph.read(losses, weights)
+    value = graph.loss_value(losses)
+    return _Running(
+        places=recorder.here(),
+        top=top,
+        loss=value if value is None or not top.scale else value / top.scale,
+        autocast=autocast(losses[0].device.type if losses else "cpu"),
+        manager=recorder.manager,
+        division=float(manager.about.get("division", 1.0)) if manager is not None else 1.0,
+        before=[(life, [_snapshot(p) for p in life.parameters()]) for life in recorder.lives.alive()],
+    )
+
+
+def _snapshot(parameter: Tensor) -> _Before:
+    grad = grad_of(parameter)
+    if grad is None:
+        return _Before(parameter, None, -1, None)
+    return _Before(parameter, grad, grad._version, norms.copy(grad))
+
+
+def _fed(running: _Running) -> list[tuple[Life, float | None]]:
+    """The optimizers that got gradients and were not told of yet, with the norm of what was added."""
+    found: list[tuple[Life, float | None]] = []
+    for life, before in running.before:
+        changes = [(new, was) for was in before if (new := was.changed) is not None]
+        if life.id in running.told or not changes:
+            continue
+        # FSDP goes from whole gradients to shards of them: then there is no difference
+        alike = all(was.copy is None or new.shape == was.copy.shape for new, was in changes)
+        found.append((life, norms.total([norms.difference(new, was.copy) for new, was in changes]) if alike else None))
+    return found
+
+
+def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
+    fed = _fed(running)
+    touched = [life for life, _ in fed]
+    unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
+    kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
+    touched.extend(life for life, _ in unseen if life.id in kept)
+    for life in touched:
+        running.told.add(life.id)
+        life.backwards += 1
+        life.clipped = False
+        life.scale = running.top.scale
+    if not touched and (running.ever or not last):
+        return
+    running.ever = True
+    shared = recorder.parts.distributed.backward_ends(about, touched)
+    top = running.top
+    factor = None if top.factor is None else top.factor * running.division
+    recorder.emit(
+        BackwardRan,
+        places=running.places,
+        optimizers=tuple(life.id for life in touched),
+        gradients=tuple(_gradient(life, kept.get(life.id)) for life in touched),
+        loss=running.loss,
+        factor=factor,
+        mixed=top.mixed,
+        root=top.root,
+        scaler=top.scaler,
+        scale=top.scale,
+        autocast=running.autocast,
+        added={life.id: norm for life, norm in fed if norm is not None},
+        manager=running.manager,
+        managed_division=running.division,
+        **shared.fields,
+    )
+    recorder.parts.distributed.tell(shared, running.places)
+
+
+def _gradient(life: Life, kept: list[Tensor] | None) -> Gradient:
+    """Its gradients, or those that its model keeps to itself."""
+    gradient = life.gradient()
+    return gradient if kept is None else replace(gradient, norm=norms.total(kept), present=len(kept))
+
+
+def autocast(device: str) -> str:
+    """The dtype of the autocast region we are in, or ""."""
+    for kind in dict.fromkeys((device, "cuda", "cpu")):
+        if _autocasts(kind):
+            return str(_autocast_dtype(kind)).removeprefix("torch.")
+    return ""
+
+
+def _autocasts(device: str) -> bool:
+    try:
+        return bool(torch.is_autocast_enabled(device))
+    except (TypeError, RuntimeError):  # torch < 2.4 has a function for each device
+        return bool(torch.is_autocast_cpu_enabled() if device == "cpu" else torch.is_autocast_enabled())
+
+
+def _autocast_dtype(device: str) -> torch.dtype:
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.get_autocast_dtype(device)
+    return torch.get_autocast_cpu_dtype() if device == "cpu" else torch.get_autocast_gpu_dtype()
+
+
+def _losses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    given = args[0] if args else kwargs.get("tensors")
+    return [loss for loss in _several(given) if isinstance(loss, Tensor)]
+
+
+def _weights(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
+    """The gradients that were handed in, as many as there are losses."""
+    given = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
+    count = len(_losses(args, kwargs))
+    weights = [w if isinstance(w, Tensor) else None for w in _several(given)]
+    return (weights + [None] * count)[:count]
+
+
+def _several(given: Any) -> Sequence[Any]:
+    if given is None:
+        return []
+    return given if isinstance(given, list | tuple) else [given]

@@ -1,0 +1,224 @@
+"""Watches the functions that clip gradients."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gradlint.runtime.recorder import backward, norms
+from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Handler
+from gradlint.runtime.recording import Clipped, Gradient, Place
+
+if TYPE_CHECKING:
+    from gradlint.runtime.recorder.session import Recorder
+
+#: iterators that somebody used up, at most so many are remembered
+REMEMBERED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of the functions."""
+
+    function: str
+    how: str = "norm"
+    #: the names and positions of the limit and, where the caller hands it in, of the norm
+    limit: tuple[str, int] = ("max_norm", 1)
+    norm: tuple[str, int] | None = None
+    wrap: str = ""
+    manager: str = ""
+    unscales: bool = False
+
+
+_FUNCTIONS = (
+    Kind("clip_grad_norm_"),
+    Kind("clip_grad_norm"),
+    Kind("clip_grad_value_", "value", ("clip_value", 1)),
+    Kind("clip_grads_with_norm_", norm=("total_norm", 2)),
+)
+
+
+@dataclass(slots=True)
+class _UsedUp:
+    """An iterator, the line that took everything out of it, and the optimizer that did so."""
+
+    iterator: Any
+    place: Place | None
+    optimizer: str = ""
+
+
+class Clips:
+    """The watch on them, and on the iterators they are handed."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._used: dict[int, _UsedUp] = {}
+
+    def install(self) -> None:
+        module = torch.nn.utils.clip_grad
+        for kind in _FUNCTIONS:
+            private = f"_{kind.function}"
+            name = private if hasattr(module, private) else kind.function
+            self.recorder.patches.watch_everywhere(module, name, _function(kind))
+
+    def used_up(self, source: Any, optimizer: str = "") -> None:
+        """Somebody took everything out of an iterator; of an iterable that can be read again nothing is kept."""
+        if isinstance(source, Iterator) and id(source) not in self._used:
+            places = self.recorder.here()
+            self._used[id(source)] = _UsedUp(source, places[0] if places else None, optimizer)
+            while len(self._used) > REMEMBERED:
+                del self._used[next(iter(self._used))]
+
+    def who_used(self, source: Any) -> _UsedUp | None:
+        known = self._used.get(id(source))
+        return known if known is not None and known.iterator is source else None
+
+
+@dataclass(slots=True)
+class _Running:
+    """A clip that is going on."""
+
+    places: tuple[Place, ...]
+    parameters: list[Tensor]
+    touched: list[Life]
+    before: tuple[Gradient, ...]
+    copies: list[Tensor]
+    missed: int
+    exhausted: bool
+    exhausted_by: Place | None
+    wrap: str
+
+
+def _function(kind: Kind) -> Handler:
+    def handler(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.inside("clip"):
+            return original(*args, **kwargs)
+        given = args[0] if args else kwargs.get("parameters")
+        source, parameters = take(given)
+        if source is not given:
+            args, kwargs = ((source, *args[1:]), kwargs) if args else (args, {**kwargs, "parameters": source})
+        return watch(recorder, kind, lambda: original(*args, **kwargs), given, parameters, args, kwargs)
+
+    return handler
+
+
+def watch(
+    recorder: Recorder,
+    kind: Kind,
+    clip: Callable[[], Any],
+    given: Any,
+    parameters: list[Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Call `clip` and tell what it did to these parameters."""
+    recorder.settle()
+    backward.flush(recorder)
+    running: _Running | None = None
+    with recorder.guard("a clip"):
+        recorder.check_patience()
+        running = _prepare(recorder, given, parameters)
+    with recorder.during("clip", manager=kind.manager):
+        result = clip()
+    if running is not None:
+        with recorder.guard("a clip"):
+            _tell(recorder, kind, running, result, args, kwargs)
+    return result
+
+
+def take(given: Any) -> tuple[Any, list[Tensor]]:
+    """All parameters out of what was handed to a clip, and the same thing again for torch to read.
+
+    torch looks whether it got a generator (and warns if that is empty), so a generator stays one.
+    """
+    if isinstance(given, Tensor):
+        return given, [given]
+    if not isinstance(given, Iterable):
+        return given, []
+    found = list(given)
+    parameters = [p for p in found if isinstance(p, Tensor)]
+    if isinstance(given, types.GeneratorType):
+        return (p for p in found), parameters
+    return (iter(found) if isinstance(given, Iterator) else given), parameters
+
+
+def _prepare(recorder: Recorder, given: Any, parameters: list[Tensor]) -> _Running:
+    recorder.lives.refresh()
+    touched = recorder.lives.touched(parameters)
+    exhausted = isinstance(given, Iterator) and not parameters
+    used = recorder.parts.clips.who_used(given) if exhausted else None
+    if used is not None:
+        touched = [life for life in recorder.lives.alive() if life.id == used.optimizer]
+    if not exhausted:
+        recorder.parts.clips.used_up(given)
+    handed = {id(p) for p in parameters}
+    others = {id(p) for life in touched for p in life.parameters() if grad_of(p) is not None}
+    return _Running(
+        places=recorder.here(),
+        parameters=parameters,
+        touched=touched,
+        before=tuple(life.gradient() for life in touched),
+        copies=[norms.copy(g) for p in parameters if (g := grad_of(p)) is not None],
+        missed=len(others - handed),
+        exhausted=exhausted,
+        exhausted_by=used.place if used is not None else None,
+        wrap=recorder.parts.distributed.wrap_of_parameters(parameters),
+    )
+
+
+def _tell(
+    recorder: Recorder, kind: Kind, running: _Running, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    now = [g for p in running.parameters if (g := grad_of(p)) is not None]
+    for life in running.touched:
+        life.clipped = life.clipped or bool(now)
+    returned = result if kind.norm is None else _argument(args, kwargs, kind.norm)
+    recorder.emit(
+        Clipped,
+        places=running.places,
+        optimizers=tuple(life.id for life in running.touched),
+        gradients=tuple(life.gradient() for life in running.touched),
+        before=running.before,
+        function=kind.function,
+        how=kind.how,
+        limit=_number(_argument(args, kwargs, kind.limit)),
+        returned=_number(returned),
+        parameters=len(running.parameters),
+        present=len(running.copies),
+        exhausted=running.exhausted,
+        exhausted_by=running.exhausted_by,
+        missed=running.missed,
+        cosine=_cosine(running.copies, now),
+        wrap=kind.wrap or running.wrap,
+        manager=kind.manager or recorder.manager,
+        unscales=kind.unscales,
+    )
+
+
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], where: tuple[str, int]) -> Any:
+    name, position = where
+    return kwargs[name] if name in kwargs else args[position] if len(args) > position else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, Tensor):
+        local = getattr(value, "full_tensor", None)  # of a DTensor the sum over the ranks has been made by torch
+        value = local() if callable(local) else value
+        return float(value.detach()) if value.numel() == 1 else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _cosine(before: list[Tensor], after: list[Tensor]) -> float | None:
+    if len(before) != len(after):
+        return None
+    size = math.sqrt(norms.dot(before, before)) * math.sqrt(norms.dot(after, after))
+    if not size or not math.isfinite(size):
+        return None
+    return max(-1.0, min(1.0, norms.dot(before, after) / size))

@@ -1,0 +1,94 @@
+"""Norms of many tensors at once: whatever they are made of, one copy to the host for each device and dtype."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def plain(tensor: Tensor) -> Tensor | None:
+    """The numbers of a tensor as a dense real one on this rank; None where there are none (meta tensors)."""
+    at: Any = tensor.detach()
+    local = getattr(at, "_local_tensor", None)  # a DTensor: the part that lives here
+    at = local if isinstance(local, Tensor) else at
+    if at.is_meta:
+        return None
+    if at.layout is torch.sparse_coo:
+        at = at.coalesce().values()
+    elif at.layout is not torch.strided:
+        at = at.to_dense()
+    if at.is_complex():
+        at = torch.view_as_real(at)
+    # a half-precision norm overflows where its numbers do not
+    narrow = at.dtype in (torch.float16, torch.bfloat16) or not at.is_floating_point() or at.dtype.itemsize < 2
+    return at.float() if narrow else at  # type: ignore[no-any-return]
+
+
+def total(tensors: Iterable[Tensor]) -> float:
+    """The 2-norm of all of them together."""
+    return math.sqrt(sum(x * x for x in each(tensors)))
+
+
+def each(tensors: Iterable[Tensor]) -> list[float]:
+    """The 2-norm of each, in no order."""
+    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for tensor in tensors:
+        numbers = plain(tensor)
+        if numbers is not None and numbers.numel():
+            groups.setdefault((numbers.device, numbers.dtype), []).append(numbers)
+    if groups and _capturing(groups):
+        return [math.nan]  # a host copy would break the capture of a CUDA graph
+    found: list[float] = []
+    for members in groups.values():
+        found.extend(torch.stack(list(torch._foreach_norm(members, 2))).tolist())
+    return found
+
+
+def difference(new: Tensor, old: Tensor | None) -> Tensor:
+    """new - old, whatever their layouts."""
+    if old is None:
+        return new
+    if new.layout != old.layout:
+        new, old = (t if t.layout is torch.strided else t.to_dense() for t in (new, old))
+    return new.detach() - old
+
+
+def copy(tensor: Tensor) -> Tensor:
+    """The numbers as they are now."""
+    return tensor.detach().clone()
+
+
+def sums(tensors: Sequence[Tensor]) -> tuple[float, float]:
+    """Norm and sum of all numbers, in double precision: a checksum to compare ranks by."""
+    squares = linear = 0.0
+    for tensor in tensors:
+        numbers = plain(tensor)
+        if numbers is None or not numbers.numel() or _capturing([(numbers.device, numbers.dtype)]):
+            continue
+        wide = _wide(numbers)
+        squares += float(wide.square().sum())
+        linear += float(wide.sum())
+    return math.sqrt(squares), linear
+
+
+def dot(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
+    """The scalar product of two lists of tensors of the same shapes, in double precision."""
+    found = 0.0
+    for a, b in zip(left, right, strict=True):
+        one, other = plain(a), plain(b)
+        if one is not None and other is not None and one.numel() and one.shape == other.shape:
+            found += float((_wide(one) * _wide(other)).sum())
+    return found
+
+
+def _wide(numbers: Tensor) -> Tensor:
+    return numbers.cpu().double() if numbers.device.type == "mps" else numbers.double()
+
+
+def _capturing(groups: Iterable[tuple[torch.device, torch.dtype]]) -> bool:
+    on_cuda = any(device.type == "cuda" for device, _ in groups)
+    return on_cuda and torch.cuda.is_current_stream_capturing()

@@ -1,0 +1,275 @@
+"""Watches optimizers: when they are made, when they clear gradients, when they step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gradlint.runtime.recorder import backward, norms
+from gradlint.runtime.recorder.lives import Life
+from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
+
+if TYPE_CHECKING:
+    from gradlint.runtime.recorder.session import Call, Recorder
+
+#: classes that hand `step` and `zero_grad` on to a torch optimizer, which is the one that is watched
+_FORWARDERS = frozenset({"AcceleratedOptimizer"})
+
+
+def install(recorder: Recorder) -> None:
+    base = torch.optim.Optimizer
+    recorder.patches.watch(base, "__init__", _made)
+    recorder.patches.watch(base, "_patch_step_function", _step_patched)
+    recorder.patches.watch(base, "add_param_group", _grown)
+    recorder.patches.watch(base, "zero_grad", _zero_grad)
+    recorder.patches.watch(torch.nn.Module, "zero_grad", _module_zero_grad)
+    for kind in _subclasses(base):
+        watch_class(recorder, kind)
+
+
+def watch_class(recorder: Recorder, kind: type) -> None:
+    """Watch the methods that a class of optimizers defines itself."""
+    if any(at.__name__ in _FORWARDERS for at in kind.__mro__):
+        return
+    for at in kind.__mro__:
+        if at is torch.optim.Optimizer or not issubclass(at, torch.optim.Optimizer):
+            continue
+        recorder.patches.watch(at, "zero_grad", _zero_grad)
+        # Only outside of the hooks that torch puts round a step: taking ours out again must leave those in.
+        if hasattr(vars(at).get("step"), "hooked"):
+            recorder.patches.watch(at, "step", _step)
+
+
+def _subclasses(kind: Any) -> Iterable[Any]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _subclasses(below)
+
+
+def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    recorder.settle()
+    source = args[1] if len(args) > 1 else kwargs.get("params")
+    result = original(*args, **kwargs)
+    with recorder.guard("the making of an optimizer"):
+        recorder.parts.clips.used_up(source, recorder.life(args[0]).id)
+    return result
+
+
+def _step_patched(
+    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """torch puts its hooks round the `step` of a class when the first of its optimizers is made or unpickled."""
+    result = original(*args, **kwargs)
+    with recorder.guard("the making of an optimizer"):
+        watch_class(recorder, type(args[0]))
+    return result
+
+
+def _grown(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = original(*args, **kwargs)
+    with recorder.guard("a parameter group"):
+        if recorder.lives.get(args[0]) is not None:
+            recorder.lives.refresh()
+    return result
+
+
+# -- clearing ------------------------------------------------------------------------------------------------------
+
+
+def _zero_grad(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if recorder.inside("zero", "clip"):
+        return original(*args, **kwargs)
+    life: Life | None = None
+    with recorder.guard("zero_grad"):
+        life = recorder.life(args[0])
+    if life is None or life.wrapper:
+        return original(*args, **kwargs)
+    return _clearing(recorder, lambda: original(*args, **kwargs), life.parameters, "optimizer", life.id)
+
+
+def _module_zero_grad(
+    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if recorder.inside("zero", "clip"):
+        return original(*args, **kwargs)
+    module = args[0]
+    return _clearing(recorder, lambda: original(*args, **kwargs), lambda: list(module.parameters()), "module", "")
+
+
+def _clearing(
+    recorder: Recorder, clear: Callable[[], Any], whose: Callable[[], list[Tensor]], by: str, owner: str
+) -> Any:
+    recorder.settle()
+    backward.flush(recorder)
+    with recorder.during("zero"):
+        result = clear()
+    with recorder.guard("zero_grad"):
+        recorder.lives.refresh()
+        touched = recorder.lives.touched(whose())
+        if touched:
+            tell = functools.partial(_tell_zero, recorder, touched, recorder.here(), by, owner)
+            _after_step(recorder, tell)
+    return result
+
+
+def _tell_zero(recorder: Recorder, touched: list[Life], places: tuple[Place, ...], by: str, owner: str) -> None:
+    recorder.emit(
+        Zeroed,
+        places=places,
+        by=by,
+        owner=owner,
+        optimizers=tuple(life.id for life in touched),
+        gradients=cleared(touched),
+    )
+
+
+def cleared(touched: list[Life]) -> tuple[Gradient, ...]:
+    """What is left of the gradients of these; where nothing is, a new life begins."""
+    found: list[Gradient] = []
+    for life in touched:
+        gradient = life.gradient()
+        if gradient.norm == 0.0:
+            life.cleared()
+            gradient = Gradient(life.id, 0.0, present=gradient.present, total=gradient.total)
+        found.append(gradient)
+    return tuple(found)
+
+
+def _after_step(recorder: Recorder, tell: Callable[[], None]) -> None:
+    """An optimizer that clears its gradients at the end of its own step has used them before."""
+    step = recorder.call_of("step") if recorder.inside("step") else None
+    if step is None:
+        tell()
+    else:
+        step.about.setdefault("afterwards", []).append(tell)
+
+
+# -- stepping ------------------------------------------------------------------------------------------------------
+
+
+def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    optimizer = args[0]
+    running = recorder.call_of("step")
+    if running is not None and running.owner is optimizer:  # super().step()
+        return original(*args, **kwargs)
+    recorder.settle()
+    backward.flush(recorder)
+    life: Life | None = None
+    with recorder.guard("a step"):
+        life = recorder.life(optimizer)
+        recorder.check_patience()
+        if not life.wrapper:
+            recorder.check_steps(life)
+    if life is None or life.wrapper:
+        return original(*args, **kwargs)
+    with recorder.during("step", optimizer) as call:
+        args, kwargs = _open_closure(recorder, call, args, kwargs)
+        with recorder.guard("a step"):
+            _before(recorder, life, call)
+        result = original(*args, **kwargs)
+    with recorder.guard("a step"):
+        _after(recorder, life, call)
+    return result
+
+
+def _open_closure(
+    recorder: Recorder, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a closure does is done by the user, not by the optimizer."""
+    given = args[1] if len(args) > 1 else kwargs.get("closure")
+    if not callable(given) or isinstance(given, torch.nn.Module):
+        return args, kwargs
+    call.about["closure"] = True
+
+    @functools.wraps(given)
+    def closure(*inner: Any, **named: Any) -> Any:
+        with recorder.during("closure"):
+            return given(*inner, **named)
+
+    if len(args) > 1:
+        return (args[0], closure, *args[2:]), kwargs
+    return args, {**kwargs, "closure": closure}
+
+
+def _before(recorder: Recorder, life: Life, call: Call) -> None:
+    optimizer = call.owner
+    scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer unscales by itself
+    stored = None if scale is None else float(scale)
+    call.about["fused_scale"] = stored
+    call.about["before"] = life.gradient(scale=stored)
+    found = getattr(optimizer, "found_inf", None)
+    call.about["found_inf"] = found is not None and float(found) > 0
+    call.about["weights"] = [norms.copy(p) for p in life.parameters()]
+    call.about["places"] = recorder.here()
+
+
+def _after(recorder: Recorder, life: Life, call: Call) -> None:
+    about = call.about
+    if "before" not in about:
+        return
+    if about.get("delegated"):
+        if life.reference() is call.owner:  # another optimizer of the same parameters did the step, inside of it
+            life.wrapper = True
+            recorder.lives.refresh()
+        return
+    for outer in recorder.calls:
+        if outer.kind == "step" and _same_parameters(outer.owner, call.owner):
+            outer.about["delegated"] = True
+    parameters = life.parameters()
+    skipped = bool(about["found_inf"])
+    moved = None
+    if len(parameters) == len(about["weights"]):
+        moved = norms.total([p.detach() - w for p, w in zip(parameters, about["weights"], strict=True)])
+    about["weights"].clear()
+    if about.get("closure"):  # its backwards came after the step began
+        about["before"] = life.gradient(scale=about["fused_scale"])
+    tell_step(recorder, life, about["before"], about["places"], skipped, moved, bool(about.get("closure")))
+    for tell in about.get("afterwards", []):
+        tell()
+
+
+def _same_parameters(left: Any, right: Any) -> bool:
+    first, second = ({id(p) for g in opt.param_groups for p in g["params"]} for opt in (left, right))
+    return bool(first & second)
+
+
+def tell_step(
+    recorder: Recorder,
+    life: Life,
+    before: Gradient,
+    places: tuple[Place, ...],
+    skipped: bool,
+    moved: float | None,
+    closure: bool = False,
+) -> None:
+    scaled = recorder.call_of("scaler.step")
+    if scaled is not None:
+        scaled.about["stepped"] = True
+    life.steps += 1
+    life.backwards = 0
+    parameters = life.parameters()
+    after = life.gradient()
+    if before.scale != 1.0 and life.scale != 1.0 and abs(after.norm * before.scale - before.norm) <= 1e-3 * before.norm:
+        life.scale = 1.0  # the fused kernel wrote the unscaled gradients back
+        after = life.gradient()
+    recorder.emit(
+        Stepped,
+        places=places,
+        optimizers=(life.id,),
+        owner=life.id,
+        number=life.steps,
+        skipped=skipped,
+        scaler=scaled.about["scaler"] if scaled is not None else "",
+        closure=closure,
+        before=(before,),
+        gradients=(after,),
+        rates=life.rates(),
+        moved=None if skipped else moved,
+        # shards differ from rank to rank, as they should
+        weights=None if recorder.parts.distributed.is_sharded(parameters) else norms.sums(parameters),
+        manager=recorder.manager,
+    )

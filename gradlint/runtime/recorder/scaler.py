@@ -1,0 +1,170 @@
+"""Watches GradScaler: scale, unscale_, step and update; lets one made for CUDA work on the CPU."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradlint.runtime.recorder import backward, graph
+from gradlint.runtime.recorder.lives import Life
+from gradlint.runtime.recorder.optimizers import tell_step
+from gradlint.runtime.recording import Met, Place, Unscaled, Updated
+
+if TYPE_CHECKING:
+    from gradlint.runtime.recorder.session import Recorder
+
+CPU_NOTE = "a GradScaler made for cuda works on the CPU in this run"
+
+
+def base() -> type:
+    """The class of all scalers."""
+    found: Any = getattr(torch.amp, "GradScaler", None)  # torch >= 2.3
+    if found is None:
+        found = importlib.import_module("torch.cuda.amp").GradScaler
+    return found  # type: ignore[no-any-return]
+
+
+def install(recorder: Recorder) -> None:
+    scaler = base()
+    recorder.patches.watch(scaler, "__init__", _made)
+    watch_class(recorder, scaler)
+
+
+def watch_class(recorder: Recorder, kind: type) -> None:
+    handlers = {"scale": _scale, "unscale_": _unscale, "step": _step, "update": _update}
+    for at in kind.__mro__:
+        if issubclass(at, base()):
+            for name, handler in handlers.items():
+                recorder.patches.watch(at, name, handler)
+
+
+def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with recorder.guard("the making of a scaler"):
+        watch_class(recorder, type(args[0]))
+        args, kwargs = _on_cpu(recorder, original, args, kwargs)
+    result = original(*args, **kwargs)
+    with recorder.guard("the making of a scaler"):
+        known(recorder, args[0])
+    return result
+
+
+def _on_cpu(
+    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Without CUDA a scaler disables itself, and the order of its calls could not be judged."""
+    signature = inspect.signature(original)
+    if recorder.wish.device != "cpu" or "device" not in signature.parameters or torch.cuda.is_available():
+        return args, kwargs
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    if not bound.arguments["enabled"] or not str(bound.arguments["device"]).startswith("cuda"):
+        return args, kwargs
+    recorder.note(CPU_NOTE)
+    bound.arguments["device"] = "cpu"
+    return bound.args, bound.kwargs
+
+
+def known(recorder: Recorder, scaler: Any) -> str:
+    """The id of a scaler; one that was made before us is met now."""
+    name = recorder.scalers.get(scaler)
+    if not name:
+        name = recorder.scalers.give(scaler)
+        enabled = bool(getattr(scaler, "_enabled", True))
+        recorder.emit(Met, id=name, role="scaler", type=type(scaler).__name__, enabled=enabled)
+    return name
+
+
+def _enabled(scaler: Any) -> bool:
+    return bool(getattr(scaler, "_enabled", True))
+
+
+def _current(scaler: Any) -> float:
+    return float(scaler.get_scale())
+
+
+def _scale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    scaler = args[0]
+    if not _enabled(scaler) or recorder.inside("scale"):
+        return original(*args, **kwargs)
+    with recorder.during("scale"):
+        result = original(*args, **kwargs)
+    with recorder.guard("scale"):
+        graph.mark_scaled(result, known(recorder, scaler), _current(scaler))
+    return result
+
+
+def _unscale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    scaler = args[0]
+    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+    if not _enabled(scaler) or recorder.inside("unscale"):
+        return original(*args, **kwargs)
+    quiet = recorder.inside("scaler.step", "clip")
+    recorder.settle()
+    backward.flush(recorder)
+    life: Life | None = None
+    before, name, scale = None, "", 1.0
+    places: tuple[Place, ...] = ()
+    with recorder.guard("unscale_"):
+        recorder.check_patience()
+        life, name, scale, places = recorder.life(optimizer), known(recorder, scaler), _current(scaler), recorder.here()
+        before = None if quiet else life.gradient()
+    with recorder.during("unscale", optimizer):
+        result = original(*args, **kwargs)
+    with recorder.guard("unscale_"):
+        if life is not None:
+            life.scale = 1.0
+            if before is not None:
+                recorder.emit(
+                    Unscaled,
+                    places=places,
+                    optimizers=(life.id,),
+                    scaler=name,
+                    owner=life.id,
+                    scale=scale,
+                    before=(before,),
+                    gradients=(life.gradient(),),
+                )
+    return result
+
+
+def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    scaler = args[0]
+    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+    if not _enabled(scaler) or recorder.inside("scaler.step"):
+        return original(*args, **kwargs)
+    recorder.settle()
+    backward.flush(recorder)
+    life: Life | None = None
+    name = ""
+    with recorder.guard("a step of the scaler"):
+        recorder.check_patience()
+        life, name = recorder.life(optimizer), known(recorder, scaler)
+        if not life.wrapper:
+            recorder.check_steps(life)
+    with recorder.during("scaler.step", optimizer) as call:
+        call.about["scaler"] = name
+        result = original(*args, **kwargs)
+        with recorder.guard("a step of the scaler"):
+            if life is not None and not call.about.get("stepped"):
+                tell_step(recorder, life, life.gradient(), recorder.here(), skipped=True, moved=None)
+    return result
+
+
+def _update(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    scaler = args[0]
+    if not _enabled(scaler) or recorder.inside("update"):
+        return original(*args, **kwargs)
+    recorder.settle()
+    name, scale = "", 1.0
+    with recorder.guard("update"):
+        recorder.check_patience()
+        name, scale = known(recorder, scaler), _current(scaler)
+    with recorder.during("update"):
+        result = original(*args, **kwargs)
+    with recorder.guard("update"):
+        recorder.emit(Updated, scaler=name, scale=scale, new_scale=_current(scaler))
+    return result
