@@ -1,0 +1,1 @@
+"""Watches the gradients of live training: norms by layer in true units, clips, and what looks wrong."""

@@ -1,0 +1,109 @@
+"""The parameters that an optimizer trains, by the names their author gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+#: wrappers that hold the author's model, and the attribute that it is in
+_WRAPPERS = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+    "_FabricModule": "_forward_module",
+}
+
+#: parts of a name that wrappers inside the model put there
+_WRAPPING = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+
+
+def author_model(model: nn.Module) -> nn.Module:
+    """The model inside DDP, DataParallel, torch.compile and Fabric."""
+    while (attribute := _WRAPPERS.get(type(model).__name__)) and isinstance(
+        inner := getattr(model, attribute, None), nn.Module
+    ):
+        model = inner
+    return model
+
+
+def torch_optimizer(optimizer: object) -> Optimizer:
+    """The torch optimizer inside the wrappers of Accelerate, Fabric and DeepSpeed."""
+    inner: Any = optimizer
+    # The innermost one is the one that scalers know; the wrappers are Optimizers, too, but only by class.
+    for _ in range(8):
+        if not isinstance(further := getattr(inner, "optimizer", None), Optimizer):
+            break
+        inner = further
+    if not isinstance(inner, Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, not {type(optimizer).__name__}")
+    return inner
+
+
+def checked_model(model: object) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    return model
+
+
+def trained_by(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """The optimizer's parameters, each once, with a name for those that no model names."""
+    seen: set[int] = set()
+    for g, group in enumerate(optimizer.param_groups):
+        for i, parameter in enumerate(group["params"]):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield f"param_groups[{g}][{i}]", parameter
+
+
+def readable(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in _WRAPPING)
+
+
+class Roster:
+    """The parameters that are watched, in the order of the model; renewed when the optimizer gets more of them."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer | None) -> None:
+        self.model = author_model(model)
+        self.optimizer = optimizer
+        self.entries: list[tuple[str, Tensor]] = []
+        self.members: frozenset[int] = frozenset()
+        self._held: list[int] | None = None
+
+    def refresh(self) -> None:
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
+        held = [id(p) for group in groups for p in group["params"]]
+        if held != self._held:
+            self._held = held
+            self._read()
+
+    def _read(self) -> None:
+        named = {id(p): (readable(name), p) for name, p in self.model.named_parameters()}
+        if self.optimizer is None:
+            self.entries = list(named.values())
+        else:
+            trained = {id(p): (name, p) for name, p in trained_by(self.optimizer)}
+            ours = [entry for identity, entry in named.items() if identity in trained]
+            self.entries = ours + [entry for identity, entry in trained.items() if identity not in named]
+        self.members = frozenset(id(p) for _, p in self.entries)
+
+    @property
+    def elements(self) -> int:
+        return sum(p.numel() for _, p in self.entries)
+
+    def share(self, parameters: Iterable[Tensor]) -> str:
+        """`all parameters`, `12 of 30 parameters`: how many of ours these are."""
+        held = len(self.members & {id(p) for p in parameters})
+        return "all parameters" if held == len(self.members) else f"{held} of {len(self.members)} parameters"
+
+
+def sharded(model: nn.Module) -> bool:
+    """Whether each rank holds only its shard of the gradients: FSDP over several ranks."""
+    if any(hasattr(p, "to_local") for p in model.parameters()):
+        return True
+    return any(
+        type(module).__name__ == "FullyShardedDataParallel" and getattr(module, "world_size", 1) > 1
+        for module in model.modules()
+    )
