@@ -93,7 +93,9 @@ def step_behind(bench: Bench, step: Step, backward: Backward, followers: Sequenc
     if guard is not None and not any(guard.holds(x) for x in bench.standing(backward)):
         raise NotFixable("the step would leave its boundary")
     level = len(step.frames) < len(backward.frames)
-    moved = move(bench, step, after=backward, past=(Unscale, Clip, Edit, Read, Step, Update), level=level)
+    # a scaler's update() that is there already must stay behind the scaler's step
+    past: tuple[type[Event], ...] = (Unscale, Clip, Edit, Read, Step)
+    moved = move(bench, step, after=backward, past=past if step.scaler is not None else (*past, Update), level=level)
     for follower in followers:
         if not any(moved.holds(x) for x in bench.standing(follower)):
             move(bench, follower, after=step, past=(Update,))

@@ -51,7 +51,8 @@ class Case:
     def spot(self, file: str, finding: Finding) -> Spot:
         line = finding.span.start.row
         related = tuple(r.span.start.row for r in finding.related)
-        return Spot(file, line, self.files[file].at(line).function, related)
+        about = self.files[file]
+        return Spot(file, line, about.at(line).function, related, about.source(line))
 
     def look(self, code: str, spot: Spot) -> Shown:
         if self.scene is None:
@@ -131,8 +132,9 @@ def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: s
         return replace(finding, after_fix=Cure.NO_FIX, after=why)
     if failure:
         return replace(finding, after_fix=Cure.NOT_CURED, after=f"the fixed copy failed: {failure}")
-    function = Files({before.path: before.text})[before.path].at(finding.line).function
-    shown = case.look(finding.code, Spot(finding.filename, None, function))
+    file = Files({before.path: before.text})[before.path]
+    spot = Spot(finding.filename, None, file.at(finding.line).function, text=file.source(finding.line))
+    shown = case.look(finding.code, spot)
     cure = Cure.CURED if shown.holds is False else Cure.NOT_CURED
     return replace(finding, after_fix=cure, after=shown.text, marks_after=shown.marks)
 

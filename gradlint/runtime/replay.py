@@ -31,6 +31,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.records import replace
+from gradlint.runtime.closures import superseded
 from gradlint.runtime.lines import Files
 from gradlint.runtime.recording import (
     BackwardRan,
@@ -96,8 +97,9 @@ class _Replayer:
 
     def run(self) -> Replay:
         events: list[Event] = []
+        tries = superseded(self._recording)
         for happening in self._recording.happenings:
-            if not happening.places:
+            if not happening.places or happening.index in tries:
                 continue
             frames = self._turns.frames(happening.places, (happening.KIND, happening.optimizers, _whose(happening)))
             event = self._event(happening)

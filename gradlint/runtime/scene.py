@@ -6,8 +6,20 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gradlint.runtime.closures import superseded
 from gradlint.runtime.lines import Files
-from gradlint.runtime.recording import Gradient, H, Happening, Met, Recording, Stepped, Updated
+from gradlint.runtime.recording import (
+    BackwardRan,
+    Gradient,
+    H,
+    Happening,
+    Met,
+    Raised,
+    Recording,
+    Stepped,
+    Updated,
+    Zeroed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +31,8 @@ class Spot:
     function: str = ""
     #: the lines of the finding's story
     related: tuple[int, ...] = ()
+    #: the statement itself, as it was before the fix
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,16 @@ class Window:
     def after(self, event: Happening, kind: type[H]) -> list[H]:
         return [h for h in self.of(kind) if h.index > event.index]
 
+    def clearings(self) -> list[Zeroed]:
+        """Those that left nothing of these gradients, before the step."""
+        end = self.step.index if self.step is not None else 1 << 60
+        return [z for z in self.of(Zeroed) if z.index < end and _clears(z, self.optimizer)]
+
+    def used(self) -> list[BackwardRan]:
+        """The backwards that the step used. What was cleared before it is not: another loss may pass through here."""
+        cleared = max((z.index for z in self.clearings()), default=-1)
+        return [b for b in self.of(BackwardRan) if b.index > cleared]
+
 
 class Scene:
     """One run, with what the machine says of it."""
@@ -70,6 +94,11 @@ class Scene:
         if exact:
             return exact
         return [h for h in found if any(self._is_at(h, i, spot.file, start) for i in range(1, len(h.places)))]
+
+    def statement(self, happening: Happening) -> tuple[str, int] | None:
+        """Where it happened: the file, and the first line of the statement."""
+        place = happening.place
+        return (place.file, self.files[place.file].at(place.line).start) if place is not None else None
 
     def ran(self, spot: Spot) -> bool:
         """Something was seen in the function of the spot (of the file, outside of any)."""
@@ -108,8 +137,9 @@ class Scene:
 
 def _windows(recording: Recording, optimizer: str) -> Iterator[Window]:
     window = Window(optimizer, 0)
+    tries = superseded(recording)
     for happening in recording.happenings:
-        if not _touches(happening, optimizer):
+        if happening.index in tries or not _touches(happening, optimizer):
             continue
         window.happenings.append(happening)
         if isinstance(happening, Stepped):
@@ -118,6 +148,11 @@ def _windows(recording: Recording, optimizer: str) -> Iterator[Window]:
             window = Window(optimizer, window.number + 1)
     if window.happenings:
         yield window
+
+
+def _clears(zeroed: Zeroed, optimizer: str) -> bool:
+    left = zeroed.gradient_of(optimizer)
+    return left is None or left.norm == 0
 
 
 def _touches(happening: Happening, optimizer: str) -> bool:
@@ -150,6 +185,12 @@ def share(part: int, whole: int, what: str) -> str:
     if part == whole:
         return f"the only {what.removesuffix('s')}" if whole == 1 else f"all {whole} {what}"
     return f"{part} of {whole} {what}"
+
+
+def exception(error: Raised) -> str:
+    """Its type and the first sentence."""
+    first = " ".join(error.message.partition(". ")[0].split())
+    return f"{error.type}: {first[:120]}"
 
 
 def unreached(spot: Spot, steps: int) -> Shown:

@@ -99,7 +99,7 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
         )  # fmt: skip
     for note in verification.notes:
         yield Text.assemble(("note: ", "bold"), note)
-    ran = f"{verification.steps} optimizer steps on {verification.device}"
+    ran = f"{verification.steps} optimizer step{'' if verification.steps == 1 else 's'} on {verification.device}"
     if verification.nproc > 1:
         ran += f" × {verification.nproc} ranks"
     yield Text.assemble((summary(verification), "bold"), f" in {ran}, seed {verification.seed}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,10 +35,10 @@ class Wanted:
     #: gets the script's own output, line by line
     on_output: Callable[[str], None] | None = None
 
-    def job(self, overlay: Mapping[str, str]) -> Job:
+    def job(self, overlay: Mapping[str, str], cwd: Path | None = None) -> Job:
         return Job(
             self.script, self.arguments, steps=self.steps, limit=self.limit, seed=self.seed, device=self.device,
-            nproc=self.nproc, overlay=overlay,
+            nproc=self.nproc, overlay=overlay, cwd=cwd,
         )  # fmt: skip
 
 
@@ -56,7 +57,8 @@ def verify(wanted: Wanted, tree: ConfigTree, progress: Progress) -> Verification
 
 class _Verifier:
     def __init__(self, wanted: Wanted, tree: ConfigTree, progress: Progress) -> None:
-        self._wanted = wanted
+        # one spelling of its path, links and all: that is what the run will say of its lines
+        self._wanted = replace(wanted, script=Path(os.path.abspath(wanted.script)))
         self._tree = tree
         self._progress = progress
         self._result = Verification(
@@ -65,7 +67,7 @@ class _Verifier:
 
     def run(self) -> Verification:
         result = self._result
-        script = str(self._wanted.script.resolve())
+        script = str(self._wanted.script)
         linted = {script: self._lint(script)}
         self._progress(f"running {self._wanted.script.name} for {self._wanted.steps} optimizer steps")
         outcome = run(self._wanted.job({}), on_output=self._wanted.on_output)
@@ -80,7 +82,7 @@ class _Verifier:
         if not explained((*result.findings, *result.runtime_only), result.before):
             result.failure = _failure(outcome, self._wanted)
         if self._wanted.fix and any(j.verdict is Verdict.CONFIRMED for j in result.findings):
-            self._cure(linted)
+            self._cure(linted, outcome)
         return result
 
     def _lint(self, name: str) -> Linted:
@@ -88,8 +90,8 @@ class _Verifier:
         settings = self._tree.at(str(Path(name).parent))
         return Linted(name, settings, lint(source, name, settings), _text(source), settings.enabled_for(name))
 
-    def _cure(self, linted: dict[str, Linted]) -> None:
-        """Runs the fixed copy, and looks at what was confirmed once more."""
+    def _cure(self, linted: dict[str, Linted], before: Outcome) -> None:
+        """Runs the fixed copy where the script ran, and looks at what was confirmed once more."""
         result = self._result
         fixes = self._fixes(linted)
         if not fixes.texts:
@@ -97,10 +99,13 @@ class _Verifier:
             return
         self._progress("running the fixed copy with the same seed")
         with tempfile.TemporaryDirectory(prefix="gradlint-fixed-", ignore_cleanup_errors=True) as folder:
-            outcome = run(self._wanted.job(_written(fixes.texts, Path(folder))), on_output=self._wanted.on_output)
+            job = self._wanted.job(_written(fixes.texts, Path(folder)), before.cwd)
+            outcome = run(job, on_output=self._wanted.on_output)
         result.after = _side(outcome, fixes.linted)
         case = Case.of(result.after)
         failure = _raised(outcome, self._wanted)
+        if result.failure and failure == _raised(before, self._wanted):
+            failure = ""  # the script fails with and without the fix, for a reason of its own
         result.findings = [
             cured(j, linted[j.filename], fixes.linted[j.filename], case, failure, unsafe=self._wanted.unsafe)
             if j.verdict is Verdict.CONFIRMED
@@ -122,19 +127,27 @@ class _Verifier:
 
     def _tell(self, outcome: Outcome, side: Side) -> None:
         notes = self._result.notes
-        notes += list(dict.fromkeys(note for r in side.recordings for note in r.notes))
+        notes += dict.fromkeys((*outcome.notes, *(note for r in side.recordings for note in r.notes)))
         if outcome.timed_out and side.steps:
-            notes.append(
-                f"the time limit of {self._wanted.limit:g} s was reached after {side.steps} optimizer steps"
-            )  # fmt: skip
+            notes.append(f"the time limit of {self._wanted.limit:g} s was reached after {_steps(side.steps)}")
         elif not outcome.timed_out and side.main is not None and 0 < side.steps < self._wanted.steps:
-            notes.append(f"the script ended after {side.steps} optimizer steps")
+            notes.append(f"the script ended after {_steps(side.steps)}")
         if side.main is not None and not side.steps and not outcome.traceback and not outcome.timed_out:
-            notes.append("the script ended without an optimizer step")
+            notes.append(f"the script ended without an optimizer step{'' if outcome.code else _last_words(outcome.output)}")
 
 
 def _side(outcome: Outcome, linted: Mapping[str, Linted]) -> Side:
     return Side(outcome.recordings, outcome.seconds, {name: file.text for name, file in linted.items()})
+
+
+def _steps(count: int) -> str:
+    return f"{count} optimizer step{'' if count == 1 else 's'}"
+
+
+def _last_words(output: str) -> str:
+    """Often the script has told why: no data, no GPU."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return f"; the last that it printed: {lines[-1][:160]}" if lines else ""
 
 
 def _files_of(recordings: list[Recording]) -> list[str]:
@@ -152,11 +165,11 @@ def _failure(outcome: Outcome, wanted: Wanted) -> str:
 
 
 def _raised(outcome: Outcome, wanted: Wanted) -> str:
-    """The last line of what went wrong."""
-    errors = [e for r in outcome.recordings for e in r.of(Raised)]
-    if errors:
-        return f"{errors[-1].type}: {' '.join(errors[-1].message.split())[:160]}"
+    """The last line of what went wrong; "" if nothing did: a script may well catch what a call raised."""
     lines = _failure(outcome, wanted).strip().splitlines()
+    errors = [e for r in outcome.recordings for e in r.of(Raised)]
+    if lines and errors:
+        return f"{errors[-1].type}: {' '.join(errors[-1].message.split())[:160]}"
     return lines[-1][:160] if lines else ""
 
 

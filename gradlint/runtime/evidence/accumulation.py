@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from gradlint.events import Norm
@@ -17,14 +18,9 @@ def _sums(scene: Scene, backwards: list[BackwardRan]) -> Iterator[tuple[Window, 
     """The full windows that add up several of these backwards."""
     for optimizer in sorted({o for b in backwards for o in b.optimizers}):
         for window in scene.full_windows(optimizer):
-            cleared = max((z.index for z in window.of(Zeroed) if z.index < _end(window)), default=-1)
-            mine = [b for b in window.of(BackwardRan) if b in backwards and b.index > cleared]
+            mine = [b for b in window.used() if b in backwards]
             if len(mine) > 1:
                 yield window, mine
-
-
-def _end(window: Window) -> int:
-    return window.step.index if window.step is not None else 1 << 60
 
 
 @shows("GL301")
@@ -35,8 +31,10 @@ def unscaled_accumulation_loss(scene: Scene, spot: Spot) -> Shown:
     sums = list(_sums(scene, backwards))
     if not sums:
         return Shown(None, _SINGLE)
-    window, mine = max(sums, key=lambda pair: len(pair[1]))
-    n = len(mine)
+    # the rest of an epoch that nobody stepped makes a window longer than the others
+    sizes = Counter(len(m) for _, m in sums)
+    n = max(sizes, key=lambda size: (sizes[size], size))
+    window, mine = next(pair for pair in sums if len(pair[1]) == n)
     made = true_norm(mine[-1].gradient_of(window.optimizer))
     factors = [b.factor for b in mine]
     weights = [f / b.managed_division for f, b in zip(factors, mine, strict=True) if f is not None]
@@ -48,15 +46,17 @@ def unscaled_accumulation_loss(scene: Scene, spot: Spot) -> Shown:
     shown = f"norm {number(made)} behind the last backward"
     if all(normalisation(b) is Norm.SUMMED for b in mine):
         return Shown(False, f"{n} backwards per step, of summed losses: they add up to the sum over all samples")
+    if total > 1.05 and _equal(weights) and weights[0] <= 0.99:
+        # the author's own weight, or a part of the loss function (`batchmean`): it may be meant
+        weight = f"each of weight {number(weights[0])}, together {number(total)}"
+        return Shown(None, f"{n} backwards per step, {weight}: whether that is meant, a run cannot tell")
     if total > 1.05 and (_equal(weights) or _counted(weights)):
         meant = f", {number(made / total)} was meant" if made is not None else ""
         said = (
             f"{n} backwards per step with weights that add up to {number(total)}: "
             f"the gradient is {number(total)} × that of one large batch ({shown}{meant})"
         )
-        # equal weights that are no plain 1 are the author's own; they may be meant
-        holds = weights[0] > 0.99 or _counted(weights)
-        return Shown(holds, said, marks(b for _, m in sums for b in m) if holds else ())
+        return Shown(True, said, marks(b for _, m in sums for b in m))
     return Shown(False, f"{n} backwards per step with weights that add up to {number(total)} ({shown})")
 
 
@@ -77,17 +77,28 @@ def gradients_scaled_by_hand(scene: Scene, spot: Spot) -> Shown:
             return Shown(False, "no gradient was divided by hand")
         return unreached(spot, scene.recording.steps)
     early: list[Edited] = []
+    whole: list[Edited] = []
     most = 0
     for optimizer in sorted({o for e in edits for o in e.optimizers}):
         for window in scene.full_windows(optimizer):
             mine = [e for e in window.of(Edited) if e in edits]
             most = max(most, len(mine))
             early += [e for e in mine if window.after(e, BackwardRan)]
+            whole += [e for e in mine if not window.after(e, BackwardRan) and _averages(window, e)]
     if early:
         factor = early[0].factor
         first = f": the first micro-batch counts {number(factor**most)}, the last {number(factor)}" if factor else ""
         return Shown(True, f"divided {most} times in one window{first}", marks(early))
+    if whole:
+        said = "divided by the number of backwards when all were there: right, and what dividing the loss does for free"
+        return Shown(True, said, marks(whole))
     return Shown(False, f"divided {most} times in a window, when it was complete")
+
+
+def _averages(window: Window, edit: Edited) -> bool:
+    """By the number of backwards; a division by anything else (the tokens of the window) has reasons of its own."""
+    count = len(window.used())
+    return count > 1 and edit.factor is not None and abs(edit.factor * count - 1) < 1e-3
 
 
 @shows("GL304")
@@ -99,6 +110,7 @@ def dropped_last_window(scene: Scene, spot: Spot) -> Shown:
     asked = 0
     for end in ends:
         for optimizer in sorted(owners):
+            feeding = {scene.statement(b) for w in scene.full_windows(optimizer) for b in w.used()}
             before = [b for b in scene.recording.of(BackwardRan) if b.index < end.index and optimizer in b.optimizers]
             if not before:
                 continue
@@ -109,7 +121,7 @@ def dropped_last_window(scene: Scene, spot: Spot) -> Shown:
             after = [h for h in window.happenings if h.index > end.index]
             if after and not isinstance(after[0], BackwardRan | Zeroed):
                 continue  # the rest is stepped behind the loop
-            pending = [b for b in window.of(BackwardRan) if b.index < end.index]
+            pending = [b for b in window.of(BackwardRan) if b.index < end.index and scene.statement(b) in feeding]
             if pending:
                 left.append((end, len(pending)))
     if left:
@@ -127,16 +139,22 @@ def scheduler_per_micro_batch(scene: Scene, spot: Spot) -> Shown:
     moves = scene.at(spot, Scheduled)
     if not moves:
         return unreached(spot, scene.recording.steps)
-    owner = moves[0].owner or next(iter(scene.optimizers()), "")
-    windows = scene.full_windows(owner)
+    shown = [
+        _moves_per_step(scene, owner, [m for m in moves if m.owner == owner])
+        for owner in dict.fromkeys(m.owner for m in moves)
+    ]
+    return next((s for s in shown if s.holds), None) or next((s for s in shown if s.holds is False), shown[0])
+
+
+def _moves_per_step(scene: Scene, owner: str, moves: list[Scheduled]) -> Shown:
+    windows = scene.full_windows(owner or next(iter(scene.optimizers()), ""))
     steps = [w.step for w in windows if w.step is not None]
     if not steps:
         return Shown(None, "the optimizer did not step")
     within = [m for m in moves if m.index <= steps[-1].index or m in moves[: len(steps)]]
-    backwards = sum(len(w.of(BackwardRan)) for w in windows)
     ratio = len([m for m in within if m.index < steps[-1].index]) / len(steps)
     counts = f"{len(within)} scheduler steps for {len(steps)} optimizer steps"
-    if backwards <= len(steps):
+    if sum(len(w.used()) for w in windows) <= len(steps):
         return Shown(None, f"{_SINGLE}; {counts}")
     return Shown(ratio > 1.2, counts, marks(within) if ratio > 1.2 else ())
 
@@ -167,9 +185,10 @@ def accumulation_off_by_one(scene: Scene, spot: Spot) -> Shown:
     windows = scene.full_windows(owner)
     if not windows or not scene.ran(spot):
         return unreached(spot, scene.recording.steps)
-    sizes = [len(w.of(BackwardRan)) for w in windows]
+    sizes = [len(w.used()) for w in windows]
     if len(sizes) < 2 or max(sizes) < 2:
         return Shown(None, _SINGLE)
     listed = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
-    shifted = sizes[0] == 1 and min(sizes[1:]) > 1
+    # the last window of an epoch may have one, too; a right loop begins with a full window
+    shifted = sizes[0] == 1 and sizes[1] > 1
     return Shown(shifted, f"backwards in the windows: {listed}", marks(windows[0].of(Stepped)) if shifted else ())

@@ -104,7 +104,7 @@ def clip_partial_accumulation(scene: Scene, spot: Spot) -> Shown:
         return Shown(True, said, marks(partial))
     if not accumulates:
         return Shown(None, "no window of this run had more than one backward")
-    return Shown(False, f"{most} clip for one step, of the complete sum")
+    return Shown(False, f"{most} clip{'' if most == 1 else 's'} for one step, of the complete sum")
 
 
 @shows("GL104")
@@ -169,14 +169,16 @@ def clip_misses_parameters(scene: Scene, spot: Spot) -> Shown:
     clips = _clips(scene, spot)
     if not clips:
         return unreached(spot, scene.recording.steps)
-    stepped: list[Clipped] = []
+    left_out: list[Clipped] = []
+    followed = 0
     for clip in clips:
         following = next((s for s in scene.recording.of(Stepped) if s.index > clip.index), None)
+        followed += following is not None
         if following is not None and (clip.missed or following.owner not in clip.optimizers):
-            stepped.append(clip)
-    if stepped:
-        said = f"{share(len(stepped), len(clips), 'clips')} left out parameters that the next step updated"
-        return Shown(True, said, marks(stepped))
+            left_out.append(clip)
+    if left_out:
+        said = f"{share(len(left_out), followed, 'clips')} left out parameters that the next step updated"
+        return Shown(True, said, marks(left_out))
     return Shown(False, f"every clip got all {clips[0].present} gradients of the step behind it")
 
 
@@ -213,15 +215,16 @@ def gradient_edit_after_clip(scene: Scene, spot: Spot) -> Shown:
     if not edits:
         return unreached(spot, scene.recording.steps)
     over: list[tuple[Edited, float, float]] = []
-    highest = 0.0
+    highest, steps = 0.0, 0
     limit: float | None = None
     for edit in edits:
         for optimizer in edit.optimizers:
             window = scene.window_of(edit, optimizer)
             clip = next(iter(window.of(Clipped)), None) if window is not None else None
-            if window is None or clip is None or clip.limit is None:
+            if window is None or window.step is None or clip is None or clip.limit is None:
                 continue
             limit, used = clip.limit, _used(window.step) or 0.0
+            steps += 1
             highest = max(highest, used)
             late = any(c.index < edit.index for c in window.of(Clipped)) and not window.after(edit, Clipped)
             if late and used > clip.limit * (1 + 1e-4):
@@ -229,5 +232,5 @@ def gradient_edit_after_clip(scene: Scene, spot: Spot) -> Shown:
     if over:
         _, used, most = max(over, key=lambda item: item[1])
         said = f"norm at the step {number(used)} where {number(most)} was the limit"
-        return Shown(True, f"{said}, in {share(len(over), len(edits), 'steps')}", marks(e for e, _, _ in over))
+        return Shown(True, f"{said}, in {share(len(over), steps, 'steps')}", marks(e for e, _, _ in over))
     return Shown(False, f"largest norm at a step {number(highest)}, the limit is {number(limit)}")

@@ -35,8 +35,8 @@ def apart(scene: Scene, owner: str) -> float | None:
 
 def _agreement(scene: Scene, owner: str) -> str:
     difference = apart(scene, owner)
-    if difference is None:
-        return "one rank only"
+    if difference is None:  # of sharded models each rank holds other weights
+        return "one rank only" if len(scene.ranks) < 2 else "the ranks hold different shards"
     return "the ranks agree" if difference < 1e-6 else f"the ranks' weights differ by {number(difference)}"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gradlint.runtime.evidence import shows
-from gradlint.runtime.recording import BackwardRan, Happening, Scheduled, Stepped, Warned, Zeroed
-from gradlint.runtime.scene import Scene, Shown, Spot, Window, marks, number, share, true_norm, unreached
+from gradlint.runtime.recording import BackwardRan, Happening, Raised, Scheduled, Stepped, Updated, Warned, Zeroed
+from gradlint.runtime.scene import Scene, Shown, Spot, Window, exception, marks, number, share, true_norm, unreached
 
 
 @shows("GL401")
@@ -16,19 +16,20 @@ def missing_zero_grad(scene: Scene, spot: Spot) -> Shown:
     seen = 0
     for optimizer in sorted({o for b in backwards for o in b.optimizers}):
         for window in scene.full_windows(optimizer)[1:]:
-            first = next(iter(window.of(BackwardRan)), None)
-            if first is None or first not in backwards:
+            mine = [b for b in window.used() if b in backwards]
+            if not mine:
                 continue
             seen += 1
-            if not window.before(first, Zeroed) and _was_there(scene, window):
-                stale.append((first, window))
+            if not window.clearings() and _was_there(scene, window):
+                stale.append((mine[0], window))
     if not seen:
         return Shown(None, "it took fewer than two steps on these gradients")
     if not stale:
-        return Shown(False, f"the gradients were cleared before each of the {seen} backwards that followed a step")
+        return Shown(False, f"the gradients were cleared before each of the {seen} steps that followed another")
+    if all(_left(scene, window) == 0 for _, window in stale):
+        return Shown(None, f"the gradients were never cleared, but all that was left of them in {seen} steps was 0")
     backward, window = stale[-1]
-    there = scene.windows(window.optimizer)[window.number - 1].step
-    old = true_norm(there.before_of(window.optimizer)) if there is not None else None
+    old = _left(scene, window)
     made = true_norm(backward.gradient_of(window.optimizer))
     said = f"{share(len(stale), seen, 'steps')} used old gradients as well"
     at = f"before step {window.number + 1} a norm of {number(old)} was there already, {number(made)} with the new batch"
@@ -42,6 +43,12 @@ def _was_there(scene: Scene, window: Window) -> bool:
     return left is None or left.present > 0
 
 
+def _left(scene: Scene, window: Window) -> float | None:
+    """The norm of what the step before used, and left."""
+    before = scene.windows(window.optimizer)[window.number - 1].step
+    return true_norm(before.before_of(window.optimizer)) if before is not None else None
+
+
 @shows("GL402")
 def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     zeros = scene.at(spot, Zeroed)
@@ -50,8 +57,7 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     for optimizer in scene.optimizers():
         for window in scene.full_windows(optimizer):
             backwards = window.of(BackwardRan)
-            mine = [z for z in window.of(Zeroed) if z in zeros]
-            wasted = [z for z in mine if window.before(z, BackwardRan) and window.after(z, BackwardRan)]
+            wasted = [z for z in window.clearings() if z in zeros and _goes_on(scene, window, z)]
             lost += wasted
             if backwards:
                 last = max((z.index for z in wasted), default=-1)
@@ -68,10 +74,19 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     return Shown(False, f"all {most} micro-batches of a window reached the step")
 
 
+def _goes_on(scene: Scene, window: Window, zero: Zeroed) -> bool:
+    """The same backward comes before the clearing and behind it; another loss may well end with its own."""
+    before, after = window.before(zero, BackwardRan), window.after(zero, BackwardRan)
+    return bool({scene.statement(b) for b in before} & {scene.statement(b) for b in after})
+
+
 @shows("GL403", "GL404")
 def step_without_gradients(scene: Scene, spot: Spot) -> Shown:
     """The step found nothing new: cleared before it (GL403), or not made yet (GL404)."""
     there: list[Happening] = [*scene.at(spot, Zeroed), *scene.at(spot, Stepped)]
+    errors = _refused(scene, spot)
+    if errors:
+        return Shown(True, f"the scaler found no gradients and raised {exception(errors[0])}", marks(errors))
     if not there:
         return unreached(spot, scene.recording.steps)
     owners = {o for h in there for o in (*h.optimizers, getattr(h, "owner", "")) if o}
@@ -96,6 +111,22 @@ def step_without_gradients(scene: Scene, spot: Spot) -> Shown:
     return Shown(True, f"{said}; the weights moved by at most {number(moved)}", marks(empty))
 
 
+def _refused(scene: Scene, spot: Spot) -> list[Raised]:
+    """Steps of a scaler that raised for want of gradients: at the place, or behind the clearing that is there."""
+    words = ("No inf checks were recorded for this optimizer", "Attempted step but _scale is None")
+    errors = [e for e in scene.recording.of(Raised) if any(w in e.message for w in words)]
+    if spot.line is None:
+        return errors
+    here, zeros = scene.at(spot, Raised), scene.at(spot, Zeroed)
+    made = [b.index for b in scene.recording.of(BackwardRan)]
+    found: list[Raised] = []
+    for error in errors:
+        cleared = max((z.index for z in zeros if z.index < error.index), default=error.index)
+        if error in here or (cleared < error.index and not any(cleared < b < error.index for b in made)):
+            found.append(error)
+    return found
+
+
 def _nothing_to_use(window: Window, step: Stepped) -> bool:
     backwards = window.before(step, BackwardRan)
     if not backwards:
@@ -108,19 +139,25 @@ def _is_empty(step: Stepped) -> bool:
     return gradient is None or not gradient.present or gradient.norm == 0
 
 
+_CALLS: tuple[type[Happening], ...] = (Zeroed, BackwardRan, Stepped, Updated, Scheduled)
+
+
+def _source(scene: Scene, happening: Happening) -> str:
+    place = happening.place
+    return scene.files[place.file].source(place.line) if place is not None else ""
+
+
 @shows("GL405")
 def method_not_called(scene: Scene, spot: Spot) -> Shown:
-    kinds: dict[str, type[Happening]] = {"zero_grad": Zeroed, "backward": BackwardRan, "step": Stepped}
+    text = spot.text.partition("#")[0].strip()
+    calls = [h for kind in _CALLS for h in scene.recording.of(kind) if f"{text}(" in _source(scene, h)]
     if spot.line is None:
-        return Shown(False, "it is called now") if scene.recording.happenings else unreached(spot, 0)
-    text = scene.files[spot.file].source(spot.line).partition("#")[0].strip()
-    word = text.rpartition(".")[2]
+        times = f", {len(calls)} times" if calls else ""
+        return Shown(False, f"it is called now{times}") if scene.recording.happenings else unreached(spot, 0)
     if not scene.ran(spot):
         return unreached(spot, scene.recording.steps)
-    kind = kinds.get(word)
-    count = sum(1 for _ in scene.recording.of(kind)) if kind is not None else 0
-    elsewhere = f" ({count} calls elsewhere)" if count else ""
-    return Shown(True, f"`{text}` was never called in {scene.recording.steps} steps{elsewhere}")
+    elsewhere = f" here ({len(calls)} times elsewhere)" if calls else ""
+    return Shown(True, f"`{text}` was never called{elsewhere} in {scene.recording.steps} steps")
 
 
 @shows("GL406")

@@ -17,7 +17,7 @@ from gradlint.runtime.recording import (
     Updated,
     Warned,
 )
-from gradlint.runtime.scene import Scene, Shown, Spot, marks, number, share, true_norm, unreached
+from gradlint.runtime.scene import Scene, Shown, Spot, exception, marks, number, share, true_norm, unreached
 
 
 def _idle(scene: Scene, spot: Spot) -> Shown | None:
@@ -34,11 +34,6 @@ def _raised(scene: Scene, spot: Spot, *words: str) -> list[Raised]:
     """Exceptions with these words, at the place or (after a fix) anywhere."""
     errors = scene.at(spot, Raised) if spot.line is not None else list(scene.recording.of(Raised))
     return [e for e in errors if any(w in e.message for w in words)]
-
-
-def _exception(error: Raised) -> str:
-    first = " ".join(error.message.partition(". ")[0].split())
-    return f"{error.type}: {first[:120]}"
 
 
 @shows("GL201", "GL207")
@@ -74,7 +69,7 @@ def double_unscale(scene: Scene, spot: Spot) -> Shown:
         return idle
     errors = _raised(scene, spot, "already been called", "unscale_() is being called after step()")
     if errors:
-        return Shown(True, f"it raised {_exception(errors[0])}", marks(errors))
+        return Shown(True, f"it raised {exception(errors[0])}", marks(errors))
     calls = scene.at(spot, Unscaled)
     if not calls:
         return unreached(spot, scene.recording.steps)
@@ -91,7 +86,7 @@ def step_bypasses_scaler(scene: Scene, spot: Spot) -> Shown:
     past: list[Stepped] = []
     for step in steps:
         window = scene.window_of(step, step.owner)
-        if not step.scaler and window is not None and any(b.scaler for b in window.of(BackwardRan)):
+        if not step.scaler and window is not None and any(b.scaler for b in window.used()):
             past.append(step)
     if not past:
         return Shown(False, f"{share(len(steps), len(steps), 'steps')} went through the scaler, or had nothing scaled")
@@ -111,16 +106,31 @@ def step_bypasses_scaler(scene: Scene, spot: Spot) -> Shown:
 def missing_scaler_update(scene: Scene, spot: Spot) -> Shown:
     if (idle := _idle(scene, spot)) is not None:
         return idle
-    errors = _raised(scene, spot, "already been called", "unscale_() is being called after step()")
+    calls: list[Happening] = [*scene.at(spot, Stepped), *scene.at(spot, Unscaled)]
+    errors = _raised_behind(scene, spot, calls)
     updates = sum(1 for _ in scene.recording.of(Updated))
     if errors:
-        return Shown(True, f"it raised {_exception(errors[0])} ({updates} calls of update())", marks(errors))
-    calls: list[Happening] = [*scene.at(spot, Stepped), *scene.at(spot, Unscaled)]
+        return Shown(True, f"it raised {exception(errors[0])} ({updates} calls of update())", marks(errors))
     if not calls:
         return unreached(spot, scene.recording.steps)
     if len(calls) < 2:
         return Shown(None, "it ran only once: the second call is the one that raises")
     return Shown(False, f"{len(calls)} calls raised nothing, update() ran {updates} times")
+
+
+def _raised_behind(scene: Scene, spot: Spot, calls: list[Happening]) -> list[Raised]:
+    """What raised because no update() came between one of these calls and the next, here or at the next unscale_."""
+    words = ("already been called", "unscale_() is being called after step()")
+    anywhere = [e for e in scene.recording.of(Raised) if any(w in e.message for w in words)]
+    here = _raised(scene, spot, *words)
+    updates = [u.index for u in scene.recording.of(Updated)]
+    found: list[Raised] = []
+    for error in anywhere:
+        last = max((c.index for c in calls if c.index < error.index), default=None)
+        waits = last is not None and not any(last < u < error.index for u in updates)
+        if error in here or waits:
+            found.append(error)
+    return found
 
 
 @shows("GL205")
@@ -129,7 +139,7 @@ def unscale_partial_accumulation(scene: Scene, spot: Spot) -> Shown:
         return idle
     errors = _raised(scene, spot, "already been called")
     if errors:
-        return Shown(True, f"it raised {_exception(errors[0])}", marks(errors))
+        return Shown(True, f"it raised {exception(errors[0])}", marks(errors))
     calls = scene.at(spot, Unscaled)
     if not calls:
         return unreached(spot, scene.recording.steps)
@@ -156,7 +166,7 @@ def backward_bypasses_scaler(scene: Scene, spot: Spot) -> Shown:
     plain = [b for b in backwards if not b.scaler]
     if plain and errors:
         return Shown(
-            True, f"the loss was not scaled, and the scaler raised {_exception(errors[0])}", marks([*plain, *errors])
+            True, f"the loss was not scaled, and the scaler raised {exception(errors[0])}", marks([*plain, *errors])
         )
     divided: list[tuple[BackwardRan, Stepped]] = []
     for backward in plain:
@@ -204,7 +214,7 @@ def double_scaler_update(scene: Scene, spot: Spot) -> Shown:
         return idle
     errors = _raised(scene, spot, "No inf checks")
     if errors:
-        return Shown(True, f"it raised {_exception(errors[0])}", marks(errors))
+        return Shown(True, f"it raised {exception(errors[0])}", marks(errors))
     updates = scene.at(spot, Updated)
     if not updates:
         return unreached(spot, scene.recording.steps)
@@ -214,7 +224,7 @@ def double_scaler_update(scene: Scene, spot: Spot) -> Shown:
             window = scene.window_of(update, optimizer)
             if window is None or window.step is None or not window.step.scaler:
                 continue
-            waiting = [b for b in window.before(update, BackwardRan) if b.scaler == update.scaler]
+            waiting = [b for b in window.used() if b.index < update.index and b.scaler == update.scaler]
             unscaled = window.before(update, Unscaled)
             if waiting and not unscaled and update not in between:
                 between.append(update)

@@ -1,0 +1,273 @@
+"""Counts how many injected bugs a run confirms, and how many fixes it finds to cure them.
+
+usage: python -m benchmarks.verified [--loops NAME,…] [--codes GL101,GL2] [--per-code N] [--sample N] [--write DIR]
+
+Takes the correct loops of tests/loops, makes mutants of them with `benchmarks.mutate`, each with one bug of a code that
+a run can show, and does with each what `gradlint verify` does: lints it, runs it on tiny models and data under the
+recorder (distributed loops with two ranks), judges the finding by the run, fixes the text with all fixes, and runs
+that. A row per code; every mutant that was not confirmed or not cured is named, with what the run showed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import pathlib
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, mutants
+from benchmarks.mutate.scene import Scene
+from gradlint.config import Settings
+from gradlint.engine import fix, lint
+from gradlint.runtime.evidence import checks
+from gradlint.runtime.hearing import heard
+from gradlint.runtime.judging import Case, Linted, cured, judged, seen_only_in_run
+from gradlint.runtime.recording import Raised, Recording
+from gradlint.runtime.scene import Spot
+from gradlint.runtime.verification import Cure, Judged, Side, Verdict
+from tests.runtime.drivers.running import LOOPS, Text, recordings
+
+#: of the reported mutants that the run reached: confirmed; of the confirmed ones that have a fix: cured
+CONFIRMED_GOAL, CURED_GOAL = 0.95, 0.95
+
+
+@dataclass(slots=True)
+class Mutant:
+    """A loop with one bug, and what became of it."""
+
+    loop: str
+    code: str
+    line: int
+    text: str
+    fixed: str = ""
+    #: the finding with its verdict; None if the linter does not report it
+    finding: Judged | None = None
+    #: the run alone, without the linter, finds it
+    heard: bool = False
+    #: what the evidence says of the right loop at the same place, where it must not hold
+    slander: str = ""
+    #: what the machine sees in the run of the fixed text, where there is nothing to see
+    alarms: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        return str(LOOPS / f"{self.loop}.py")
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.finding.verdict if self.finding is not None else None
+
+    @property
+    def cure(self) -> Cure | None:
+        confirmed = self.finding is not None and self.verdict is Verdict.CONFIRMED
+        return self.finding.after_fix if confirmed and self.finding is not None else None
+
+    @property
+    def name(self) -> str:
+        return f"{self.code} in {self.loop}, line {self.line}"
+
+    def complaints(self) -> Iterator[str]:
+        """What is not as it should be."""
+        finding = self.finding
+        if finding is None:
+            yield f"{self.name}: not reported"
+            return
+        if finding.verdict is Verdict.REFUTED or finding.verdict is Verdict.NOT_REACHED:
+            yield f"{self.name}: {finding.verdict.value}: {finding.evidence}"
+        if self.cure is Cure.NOT_CURED:
+            yield f"{self.name}: not cured: {finding.evidence} → {finding.after}"
+        if self.slander:
+            yield f"{self.name}: holds of the right loop, too: {self.slander}"
+        for alarm in self.alarms:
+            yield f"{self.name}: seen in the run of the fixed text: {alarm}"
+
+
+def injected(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: int = 2) -> Iterator[Mutant]:
+    """All mutants of codes that a run can show."""
+    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in checks() and c.startswith(codes)}
+    for loop in loops:
+        scene = Scene((LOOPS / f"{loop}.py").read_text(encoding="utf-8"))
+        for code, mutation in sorted(shown.items()):
+            for text, line in itertools.islice(mutants(scene, mutation), per_code):
+                yield Mutant(loop, code, line, text)
+
+
+def sample(found: Sequence[Mutant], count: int) -> list[Mutant]:
+    """So many of them, all codes alike: one of each code, then another, each time from another loop."""
+    ranked: list[tuple[int, str, Mutant]] = []
+    for code in sorted({m.code for m in found}):
+        mine = [m for m in found if m.code == code]
+        stride = next(s for s in (7, 5, 3, 1) if len(mine) % s or s == 1)
+        ranked += [(n, code, mine[(int(code[2:]) + n * stride) % len(mine)]) for n in range(len(mine))]
+    ranked.sort(key=lambda item: item[:2])
+    return [mutant for _, _, mutant in ranked[:count]]
+
+
+def verify(found: Sequence[Mutant], processes: int = 1, limit: float = 3600.0) -> None:
+    """Lints, runs, fixes and runs again; what came of it is left in the mutants."""
+    with ProcessPoolExecutor(processes) as pool:
+        for mutant, fixed in zip(found, pool.map(_fixed, found, chunksize=4), strict=True):
+            mutant.fixed = fixed
+    loops = sorted({m.loop for m in found})
+    texts = [Text(m.loop, text) for m in found for text in (m.text, m.fixed) if text]
+    texts += [Text(loop, _right(loop)) for loop in loops]
+    texts = list(dict.fromkeys(texts))  # a fixed text is often the right one again
+    runs = dict(zip(texts, recordings(texts, processes, limit=limit), strict=True))
+    right = {loop: _case(runs[Text(loop, _right(loop))], loop, _right(loop)) for loop in loops}
+    for mutant in found:
+        _judge(mutant, runs[Text(mutant.loop, mutant.text)], right[mutant.loop])
+        if mutant.fixed:
+            _look_again(mutant, runs[Text(mutant.loop, mutant.fixed)])
+
+
+def _right(loop: str) -> str:
+    return (LOOPS / f"{loop}.py").read_text(encoding="utf-8")
+
+
+def _linted(path: str, text: str) -> Linted:
+    settings = Settings()
+    return Linted(path, settings, lint(text.encode(), path, settings), text, settings.enabled_for(path))
+
+
+def _fixed(mutant: Mutant) -> str:
+    """What the fixer makes of it; "" where the bug is not reported."""
+    if not any(f.code == mutant.code for f in _linted(mutant.path, mutant.text).findings):
+        return ""
+    return fix(mutant.text.encode(), mutant.path, Settings(), unsafe=True).source.decode()
+
+
+def _case(run: list[Recording], loop: str, text: str) -> Case:
+    return Case.of(Side(run, 0.0, {str(LOOPS / f"{loop}.py"): text}))
+
+
+def _judge(mutant: Mutant, run: list[Recording], right: Case) -> None:
+    case = _case(run, mutant.loop, mutant.text)
+    verdicts, _ = judged(case, [_linted(mutant.path, mutant.text)])
+    mine = [j for j in verdicts if j.code == mutant.code]
+    mutant.finding = min(mine, key=lambda j: abs(j.line - mutant.line), default=None)
+    mutant.heard = _hears(mutant, case)
+    line = mutant.finding.line if mutant.finding is not None else mutant.line
+    mutant.slander = _slander(mutant.code, case, right, mutant.path, line)
+
+
+def _hears(mutant: Mutant, case: Case) -> bool:
+    if case.scene is None:
+        return False
+    words = heard(case.scene.recording, case.files, Settings(), {mutant.code})
+    spots = [Spot(w.file, w.line, case.files[w.file].at(w.line).function) for w in words]
+    return any(case.look(mutant.code, spot).holds for spot in spots)
+
+
+def _slander(code: str, case: Case, right: Case, path: str, line: int) -> str:
+    """The evidence, asked of the right loop: in the function of the finding, and at the statement if it is there."""
+    about = case.files[path].at(line)
+    statement = case.files[path].source(line)
+    lines = [n for n, at in right.files[path].lines.items() if at.start == n and _same(right, path, n, statement)]
+    for spot in [Spot(path, None, about.function), *(Spot(path, n, about.function) for n in lines)]:
+        shown = right.look(code, spot)
+        if shown.holds:
+            return f"{'line ' + str(spot.line) if spot.line else 'anywhere'}: {shown.text}"
+    return ""
+
+
+def _same(right: Case, path: str, line: int, statement: str) -> bool:
+    return right.files[path].source(line) == statement
+
+
+def _look_again(mutant: Mutant, run: list[Recording]) -> None:
+    """What the run of the fixed text says of the finding."""
+    before, after = _linted(mutant.path, mutant.text), _linted(mutant.path, mutant.fixed)
+    case = _case(run, mutant.loop, mutant.fixed)
+    if mutant.finding is not None and mutant.verdict is Verdict.CONFIRMED:
+        mutant.finding = cured(mutant.finding, before, after, case, _failure(run), unsafe=True)
+    mutant.alarms = [f"{j.code} line {j.line}: {j.evidence}" for j in seen_only_in_run(case, {mutant.path: after})]
+
+
+def _failure(run: list[Recording]) -> str:
+    """The exception that ended it."""
+    for recording in run:
+        if recording.end is not None and recording.end.how == "raised":
+            error = list(recording.of(Raised))[-1]
+            return f"{error.type}: {error.message[:160]}"
+    return ""
+
+
+class Table:
+    """The counts."""
+
+    def __init__(self, found: Sequence[Mutant]) -> None:
+        self.found = found
+        self.columns = {
+            "mutants": self._count(found),
+            "reported": self._count(m for m in found if m.finding is not None),
+            "reached": self._count(m for m in found if m.verdict not in (None, Verdict.NOT_REACHED)),
+            "confirmed": self._count(m for m in found if m.verdict is Verdict.CONFIRMED),
+            "refuted": self._count(m for m in found if m.verdict is Verdict.REFUTED),
+            "fixed": self._count(m for m in found if m.cure in (Cure.CURED, Cure.NOT_CURED)),
+            "cured": self._count(m for m in found if m.cure is Cure.CURED),
+            "heard": self._count(m for m in found if m.heard),
+        }
+
+    @staticmethod
+    def _count(found: Iterable[Mutant]) -> Counter[str]:
+        return Counter(m.code for m in found)
+
+    @property
+    def share_confirmed(self) -> float:
+        return self.columns["confirmed"].total() / max(1, self.columns["reached"].total())
+
+    @property
+    def share_cured(self) -> float:
+        return self.columns["cured"].total() / max(1, self.columns["fixed"].total())
+
+    def complaints(self) -> list[str]:
+        return [said for mutant in self.found for said in mutant.complaints()]
+
+    def lines(self) -> Iterator[str]:
+        yield f"{'code':7}" + "".join(f"{name:>11}" for name in self.columns)
+        for code in sorted(self.columns["mutants"]):
+            yield f"{code:7}" + "".join(f"{count[code]:11}" for count in self.columns.values())
+        yield f"{'all':7}" + "".join(f"{count.total():11}" for count in self.columns.values())
+        yield f"confirmed, of the reached: {self.share_confirmed:.1%} (goal {CONFIRMED_GOAL:.0%})"
+        yield f"cured, of the confirmed with a fix: {self.share_cured:.1%} (goal {CURED_GOAL:.0%})"
+        yield f"evidence that holds of the right loop: {sum(bool(m.slander) for m in self.found)}"
+        yield f"alarms in the runs of fixed texts: {sum(len(m.alarms) for m in self.found)}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loops", default="", help="names of loops, comma-separated (default: all)")
+    parser.add_argument("--codes", default="GL", help="codes or prefixes, comma-separated (default: all)")
+    parser.add_argument("--per-code", type=int, default=2, help="mutants of one code from one loop (default: 2)")
+    parser.add_argument("--sample", type=int, default=0, help="only so many mutants, all codes alike")
+    parser.add_argument("--processes", type=int, default=2, help="that run loops at a time (default: 2)")
+    parser.add_argument("--write", type=pathlib.Path, help="folder for the mutants with a complaint and their fixes")
+    args = parser.parse_args()
+    loops = [name for name in args.loops.split(",") if name] or [p.stem for p in sorted(LOOPS.glob("*.py"))]
+    found = list(injected(loops, tuple(args.codes.split(",")), args.per_code))
+    found = sample(found, args.sample) if args.sample else found
+    verify(found, args.processes)
+    table = Table(found)
+    for said in table.complaints():
+        print(said)
+    if args.write is not None:
+        _write(args.write, found)
+    print("\n".join(table.lines()))
+    return 0 if table.share_confirmed >= CONFIRMED_GOAL and table.share_cured >= CURED_GOAL else 1
+
+
+def _write(folder: pathlib.Path, found: Sequence[Mutant]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, mutant in enumerate(found):
+        if any(mutant.complaints()):
+            name = f"{mutant.code}_{mutant.loop}_{number}"
+            (folder / f"{name}.py").write_text(mutant.text, encoding="utf-8")
+            (folder / f"{name}.fixed.py").write_text(mutant.fixed, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
