@@ -124,6 +124,9 @@ group = dist.new_group([0, 1], backend="nccl")
 dist.all_reduce(total, dist.ReduceOp.MAX, group)
 mesh = dist.init_device_mesh("cuda", (2,))
 assert mesh.device_type == "cpu"
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+FullyShardedDataParallel(torch.nn.Linear(2, 1).cuda())(torch.rand(4, 2).cuda()).mean().backward()
 model = DDP(torch.nn.Linear(2, 1).to(local), device_ids=[local], output_device=local)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 while True:

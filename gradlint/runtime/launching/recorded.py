@@ -47,7 +47,8 @@ def begin(told: Orders) -> Session:
     from gradlint.runtime import redirect  # imports torch, which is there by now
 
     if redirect.needed(told.device):
-        redirect.install(started.note)
+        imports = started.parts.imports
+        redirect.install(started.note, lambda name, patch: imports.when(name, lambda _, module: patch(module)))
     return Session(recorder)
 
 

@@ -21,7 +21,7 @@ class Imports(importlib.abc.MetaPathFinder):
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._wanted: dict[str, Patch] = {}
+        self._wanted: dict[str, list[Patch]] = {}
         self._looking: set[str] = set()
 
     def install(self) -> None:
@@ -33,7 +33,7 @@ class Imports(importlib.abc.MetaPathFinder):
         if name in sys.modules:
             self._patch(sys.modules[name], patch)
         else:
-            self._wanted[name] = patch
+            self._wanted.setdefault(name, []).append(patch)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -54,7 +54,8 @@ class Imports(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            self._patch(module, self._wanted[fullname])
+            for patch in self._wanted[fullname]:
+                self._patch(module, patch)
 
         loader.exec_module = exec_module
         return spec

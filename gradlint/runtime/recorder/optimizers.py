@@ -86,9 +86,11 @@ def _zero_grad(recorder: Recorder, original: Callable[..., Any], args: tuple[Any
     life: Life | None = None
     with recorder.guard("zero_grad"):
         life = recorder.life(args[0])
-    if life is None or life.wrapper:
+    if life is None:
         return original(*args, **kwargs)
-    return _clearing(recorder, lambda: original(*args, **kwargs), life.parameters, "optimizer", life.id)
+    # one that leaves the step to others may well clear by itself: those others have no gradients then
+    owner = "" if life.wrapper else life.id
+    return _clearing(recorder, lambda: original(*args, **kwargs), life.parameters, "optimizer", owner)
 
 
 def _module_zero_grad(
@@ -111,6 +113,8 @@ def _clearing(
         recorder.lives.refresh()
         touched = recorder.lives.touched(whose())
         if touched:
+            if by == "optimizer" and not owner and len(touched) == 1:
+                owner = touched[0].id
             tell = functools.partial(_tell_zero, recorder, touched, recorder.here(), by, owner)
             _after_step(recorder, tell)
     return result
@@ -223,7 +227,8 @@ def _after(recorder: Recorder, life: Life, call: Call) -> None:
     skipped = bool(about["found_inf"])
     moved = None
     if len(parameters) == len(about["weights"]):
-        moved = norms.total([p.detach() - w for p, w in zip(parameters, about["weights"], strict=True)])
+        # in place: of a large model there is no room for a third copy
+        moved = norms.total([w.sub_(p.detach()) for p, w in zip(parameters, about["weights"], strict=True)])
     about["weights"].clear()
     if about.get("closure"):  # its backwards came after the step began
         about["before"] = life.gradient(scale=about["fused_scale"])

@@ -14,6 +14,7 @@ import torch
 
 from gradlint.runtime.redirect import accelerator, ranks, tensors
 from gradlint.runtime.redirect.landing import Landing
+from gradlint.runtime.redirect.ranks import WhenImported, at_once
 
 
 def needed(device: str) -> bool:
@@ -21,9 +22,9 @@ def needed(device: str) -> bool:
     return device == "cpu" and not torch.cuda.is_available()
 
 
-def install(note: Callable[[str], None]) -> None:
+def install(note: Callable[[str], None], when_imported: WhenImported = at_once) -> None:
     """For the rest of this process; `note` is told what the script's author should know."""
     landing = Landing(note)
     tensors.install(landing)
     accelerator.install(landing)
-    ranks.install(landing)
+    ranks.install(landing, when_imported)

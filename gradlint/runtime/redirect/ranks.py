@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from gradlint.runtime.redirect.landing import Landing, replace
@@ -13,7 +14,18 @@ from gradlint.runtime.redirect.landing import Landing, replace
 Function = Callable[..., Any]
 
 
-def install(landing: Landing) -> None:
+#: called with a module's name, and what to do once the script has imported it
+WhenImported = Callable[[str, Callable[[Any], None]], None]
+_FSDP = "torch.distributed.fsdp.fully_sharded_data_parallel"
+
+
+def at_once(name: str, patch: Callable[[Any], None]) -> None:
+    """For who has no way of being told: only what is loaded already."""
+    if name in sys.modules:
+        patch(sys.modules[name])
+
+
+def install(landing: Landing, when_imported: WhenImported) -> None:
     if not dist.is_available():
         return
     from torch.nn.parallel import DistributedDataParallel
@@ -23,6 +35,7 @@ def install(landing: Landing) -> None:
     _everywhere("barrier", _waiting)
     _everywhere("all_reduce", _reducing)
     replace(DistributedDataParallel, "__init__", lambda original: _wrapping(landing, original))
+    when_imported(_FSDP, lambda module: replace(module.FullyShardedDataParallel, "__init__", _sharding))
     mesh = sys.modules.get("torch.distributed.device_mesh")
     for owner in (dist, mesh):
         replace(owner, "init_device_mesh", lambda original: _meshing(landing, original))
@@ -90,6 +103,16 @@ def _wrapping(landing: Landing, original: Function) -> Function:
         if device_ids or output_device is not None:
             landing.told("cuda")
         original(self, module, None, None, *args, **kwargs)
+
+    return __init__
+
+
+def _sharding(original: Function) -> Function:
+    """Without a device FSDP looks for an accelerator, and raises where there is none."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        kwargs["device_id"] = torch.device("cpu")
+        original(self, *args, **kwargs)
 
     return __init__
 
