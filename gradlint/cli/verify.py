@@ -40,7 +40,18 @@ class Request(NamedTuple):
     verbose: bool
 
 
-@click.command()
+class _Command(click.Command):
+    """Says where the script's own options go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = f"Options of the script itself go behind `--`: gradlint verify SCRIPT -- {error.option_name} …"
+            raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from None
+
+
+@click.command(cls=_Command)
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @click.option(
@@ -103,6 +114,8 @@ def _verify(request: Request) -> int:
     if script.suffix not in (".py", ".pyw", ""):
         raise click.UsageError(f"{request.script} is not a Python script.")
     page = Path(request.html) if request.html is not None else None
+    if page is not None and page.is_dir():
+        raise click.UsageError(f"--html: {page} is a folder.")
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
     require_torch("verify")

@@ -10,7 +10,10 @@ import sys
 from gradlint.config.errors import ConfigError, unknown
 
 WANTED = ("auto", "cpu", "cuda", "mps")
+# Python puts the working directory first for `-c`, where any file may be called like a module of torch's
 _QUESTION = """
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
 import json, torch
 print(json.dumps({"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}))
 """

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gradlint.runtime import recording
 from gradlint.runtime.launching import entry, orders
-from gradlint.runtime.launching.ending import Ending, Patience, endings, forget_lost_ranks, troubles
+from gradlint.runtime.launching.ending import Ending, Patience, endings, forget_lost_ranks, troubles, were_stopped
 from gradlint.runtime.launching.family import Family
 from gradlint.runtime.launching.orders import Orders
 from gradlint.runtime.launching.output import Follower, end_of, without_torchrun
@@ -121,7 +121,7 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
     failures = endings(folder)
     recordings = recording.load(folder)
     text = without_torchrun(end_of(printed)) if job.nproc > 1 else end_of(printed)
-    if code and forget_lost_ranks(recordings):
+    if code and (forget_lost_ranks(recordings) or were_stopped(recordings)):
         code, failures = 0, []
     outcome = Outcome(
         recordings=recordings,
@@ -158,8 +158,10 @@ def _orders(folder: Path, job: Job) -> Orders:
 def _command(job: Job) -> list[str]:
     if job.nproc == 1:
         return [sys.executable, str(_BOOTSTRAP)]
+    # `-m` puts the working directory first, where any file may be called like a module of torch's
+    safely = ["-P"] if sys.version_info >= (3, 11) else []
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(job.nproc)]
-    return [sys.executable, *torchrun, str(_BOOTSTRAP)]
+    return [sys.executable, *safely, *torchrun, str(_BOOTSTRAP)]
 
 
 def _environment(job: Job, path: str) -> dict[str, str]:

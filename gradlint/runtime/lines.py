@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+#: what ends a line for Python; `str.splitlines` knows several more, form feeds among them
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -42,7 +46,7 @@ class File:
     def source(self, line: int) -> str:
         """The statement's text on one line, cut to a length that can be read."""
         about = self.at(line)
-        rows = self.text.splitlines()[about.start - 1 : about.end]
+        rows = _LINE_END.split(self.text)[about.start - 1 : about.end]
         text = " ".join(" ".join(rows).split())
         return text if len(text) <= 120 else text[:117] + "…"
 

@@ -61,6 +61,8 @@ class _Verifier:
         self._wanted = replace(wanted, script=Path(os.path.abspath(wanted.script)))
         self._tree = tree
         self._progress = progress
+        #: as they were before the run: a script may write and delete its own files
+        self._sources: dict[str, bytes] = {}
         self._result = Verification(
             str(wanted.script), wanted.arguments, wanted.device, wanted.nproc, wanted.seed
         )  # fmt: skip
@@ -86,7 +88,7 @@ class _Verifier:
         return result
 
     def _lint(self, name: str) -> Linted:
-        source = Path(name).read_bytes()
+        source = self._sources[name] = Path(name).read_bytes()
         settings = self._tree.at(str(Path(name).parent))
         return Linted(name, settings, lint(source, name, settings), _text(source), settings.enabled_for(name))
 
@@ -116,7 +118,7 @@ class _Verifier:
     def _fixes(self, linted: Mapping[str, Linted]) -> _Fixes:
         fixes = _Fixes()
         for name, file in linted.items():
-            source = Path(name).read_bytes()
+            source = self._sources[name]
             fixed = fix(source, name, file.settings, unsafe=self._wanted.unsafe) if file.findings else None
             if fixed is None or fixed.source == source:
                 fixes.linted[name] = file
@@ -131,7 +133,9 @@ class _Verifier:
         if outcome.timed_out and side.steps:
             notes.append(f"the time limit of {self._wanted.limit:g} s was reached after {_steps(side.steps)}")
         elif not outcome.timed_out and side.main is not None and 0 < side.steps < self._wanted.steps:
-            notes.append(f"the script ended after {_steps(side.steps)}")
+            stopped = side.main.end is not None and side.main.end.how == "enough"
+            many = "it makes one optimizer after another, and was stopped when the longest had done"
+            notes.append(f"{many if stopped else 'the script ended after'} {_steps(side.steps)}")
         if side.main is not None and not side.steps and not outcome.traceback and not outcome.timed_out:
             notes.append(f"the script ended without an optimizer step{'' if outcome.code else _last_words(outcome.output)}")
 

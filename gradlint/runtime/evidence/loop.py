@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from gradlint.runtime.evidence import shows
-from gradlint.runtime.recording import BackwardRan, Happening, Raised, Scheduled, Stepped, Updated, Warned, Zeroed
+from gradlint.runtime.recording import (
+    BackwardRan,
+    Edited,
+    Happening,
+    Raised,
+    Scheduled,
+    Stepped,
+    Updated,
+    Warned,
+    Zeroed,
+)
 from gradlint.runtime.scene import Scene, Shown, Spot, Window, exception, marks, number, share, true_norm, unreached
 
 
@@ -26,10 +36,10 @@ def missing_zero_grad(scene: Scene, spot: Spot) -> Shown:
         return Shown(None, "it took fewer than two steps on these gradients")
     if not stale:
         return Shown(False, f"the gradients were cleared before each of the {seen} steps that followed another")
-    if all(_left(scene, window) == 0 for _, window in stale):
+    if all(_left(scene, window, backward) == 0 for backward, window in stale):
         return Shown(None, f"the gradients were never cleared, but all that was left of them in {seen} steps was 0")
     backward, window = stale[-1]
-    old = _left(scene, window)
+    old = _left(scene, window, backward)
     made = true_norm(backward.gradient_of(window.optimizer))
     said = f"{share(len(stale), seen, 'steps')} used old gradients as well"
     at = f"before step {window.number + 1} a norm of {number(old)} was there already, {number(made)} with the new batch"
@@ -43,9 +53,13 @@ def _was_there(scene: Scene, window: Window) -> bool:
     return left is None or left.present > 0
 
 
-def _left(scene: Scene, window: Window) -> float | None:
-    """The norm of what the step before used, and left."""
+def _left(scene: Scene, window: Window, backward: BackwardRan) -> float | None:
+    """The norm of what the step before left, as it was when the backward began: a late clip may have been at it."""
     before = scene.windows(window.optimizer)[window.number - 1].step
+    since = [h for h in window.happenings if h.index < backward.index]
+    told = [g for h in (before, *since) if h is not None and (g := h.gradient_of(window.optimizer)) is not None]
+    if told:
+        return true_norm(told[-1])
     return true_norm(before.before_of(window.optimizer)) if before is not None else None
 
 
@@ -65,6 +79,8 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     if not zeros and spot.line is not None:
         return unreached(spot, scene.recording.steps)
     kept, most = max(kept_of, key=lambda pair: pair[1], default=(0, 0))
+    if lost and _kept_elsewhere(scene):
+        return Shown(None, "gradients were written by hand before the steps: what was cleared may be a part of them")
     if lost:
         return Shown(
             True, f"of {most} micro-batches {kept} reached the step, the others were cleared unused", marks(lost)
@@ -72,6 +88,16 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     if most < 2:
         return Shown(None, "no window of this run had more than one backward")
     return Shown(False, f"all {most} micro-batches of a window reached the step")
+
+
+def _kept_elsewhere(scene: Scene) -> bool:
+    """Each step used gradients that the user's code had put there: buffers of its own may hold the others."""
+    windows = [w for optimizer in scene.optimizers() for w in scene.full_windows(optimizer)]
+    return all(any(e.how == "other" and _since_cleared(w, e) for e in w.of(Edited)) for w in windows)
+
+
+def _since_cleared(window: Window, edit: Edited) -> bool:
+    return edit.index > max((z.index for z in window.clearings()), default=-1)
 
 
 def _goes_on(scene: Scene, window: Window, zero: Zeroed) -> bool:
@@ -129,8 +155,8 @@ def _refused(scene: Scene, spot: Spot) -> list[Raised]:
 
 def _nothing_to_use(window: Window, step: Stepped) -> bool:
     backwards = window.before(step, BackwardRan)
-    if not backwards:
-        return True
+    if not backwards:  # they may be the user's own work: `p.grad = g`
+        return not any(e.how == "other" for e in window.before(step, Edited)) or _is_empty(step)
     return any(z.index > backwards[-1].index for z in window.before(step, Zeroed)) and _is_empty(step)
 
 

@@ -101,12 +101,12 @@ def _begin(told: Orders) -> None:
         note_trouble(told.folder, traceback.format_exc())
         return
     atexit.register(session.close)
-    sys.excepthook = _noting(sys.excepthook, lambda error: session.ending("raised", 1, error))
+    sys.excepthook = _noting(sys.excepthook, lambda error: session.has_enough or session.ending("raised", 1, error))
 
 
 def _noting(
     hook: Callable[[type[BaseException], BaseException, TracebackType | None], object],
-    note: Callable[[BaseException], None],
+    note: Callable[[BaseException], object],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], object]:
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> object:
         note(error)

@@ -36,14 +36,14 @@ def run(instead: Sequence[str]) -> None:
     atexit.register(session.close)  # the first to be registered is the last to be called
     try:
         _execute(told, overlay)
-    except SystemExit as leaving:
-        if session.is_enough(leaving):
+    except BaseException as error:
+        if session.has_enough:
             session.ending("enough")
             _leave_soon(session)
-        else:
-            session.ending("exit", _exit_code(leaving.code))
-        raise
-    except BaseException as error:
+            sys.exit(0)
+        if isinstance(error, SystemExit):
+            session.ending("exit", _exit_code(error.code))
+            raise
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
         session.ending("raised", code, error)
         _report(error, told)

@@ -12,19 +12,23 @@ from gradlint.runtime.launching.orders import TROUBLE, Orders
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from gradlint.runtime.recorder.session import Recorder
+
 
 class Session:
     """The recorder of this process, from its start to its end."""
 
-    def __init__(self, recorder: ModuleType) -> None:
+    def __init__(self, recorder: ModuleType, started: Recorder) -> None:
         self._recorder = recorder
+        self._started = started
         self._closed = False
         self._how, self._code = "finished", 0
         self._error: BaseException | None = None
 
-    def is_enough(self, leaving: BaseException) -> bool:
-        """The recorder has seen as many steps as were wanted."""
-        return isinstance(leaving, self._recorder.Enough)
+    @property
+    def has_enough(self) -> bool:
+        """The recorder has seen as many steps as were wanted: whatever leaves the script now, we have begun it."""
+        return self._started.stopped
 
     def ending(self, how: str, code: int = 0, error: BaseException | None = None) -> None:
         """What will be said at the end, after threads that still run and what the script does at exit."""
@@ -49,7 +53,7 @@ def begin(told: Orders) -> Session:
     if redirect.needed(told.device):
         imports = started.parts.imports
         redirect.install(started.note, lambda name, patch: imports.when(name, lambda _, module: patch(module)))
-    return Session(recorder)
+    return Session(recorder, started)
 
 
 def start(told: Orders) -> Session:

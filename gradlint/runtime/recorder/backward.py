@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ class _Running:
     """A backward that is going on."""
 
     places: tuple[Place, ...]
+    losses: list[Tensor]
     top: graph.Top
     loss: float | None
     autocast: str
@@ -51,7 +53,7 @@ class _Running:
 
 
 def install(recorder: Recorder) -> None:
-    recorder.patches.watch_everywhere(torch.autograd, "backward", _backward)
+    recorder.patches.watch_everywhere(torch.autograd, "backward", _backward, compiled=False)
 
 
 def _backward(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -87,11 +89,13 @@ def flush(recorder: Recorder) -> None:
 
 def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | None]) -> _Running:
     recorder.lives.refresh()
+    recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
     top = graph.read(losses, weights)
     value = graph.loss_value(losses)
     return _Running(
         places=recorder.here(),
+        losses=losses,
         top=top,
         loss=value if value is None or not top.scale else value / top.scale,
         autocast=autocast(losses[0].device.type if losses else "cpu"),
@@ -108,11 +112,15 @@ def _snapshot(parameter: Tensor) -> _Before:
     return _Before(parameter, grad, grad._version, norms.copy(grad))
 
 
-def _fed(running: _Running) -> list[tuple[Life, float | None]]:
+def _fed(recorder: Recorder, running: _Running) -> list[tuple[Life, float | None]]:
     """The optimizers that got gradients and were not told of yet, with the norm of what was added."""
     found: list[tuple[Life, float | None]] = []
+    # where several threads train, what has changed need not be the doing of this one
+    mine = graph.leaves(running.losses) if len(recorder.training) > 1 else set()
     for life, before in running.before:
         changes = [(new, was) for was in before if (new := was.changed) is not None]
+        if mine and not any(id(was.parameter) in mine for _, was in changes):
+            continue
         if life.id in running.told or not changes:
             continue
         # FSDP goes from whole gradients to shards of them: then there is no difference
@@ -122,7 +130,7 @@ def _fed(running: _Running) -> list[tuple[Life, float | None]]:
 
 
 def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
-    fed = _fed(running)
+    fed = _fed(recorder, running)
     touched = [life for life, _ in fed]
     unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}

@@ -51,7 +51,7 @@ class _UsedUp:
 
     iterator: Any
     place: Place | None
-    optimizer: str = ""
+    optimizer: Life | None = None
 
 
 class Clips:
@@ -66,9 +66,9 @@ class Clips:
         for kind in _FUNCTIONS:
             private = f"_{kind.function}"
             name = private if hasattr(module, private) else kind.function
-            self.recorder.patches.watch_everywhere(module, name, _function(kind))
+            self.recorder.patches.watch_everywhere(module, name, _function(kind), compiled=False)
 
-    def used_up(self, source: Any, optimizer: str = "") -> None:
+    def used_up(self, source: Any, optimizer: Life | None = None) -> None:
         """Somebody took everything out of an iterator; of an iterable that can be read again nothing is kept."""
         if isinstance(source, Iterator) and id(source) not in self._used:
             places = self.recorder.here()
@@ -155,7 +155,7 @@ def _prepare(recorder: Recorder, given: Any, parameters: list[Tensor]) -> _Runni
     exhausted = isinstance(given, Iterator) and not parameters
     used = recorder.parts.clips.who_used(given) if exhausted else None
     if used is not None:
-        touched = [life for life in recorder.lives.alive() if life.id == used.optimizer]
+        touched = [life for life in recorder.lives.alive() if life is used.optimizer]
     if not exhausted:
         recorder.parts.clips.used_up(given)
     handed = {id(p) for p in parameters}
@@ -218,7 +218,8 @@ def _number(value: Any) -> float | None:
 def _cosine(before: list[Tensor], after: list[Tensor]) -> float | None:
     if len(before) != len(after):
         return None
-    size = math.sqrt(norms.dot(before, before)) * math.sqrt(norms.dot(after, after))
+    old, both, new = norms.products(before, after)
+    size = math.sqrt(old) * math.sqrt(new)
     if not size or not math.isfinite(size):
         return None
-    return max(-1.0, min(1.0, norms.dot(before, after) / size))
+    return max(-1.0, min(1.0, both / size))

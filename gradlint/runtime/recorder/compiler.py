@@ -32,8 +32,14 @@ def resume(callback: Any) -> None:
         _set_callback(callback)
 
 
+def in_pieces(_: Any, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """In place of `torch.compile`: what is never compiled may stand amid a function that was to be one whole graph."""
+    return original(*args, **{**kwargs, "fullgraph": False})
+
+
 def never_compile(function: Callable[..., Any]) -> None:
-    """This function is run as it stands, always; what it calls may be compiled."""
+    """This function is run as it stands, always, also where a compiled one calls it; what it calls may be compiled."""
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
     skip, strategy = _find("skip_code"), _find("_FrameExecStrategy")  # the first of older versions of torch
     if skip is not None:
         skip(function.__code__)

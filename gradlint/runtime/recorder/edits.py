@@ -66,10 +66,10 @@ def _numbers(tensor: Tensor | None) -> Tensor | None:
 
 def _factor(before: Sequence[Tensor], after: Sequence[Tensor]) -> float | None:
     """The one number that all of them were multiplied by."""
-    square = norms.dot(before, before)
+    square, both, _ = norms.products(before, after)
     if not square or square != square or square == float("inf"):
         return None
-    factor = norms.dot(after, before) / square
+    factor = both / square
     rest = norms.total([b - a * factor for a, b in zip(before, after, strict=True)])
     if rest > CLOSE * norms.total(after):
         return None

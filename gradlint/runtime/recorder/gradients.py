@@ -58,6 +58,8 @@ class _Line:
     #: something was written, even if the numbers are the same
     written: bool = False
     assigned: bool = False
+    #: it had the gradients themselves in its hands
+    read: bool = False
     reduced: bool = False
     #: it did no more than ask whether there is a gradient
     idle: bool = True
@@ -112,7 +114,7 @@ class Gradients:
             return
         self._close(parameter)
         line = self._line(frame)
-        line.idle = False
+        line.idle, line.read = False, True
         line.methods.update(follows)
         # through `.data` a gradient is written without a trace, if its numbers stay the same
         line.written = line.written or (bool(follows) and follows[-1].endswith("_") and not follows[-1].endswith("__"))
@@ -222,7 +224,9 @@ class Gradients:
 
     def _judge(self, line: _Line, pairs: list[edits.Pair]) -> tuple[str, float | None]:
         there = [pair for pair in pairs if not (edits.empty(pair.before) and edits.empty(pair.after))]
-        return edits.judge(there, frozenset(line.methods))
+        how, factor = edits.judge(there, frozenset(line.methods))
+        # `p.grad = buffer` puts others in their place, however these look beside them
+        return ("other" if how == "noise" and not line.read else how), factor
 
     def _cleared(self, touched: list[Life], values: dict[int, Tensor | None]) -> tuple[Gradient, ...]:
         """As of this line: later ones may have made new gradients since."""

@@ -70,6 +70,22 @@ def read(losses: list[Tensor], weights: list[Tensor | None]) -> Top:
     return _together(branches)
 
 
+def leaves(losses: list[Tensor]) -> set[int]:
+    """The tensors (their ids) that a backward of these would give gradients to."""
+    found: set[int] = set()
+    waiting: list[Any] = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
+    seen: set[Any] = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if (leaf := getattr(node, "variable", None)) is not None:
+            found.add(id(leaf))
+        for below, _ in node.next_functions:
+            if below is not None and below not in seen:
+                seen.add(below)
+                waiting.append(below)
+    return found
+
+
 def _together(branches: list[_Branch]) -> Top:
     if not branches:
         return Top(None, False, "")

@@ -31,8 +31,12 @@ class Life:
     #: since they were last cleared or used
     backwards: int = 0
     steps: int = 0
+    #: how many parameters it had when they were last counted
+    size: int = 0
     #: it leaves the step to another optimizer of the same parameters: no life of its own
     wrapper: bool = False
+    #: an optimizer of the same kind that had the very same parameters when this one was made
+    before: Life | None = None
 
     def parameters(self) -> list[Tensor]:
         optimizer = self.reference()
@@ -61,6 +65,15 @@ class Life:
             total=len(parameters),
             backwards=self.backwards,
         )
+
+    def succeed(self) -> None:
+        """Made anew for each epoch, say: where the other is gone, this one goes on with the same gradients."""
+        other = self.before
+        if other is None or self.steps or other.reference() is not None:
+            return
+        self.before = None
+        self.id, self.steps, self.backwards = other.id, other.steps, other.backwards
+        self.scale, self.clipped, self.reduced = other.scale, other.clipped, other.reduced
 
     def cleared(self) -> None:
         """Nothing is left of its gradients."""
@@ -112,9 +125,20 @@ class Lives:
     def meet(self, optimizer: Any) -> Life:
         self._count += 1
         life = Life(f"optimizer{self._count}", type(optimizer).__name__, weakref.ref(optimizer))
+        life.before = self._predecessor(life)
         self._lives[id(optimizer)] = life
         self.refresh()
         return life
+
+    def _predecessor(self, life: Life) -> Life | None:
+        """The last one that was met of the same kind and with the same parameters; it may be gone soon."""
+        mine = life.parameters()
+        known = [self.owners(p) for p in mine]
+        for other in reversed(known[0] if known else []):
+            same = other.type == life.type and other.steps and other.size == len(mine)
+            if same and all(any(o is other for o in owners) for owners in known):
+                return other
+        return None
 
     def inside(self, optimizer: Any) -> Life | None:
         """The optimizer that an unknown one only wraps: it holds it, and both move the same parameters."""
@@ -132,7 +156,10 @@ class Lives:
         """Find out anew whose parameters are whose."""
         owners: dict[int, tuple[weakref.ref[Tensor], list[Life]]] = {}
         for life in self.alive():
-            for parameter in life.parameters():
+            life.succeed()
+            parameters = life.parameters()
+            life.size = len(parameters)
+            for parameter in parameters:
                 owners.setdefault(id(parameter), (weakref.ref(parameter), []))[1].append(life)
         self._owners = owners
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+#: numbers that are turned into doubles at a time
+_PIECE = 1 << 18
 
 
 def plain(tensor: Tensor) -> Tensor | None:
@@ -49,9 +52,11 @@ def each(tensors: Iterable[Tensor]) -> list[float]:
 
 
 def difference(new: Tensor, old: Tensor | None) -> Tensor:
-    """new - old, whatever their layouts."""
+    """new - old or its opposite, whatever their layouts; `old` is a copy of ours, and used up."""
     if old is None:
         return new
+    if new.layout is old.layout is torch.strided and new.dtype == old.dtype:
+        return old.sub_(new.detach())
     if new.layout != old.layout:
         new, old = (t if t.layout is torch.strided else t.to_dense() for t in (new, old))
     return new.detach() - old
@@ -69,20 +74,38 @@ def sums(tensors: Sequence[Tensor]) -> tuple[float, float]:
         numbers = plain(tensor)
         if numbers is None or not numbers.numel() or _capturing([(numbers.device, numbers.dtype)]):
             continue
-        wide = _wide(numbers)
-        squares += float(wide.square().sum())
-        linear += float(wide.sum())
+        for part in _parts(numbers):
+            squares += float(torch.dot(part, part))
+            linear += float(part.sum())
     return math.sqrt(squares), linear
 
 
 def dot(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
     """The scalar product of two lists of tensors of the same shapes, in double precision."""
-    found = 0.0
+    return math.fsum(float(torch.dot(a, b)) for a, b in _pairs(left, right))
+
+
+def products(left: Sequence[Tensor], right: Sequence[Tensor]) -> tuple[float, float, float]:
+    """The scalar products left·left, left·right and right·right of two such lists."""
+    first = both = second = 0.0
+    for a, b in _pairs(left, right):
+        first += float(torch.dot(a, a))
+        both += float(torch.dot(a, b))
+        second += float(torch.dot(b, b))
+    return first, both, second
+
+
+def _pairs(left: Sequence[Tensor], right: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     for a, b in zip(left, right, strict=True):
         one, other = plain(a), plain(b)
         if one is not None and other is not None and one.numel() and one.shape == other.shape:
-            found += float((_wide(one) * _wide(other)).sum())
-    return found
+            yield from zip(_parts(one), _parts(other), strict=True)
+
+
+def _parts(numbers: Tensor) -> Iterator[Tensor]:
+    """Doubles, in pieces that a cache can hold: all at once they would need twice the memory of the tensor itself."""
+    flat = numbers.reshape(-1)
+    return map(_wide, (flat,) if len(flat) <= _PIECE else flat.split(_PIECE))
 
 
 def _wide(numbers: Tensor) -> Tensor:

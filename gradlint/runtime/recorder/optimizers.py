@@ -25,8 +25,8 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch(base, "__init__", _made)
     recorder.patches.watch(base, "_patch_step_function", _step_patched)
     recorder.patches.watch(base, "add_param_group", _grown)
-    recorder.patches.watch(base, "zero_grad", _zero_grad)
-    recorder.patches.watch(torch.nn.Module, "zero_grad", _module_zero_grad)
+    recorder.patches.watch(base, "zero_grad", _zero_grad, compiled=False)
+    recorder.patches.watch(torch.nn.Module, "zero_grad", _module_zero_grad, compiled=False)
     for kind in _subclasses(base):
         watch_class(recorder, kind)
 
@@ -38,10 +38,10 @@ def watch_class(recorder: Recorder, kind: type) -> None:
     for at in kind.__mro__:
         if at is torch.optim.Optimizer or not issubclass(at, torch.optim.Optimizer):
             continue
-        recorder.patches.watch(at, "zero_grad", _zero_grad)
+        recorder.patches.watch(at, "zero_grad", _zero_grad, compiled=False)
         # Only outside of the hooks that torch puts round a step: taking ours out again must leave those in.
         if hasattr(vars(at).get("step"), "hooked"):
-            recorder.patches.watch(at, "step", _step)
+            recorder.patches.watch(at, "step", _step, compiled=False)
 
 
 def _subclasses(kind: Any) -> Iterable[Any]:
@@ -55,7 +55,7 @@ def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...
     source = args[1] if len(args) > 1 else kwargs.get("params")
     result = original(*args, **kwargs)
     with recorder.guard("the making of an optimizer"):
-        recorder.parts.clips.used_up(source, recorder.life(args[0]).id)
+        recorder.parts.clips.used_up(source, recorder.life(args[0]))
     return result
 
 
@@ -255,6 +255,7 @@ def tell_step(
     if scaled is not None:
         scaled.about["stepped"] = True
     life.steps += 1
+    recorder.steps += 1
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradlint.runtime.recorder import backward, forwards, frameworks, optimizers, scaler, schedulers
+import torch
+
+from gradlint.runtime.recorder import backward, compiler, forwards, frameworks, optimizers, scaler, schedulers
 from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
 from gradlint.runtime.recorder.gradients import Gradients
@@ -39,4 +41,5 @@ class Parts:
         frameworks.install(recorder)
         self.warnings.install()
         self.gradients.install()
+        recorder.patches.watch_everywhere(torch, "compile", compiler.in_pieces)
         recorder.patches.bind()

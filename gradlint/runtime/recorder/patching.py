@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gradlint.runtime.recorder.compiler import is_compiling
+from gradlint.runtime.recorder import compiler
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -28,12 +28,18 @@ class Current:
     recorder: Recorder | None = None
 
 
-def watched(original: Callable[..., Any], handler: Handler) -> Callable[..., Any]:
-    """`original`, with `handler` in between while a recorder is at work."""
+def watched(original: Callable[..., Any], handler: Handler, *, compiled: bool = True) -> Callable[..., Any]:
+    """`original`, with `handler` in between while a recorder is at work.
 
+    Code that is compiled calls the original, and nothing is seen of it; with `compiled=False` it is never compiled.
+    """
+    return _traced(original, handler) if compiled else _interpreted(original, handler)
+
+
+def _traced(original: Callable[..., Any], handler: Handler) -> Callable[..., Any]:
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+        if compiler.is_compiling():
             return original(*args, **kwargs)
         recorder = Current.recorder
         if recorder is None or recorder.silent:
@@ -41,6 +47,23 @@ def watched(original: Callable[..., Any], handler: Handler) -> Callable[..., Any
         return handler(recorder, original, args, kwargs)
 
     wrapper.gradlint_original = original  # type: ignore[attr-defined]
+    return wrapper
+
+
+def _interpreted(original: Callable[..., Any], handler: Handler) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        recorder = Current.recorder
+        if recorder is None or recorder.silent:
+            return original(*args, **kwargs)
+        callback = compiler.pause()
+        try:
+            return handler(recorder, original, args, kwargs)
+        finally:
+            compiler.resume(callback)
+
+    wrapper.gradlint_original = original  # type: ignore[attr-defined]
+    compiler.never_compile(wrapper)
     return wrapper
 
 
@@ -68,23 +91,23 @@ class Patches:
         setattr(owner, name, value)
         self._undo.append(undo)
 
-    def watch(self, owner: Any, name: str, handler: Handler) -> None:
+    def watch(self, owner: Any, name: str, handler: Handler, *, compiled: bool = True) -> None:
         """Watch a function that `owner` itself defines; once is enough."""
         original = vars(owner).get(name)
         if original is None or is_watched(original):
             return
         if isinstance(original, staticmethod | classmethod):
             raise TypeError(f"{name} is no plain function")
-        self.put(owner, name, watched(original, handler))
+        self.put(owner, name, watched(original, handler, compiled=compiled))
 
-    def watch_everywhere(self, owner: Any, name: str, handler: Handler) -> None:
+    def watch_everywhere(self, owner: Any, name: str, handler: Handler, *, compiled: bool = True) -> None:
         """Watch a function of a module, and wherever a loaded module has bound it under a name of its own.
 
         It takes effect with `bind`: one walk through all modules for all such functions.
         """
         original = vars(owner).get(name)
         if original is not None and not is_watched(original) and id(original) not in self._everywhere:
-            self._everywhere[id(original)] = (original, watched(original, handler))
+            self._everywhere[id(original)] = (original, watched(original, handler, compiled=compiled))
 
     def bind(self) -> None:
         pairs = list(self._everywhere.values())

@@ -39,7 +39,7 @@ def watch_class(recorder: Recorder, kind: type) -> None:
     for at in kind.__mro__:
         if issubclass(at, base()):
             for name, handler in handlers.items():
-                recorder.patches.watch(at, name, handler)
+                recorder.patches.watch(at, name, handler, compiled=False)
 
 
 def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

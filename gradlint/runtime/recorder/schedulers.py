@@ -30,7 +30,7 @@ def install(recorder: Recorder) -> None:
 
 def watch_class(recorder: Recorder, kind: type) -> None:
     recorder.patches.watch(kind, "__init__", _made)
-    recorder.patches.watch(kind, "step", _step)
+    recorder.patches.watch(kind, "step", _step, compiled=False)
 
 
 def _watch_births(recorder: Recorder, kind: Any) -> None:

@@ -25,7 +25,8 @@ from gradlint.runtime.recording import Happening, Met, Place, Raised
 #: how often a script may swallow `Enough` before its process is ended
 PATIENCE = 20
 
-#: one optimizer among several may do this many times the wanted steps before the others have done theirs
+#: one optimizer among several, or all of them together for each that is there, may do this many times the wanted
+#: steps before the others have done theirs
 LEAD = 4
 
 
@@ -70,6 +71,10 @@ class Recorder:
         self.on_leave: Callable[[], None] = lambda: os._exit(0)
         self.rank, self.world = 0, 1
         self.stopped = False
+        #: of all optimizers, also of those that are gone
+        self.steps = 0
+        #: the threads that have run a backward
+        self.training: set[int] = set()
         #: the backward that is going on, whatever thread asks
         self.backward: Call | None = None
         self.parts = parts.Parts(self)
@@ -233,10 +238,11 @@ class Recorder:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def check_steps(self, life: Life) -> None:
-        """Before a step: is it one too many?"""
+        """Before a step: is it one too many? A search over learning rates makes optimizer after optimizer."""
         wanted = self.wish.steps
         stepped = [other.steps for other in self.lives.alive() if other.steps]
-        if life.steps >= LEAD * wanted or (life.steps >= wanted and all(steps >= wanted for steps in stepped)):
+        enough = life.steps >= wanted and all(steps >= wanted for steps in stepped)
+        if enough or life.steps >= LEAD * wanted or self.steps >= LEAD * wanted * max(1, len(stepped)):
             self.stop()
 
     def stop(self) -> None:

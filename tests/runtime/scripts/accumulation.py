@@ -11,7 +11,7 @@ def train(model, batches):
         loss = nn.functional.mse_loss(model(x), y)
         loss.backward()  # confirmed: GL301
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # confirmed: GL103
-        scheduler.step()  # confirmed: GL305
+        scheduler.step()  # confirmed: GL305, GL406
         if (i + 1) % ACCUMULATION == 0:
             optimizer.step()
             optimizer.zero_grad()

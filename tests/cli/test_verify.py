@@ -1,0 +1,445 @@
+"""`gradlint verify` on the command line: what it takes, what it says, and how it exits."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradlint.model import Severity
+from gradlint.runtime.recording import Recording, Stepped
+from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
+from tests.cli.conftest import Command
+from tests.runtime.launched import is_alive
+
+MISTAKE = """
+import torch
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(40):
+    loss = model(torch.randn(4, 8)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+LINE = 8
+
+
+def write(name: str, text: str) -> None:
+    Path(name).write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+# -- without a run -----------------------------------------------------------------------------------------------------
+
+
+def _judged(verdict: Verdict, after_fix: Cure = Cure.NO_FIX) -> Judged:
+    about = ("GL401", "missing-zero-grad", Severity.ERROR, "old gradients", os.path.abspath("train.py"), LINE)
+    return Judged(*about, verdict, "7 [of] 7 steps", after_fix, "cleared 7 times")
+
+
+def _verification(*found: Judged, failure: str = "") -> Verification:
+    recording = Recording(1, happenings=[Stepped(i, owner="optimizer1", number=i + 1) for i in range(3)])
+    side = Side([recording])
+    silent = Unshowable("GL208", "backward-under-autocast", Severity.WARNING, "text", os.path.abspath("train.py"), 3)
+    after = side if any(j.after_fix is Cure.CURED for j in found) else None
+    return Verification(
+        "train.py", ("--lr", "1"), findings=list(found), unshowable=[silent], before=side, after=after, failure=failure
+    )
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Verification]:
+    """What the verification will say; nothing is run."""
+    made: list[Verification] = []
+    monkeypatch.setattr("gradlint.runtime.verify.verify", lambda wanted, tree, progress: made[0])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("verdict", "failure", "code"),
+    [
+        (Verdict.CONFIRMED, "", 1),
+        (Verdict.REFUTED, "", 0),
+        (Verdict.NOT_REACHED, "", 0),
+        (Verdict.REFUTED, "Traceback", 3),
+        (Verdict.CONFIRMED, "Traceback", 3),
+    ],
+)
+def test_exit_codes(gradlint: Command, found: list[Verification], verdict: Verdict, failure: str, code: int) -> None:
+    write("train.py", MISTAKE)
+    found.append(_verification(_judged(verdict), failure=failure))
+    assert gradlint("verify", "train.py", "--device", "cpu").code == code
+
+
+def test_text(gradlint: Command, found: list[Verification]) -> None:
+    write("train.py", MISTAKE)
+    found.append(_verification(_judged(Verdict.CONFIRMED, Cure.CURED), _judged(Verdict.NOT_REACHED)))
+    outcome = gradlint("verify", "train.py", "--device", "cpu")
+    said = " ".join(outcome.out.split())
+    assert "GL401 missing-zero-grad confirmed 7 [of] 7 steps cured line 8 cleared 7 times" in said
+    assert "GL401 missing-zero-grad not reached" in said
+    assert "GL208 line 3: a run cannot show this" in said
+    assert "1 confirmed (1 cured by the fix), 1 not reached in 3 optimizer steps on cpu, seed 0." in said
+
+
+def test_the_user_is_told_that_the_script_runs(gradlint: Command, found: list[Verification]) -> None:
+    write("train.py", MISTAKE)
+    found.append(_verification())
+    outcome = gradlint("verify", "train.py", "--device", "cpu", "--output-format", "json")
+    assert outcome.err == "gradlint runs train.py on this machine (cpu), for 8 optimizer steps\n"
+    assert "runs SCRIPT, with ARGS, on this machine" in " ".join(gradlint("verify", "--help").out.split())
+
+
+def test_json(gradlint: Command, found: list[Verification]) -> None:
+    write("train.py", MISTAKE)
+    found.append(_verification(_judged(Verdict.CONFIRMED, Cure.CURED), failure="ValueError: no data"))
+    outcome = gradlint("verify", "train.py", "--device", "cpu", "--output-format", "json", "--", "--lr", "1")
+    assert outcome.json() == {
+        "script": "train.py",
+        "arguments": ["--lr", "1"],
+        "device": "cpu",
+        "nproc": 1,
+        "seed": 0,
+        "steps": 3,
+        "findings": [
+            {
+                "code": "GL401",
+                "name": "missing-zero-grad",
+                "severity": "error",
+                "filename": os.path.abspath("train.py"),
+                "line": 8,
+                "message": "old gradients",
+                "verdict": "confirmed",
+                "evidence": "7 [of] 7 steps",
+                "after_fix": "cured",
+                "after": "cleared 7 times",
+            }
+        ],
+        "runtime_only": [],
+        "not_shown_by_a_run": [
+            {
+                "code": "GL208",
+                "name": "backward-under-autocast",
+                "severity": "warning",
+                "filename": os.path.abspath("train.py"),
+                "line": 3,
+                "message": "text",
+            }
+        ],
+        "notes": [],
+        "failure": "ValueError: no data",
+    }
+    assert "gradlint: the script failed; this is its own output:\n  | ValueError: no data\n" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("missing.py",), "File 'missing.py' does not exist"),
+        (("folder",), "File 'folder' is a directory"),
+        (("notebook.ipynb",), "notebook.ipynb is not a Python script"),
+        ((), "Missing argument 'SCRIPT'"),
+        (("train.py", "--epochs", "3"), "go behind `--`: gradlint verify SCRIPT -- --epochs …"),
+        (("train.py", "--device", "tpu"), "'tpu' is not one of"),
+        (("train.py", "--steps", "0"), "0 is not in the range"),
+        (("train.py", "--steps", "many"), "'many' is not a valid integer"),
+        (("train.py", "--timeout", "0"), "0.0 is not in the range"),
+        (("train.py", "--nproc", "0"), "0 is not in the range"),
+        (("train.py", "--output-format", "xml"), "'xml' is not one of"),
+        (("train.py", "--html", "nowhere/page.html"), "the folder nowhere does not exist"),
+        (("train.py", "--html", "folder"), "folder is a folder"),
+        (("train.py", "--device", "cpu", "--select", "GL999"), "GL999"),
+        (("train.py", "--config", "x.toml", "--isolated"), "cannot be used together"),
+    ],
+)
+def test_usage(gradlint: Command, arguments: tuple[str, ...], said: str) -> None:
+    write("train.py", MISTAKE)
+    write("notebook.ipynb", "{}")
+    Path("folder").mkdir()
+    outcome = gradlint("verify", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+
+
+def test_without_torch(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> Any:
+        return None if name == "torch" else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    write("train.py", MISTAKE)
+    outcome = gradlint("verify", "train.py")
+    assert outcome.code == 2
+    assert 'needs torch, which is not installed here: pip install "torch-gradlint[runtime]"' in outcome.err
+    assert gradlint("check", "train.py").code == 1, "linting needs no torch"
+
+
+def test_a_report_that_cannot_be_written(
+    gradlint: Command, found: list[Verification], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(result: Verification, path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gradlint.runtime.page.write_verification", full)
+    write("train.py", MISTAKE)
+    found.append(_verification())
+    outcome = gradlint("verify", "train.py", "--device", "cpu", "--html", "page.html")
+    assert outcome.code == 2
+    assert "page.html cannot be written: No space left on device" in outcome.err
+
+
+# -- with runs ---------------------------------------------------------------------------------------------------------
+
+
+def _run(gradlint: Command, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    outcome = gradlint("verify", "--device", "cpu", "--output-format", "json", *arguments)
+    data: dict[str, Any] = outcome.json()  # stdout is JSON and nothing else
+    return outcome.code, data, outcome.err
+
+
+@pytest.mark.slow
+def test_options_of_a_run(gradlint: Command) -> None:
+    """--no-fix, --steps, --seed: the same seed gives the same evidence, another seed other numbers."""
+    write("train.py", MISTAKE)
+    code, first, _ = _run(gradlint, "train.py", "--no-fix", "--steps", "4", "--seed", "7")
+    assert (code, first["steps"], first["seed"]) == (1, 4, 7)
+    (finding,) = first["findings"]
+    assert (finding["code"], finding["line"], finding["verdict"], finding["after_fix"]) == (
+        "GL401", LINE, "confirmed", "no-fix",
+    )  # fmt: skip
+    assert finding["evidence"].startswith("all 3 steps used old gradients as well")
+    assert _run(gradlint, "train.py", "--no-fix", "--steps", "4", "--seed", "7")[1]["findings"] == [finding]
+    assert _run(gradlint, "train.py", "--no-fix", "--steps", "4", "--seed", "8")[1]["findings"] != [finding]
+
+
+@pytest.mark.slow
+def test_unsafe_fixes(gradlint: Command) -> None:
+    text = """
+    import torch
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = model(torch.randn(4, 8)).pow(2).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_value_(model.parameters(), 0.01)
+        optimizer.step()
+    """
+    write("train.py", text)
+    (finding,) = _run(gradlint, "train.py", "--steps", "3")[1]["findings"]
+    assert (finding["code"], finding["verdict"], finding["after_fix"]) == ("GL104", "confirmed", "no-fix")
+    assert finding["after"] == "only an unsafe fix is offered: --unsafe-fixes"
+    (finding,) = _run(gradlint, "train.py", "--steps", "3", "--unsafe-fixes")[1]["findings"]
+    assert (finding["code"], finding["after_fix"]) == ("GL104", "cured")
+
+
+@pytest.mark.slow
+def test_a_script_that_raises(gradlint: Command) -> None:
+    """Its own traceback, all of it and nothing else; what the run showed up to there counts."""
+    text = MISTAKE.replace("40", "4") + '\n\ndef save():\n    raise ValueError("no space [left]")\n\n\nsave()\n'
+    write("train.py", text)
+    code, data, said = _run(gradlint, "train.py")
+    assert code == 3
+    script = os.path.abspath("train.py")
+    assert data["failure"] == (
+        "Traceback (most recent call last):\n"
+        f'  File "{script}", line 16, in <module>\n    save()\n'
+        f'  File "{script}", line 13, in save\n    raise ValueError("no space [left]")\n'
+        "ValueError: no space [left]\n"
+    )
+    assert "gradlint: the script failed; this is its own output:\n  | Traceback" in said
+    assert "  | ValueError: no space [left]\n" in said
+    (finding,) = data["findings"]
+    # the fixed copy fails just the same, which is not the fault of the fix
+    assert (finding["code"], finding["verdict"], finding["after_fix"]) == ("GL401", "confirmed", "cured")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("import sys, torch\nsys.exit('nothing to do')\n", 3, "nothing to do"),
+        ("import sys, torch\nsys.exit(0)\n", 0, "the script ended without an optimizer step"),
+        ("print('no GPU here')\n", 0, "without an optimizer step; the last that it printed: no GPU here"),
+        ("import torch\nfor x in\n", 3, "SyntaxError: invalid syntax"),
+        (
+            "import argparse as a\np = a.ArgumentParser()\np.add_argument('-d', required=True)\np.parse_args()\n",
+            3,
+            "train.py: error: the following arguments are required: -d",
+        ),
+        ("import no_such_package\n", 3, "ModuleNotFoundError: No module named 'no_such_package'"),
+    ],
+    ids=["exit-with-words", "exit", "no-torch", "syntax", "argparse", "import"],
+)
+def test_a_script_that_never_trains(gradlint: Command, text: str, code: int, said: str) -> None:
+    write("train.py", text)
+    outcome, data, _ = _run(gradlint, "train.py")
+    assert outcome == code
+    assert (data["steps"], data["findings"], data["runtime_only"]) == (0, [], [])
+    told = data["failure"] if code else "\n".join(data["notes"])
+    assert said in told
+    assert "gradlint" not in told
+
+
+@pytest.mark.slow
+def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
+    write("train.py", "import time\nwhile True:\n    time.sleep(0.1)\n")
+    code, data, _ = _run(gradlint, "train.py", "--timeout", "5")
+    assert code == 3
+    assert data["failure"].strip() == "the time limit of 5 s was reached before the first optimizer step"
+
+
+@pytest.mark.slow
+def test_a_time_limit_behind_the_first_steps(gradlint: Command) -> None:
+    """It trains no more, and does not end: what the steps showed counts."""
+    text = MISTAKE.replace("range(40)", "range(3)") + "\nwhile True:\n    time.sleep(0.1)\n"
+    write("train.py", f"import time\n{text}")
+    code, data, _ = _run(gradlint, "train.py", "--timeout", "20", "--no-fix")
+    assert code == 1
+    assert data["steps"] == 3
+    assert data["notes"] == ["the time limit of 20 s was reached after 3 optimizer steps"]
+
+
+@pytest.mark.slow
+def test_no_cuda(gradlint: Command) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one here")
+    write("train.py", MISTAKE)
+    outcome = gradlint("verify", "train.py", "--device", "cuda")
+    assert outcome.code == 2
+    assert "--device cuda: torch sees no cuda device on this machine" in outcome.err
+    assert outcome.out == ""
+
+
+@pytest.mark.slow
+def test_comments_and_configuration_are_respected(gradlint: Command, project: Path) -> None:
+    """Of four mistakes one is silenced by a comment, one only a run shows and a comment silences it, one is switched
+    off by the configuration, and the last is left."""
+    write(
+        "train.py",
+        """
+        import torch
+
+        model = torch.nn.Linear(8, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        seen = []
+        for _ in range(40):
+            scheduler.step()
+            loss = model(torch.randn(4, 8)).pow(2).mean()
+            scaler.scale(loss).backward()  # gradlint: ignore[GL401]
+            seen.append([p.grad.norm() for p in model.parameters()])  # gradlint: ignore[GL211]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+    )
+    plain = _run(gradlint, "train.py", "--no-fix", "--isolated")[1]
+    assert {f["code"] for f in plain["findings"]} == {"GL201", "GL406"}
+    write("gradlint.toml", 'ignore = ["GL406"]\n')
+    code, data, _ = _run(gradlint, "train.py", "--no-fix")
+    assert code == 1
+    assert [(f["code"], f["verdict"]) for f in data["findings"]] == [("GL201", "confirmed")]
+    assert data["runtime_only"] == plain["runtime_only"] == []
+    Path("train.py").write_text(Path("train.py").read_text().replace("  # gradlint: ignore[GL211]", ""))
+    shown = _run(gradlint, "train.py", "--no-fix")[1]
+    assert "GL211" in {f["code"] for f in (*shown["findings"], *shown["runtime_only"])}
+
+
+@pytest.mark.slow
+def test_a_link_to_the_script(gradlint: Command, project: Path) -> None:
+    (project / "real").mkdir()
+    write("real/train.py", MISTAKE)
+    try:
+        (project / "link").symlink_to("real", target_is_directory=True)
+    except OSError:
+        pytest.skip("no links here")
+    code, data, _ = _run(gradlint, "link/../link/train.py", "--steps", "3")
+    (finding,) = data["findings"]
+    assert (code, finding["verdict"], finding["after_fix"]) == (1, "confirmed", "cured")
+    assert finding["filename"] == str(project / "link" / "train.py")
+
+
+@pytest.mark.slow
+def test_verbose_shows_what_the_script_prints_on_stderr(gradlint: Command) -> None:
+    write("train.py", "print('the script speaks')\n" + MISTAKE)
+    code, _, said = _run(gradlint, "train.py", "--verbose", "--steps", "2")
+    assert code == 1
+    assert said.count("  | the script speaks\n") == 2, "once in each run"
+    assert "gradlint: running the fixed copy with the same seed\n" in said
+
+
+@pytest.mark.slow
+def test_a_report(gradlint: Command, project: Path) -> None:
+    write("train.py", MISTAKE)
+    outcome = gradlint("verify", "train.py", "--device", "cpu", "--steps", "3", "--html", "page.html")
+    assert outcome.code == 1
+    assert "gradlint: the report is in page.html" in outcome.err
+    page = (project / "page.html").read_text(encoding="utf-8")
+    assert "GL401" in page
+    assert sorted(path.name for path in project.iterdir()) == ["page.html", "train.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_interrupted(project: Path) -> None:
+    """Ctrl-C: the command says so, and of the script and what it started nothing is left."""
+    write(
+        "train.py",
+        """
+        import os, subprocess, sys, time
+
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        with open("pids.part", "w") as file:
+            file.write(f"{os.getpid()} {child.pid}")
+        os.rename("pids.part", "pids.txt")
+        while True:
+            time.sleep(0.1)
+        """,
+    )
+    command = [sys.executable, "-m", "gradlint", "verify", "train.py", "--device", "cpu", "--output-format", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (project / "pids.txt").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        pids = [int(word) for word in (project / "pids.txt").read_text().split()]
+        assert all(map(is_alive, pids))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert out == ""
+    assert err.endswith("gradlint: interrupted\n")
+    assert "Traceback" not in err
+    assert not any(map(is_alive, pids))
+
+
+@pytest.mark.slow
+def test_stdout_has_nothing_but_json(project: Path) -> None:
+    """What the script and its children print does not get in between."""
+    write("train.py", "import os\nos.system('echo noise')\nprint('more noise')\n" + MISTAKE)
+    command = [sys.executable, "-m", "gradlint", "verify", "train.py", "--device", "cpu", "--output-format", "json"]
+    done = subprocess.run(
+        [*command, "--no-fix", "--steps", "2"], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["steps"] == 2
+    assert "noise" not in done.stdout + done.stderr
