@@ -32,8 +32,10 @@ class File:
 
     text: str
     lines: dict[int, Line] = field(default_factory=dict)
+    rows: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.rows = _LINE_END.split(self.text)
         try:
             tree = ast.parse(self.text)
         except (SyntaxError, ValueError, RecursionError):
@@ -46,7 +48,7 @@ class File:
     def source(self, line: int) -> str:
         """The statement's text on one line, cut to a length that can be read."""
         about = self.at(line)
-        rows = _LINE_END.split(self.text)[about.start - 1 : about.end]
+        rows = self.rows[about.start - 1 : about.end]
         text = " ".join(" ".join(rows).split())
         return text if len(text) <= 120 else text[:117] + "…"
 

@@ -82,6 +82,8 @@ class Scene:
         self.ranks = [r for r in ranks if r.world == recording.world]
         self.files = files
         self._lives: dict[str, list[Window]] = {}
+        #: by optimizer and the index of the happening
+        self._windows: dict[str, dict[int, Window]] = {}
 
     def at(self, spot: Spot, kind: type[H]) -> list[H]:
         """What happened there: at the statement itself, else in a function that it calls."""
@@ -124,7 +126,9 @@ class Scene:
         return [w for w in self.windows(optimizer) if w.step is not None]
 
     def window_of(self, happening: Happening, optimizer: str) -> Window | None:
-        return next((w for w in self.windows(optimizer) if happening in w.happenings), None)
+        if optimizer not in self._windows:
+            self._windows[optimizer] = {h.index: w for w in self.windows(optimizer) for h in w.happenings}
+        return self._windows[optimizer].get(happening.index)
 
     def optimizers(self) -> list[str]:
         """Those that stepped."""

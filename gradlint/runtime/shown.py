@@ -21,7 +21,11 @@ _COLOURS = {
     Verdict.NOT_REACHED: "dim",
 }
 _CURES = {Cure.CURED: "bold green", Cure.NOT_CURED: "bold red", Cure.NO_FIX: "dim"}
-_WORDS: dict[Verdict | Cure, str] = {Verdict.NOT_REACHED: "not reached", Cure.NOT_CURED: "not cured", Cure.NO_FIX: "no fix"}
+_WORDS: dict[Verdict | Cure, str] = {
+    Verdict.NOT_REACHED: "not reached",
+    Cure.NOT_CURED: "not cured",
+    Cure.NO_FIX: "no fix",
+}
 
 
 def word(value: Verdict | Cure) -> str:

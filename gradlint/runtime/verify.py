@@ -137,7 +137,8 @@ class _Verifier:
             many = "it makes one optimizer after another, and was stopped when the longest had done"
             notes.append(f"{many if stopped else 'the script ended after'} {_steps(side.steps)}")
         if side.main is not None and not side.steps and not outcome.traceback and not outcome.timed_out:
-            notes.append(f"the script ended without an optimizer step{'' if outcome.code else _last_words(outcome.output)}")
+            said = "" if outcome.code else _last_words(outcome.output)
+            notes.append(f"the script ended without an optimizer step{said}")
 
 
 def _side(outcome: Outcome, linted: Mapping[str, Linted]) -> Side:

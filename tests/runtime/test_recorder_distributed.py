@@ -118,6 +118,8 @@ for kind in ("FSDP", "fully_shard"):
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
             optimizer.step()
             optimizer.zero_grad()
+    for _ in range(2):
+        model(draw()).pow(2).mean().backward()
 """
 )
 
@@ -227,13 +229,14 @@ def fsdp(tmp_path_factory: pytest.TempPathFactory) -> list[Recording]:
 def test_sharded_models(fsdp: list[Recording], number: int, wrap: str, count: int) -> None:
     for recording in fsdp:
         assert recording.notes == []
-        backwards = of_run(recording, number)
+        *backwards, first, second = of_run(recording, number)
+        assert (first.gradients[0].backwards, second.gradients[0].backwards) == (1, 2), "both exchanged, and added up"
         assert [b.syncs for b in backwards] == [0, count, 0, count]
         assert [b.gradients[0].reduced for b in backwards] == [False, True] * 2
         assert [b.gradients[0].backwards for b in backwards] == [1, 2, 1, 2]
         assert all(b.gradients[0].norm > 0 for b in backwards)
         assert {b.wrap for b in backwards} == {wrap}
-        assert [s.how for s in recording.of(Synced) if s.model == backwards[0].model] == ["reduce-scatter"] * 2 * count
+        assert [s.how for s in recording.of(Synced) if s.model == backwards[0].model] == ["reduce-scatter"] * 4 * count
         assert [m.type for m in recording.of(Met) if m.id == backwards[0].model] == [wrap]
         assert all(s.weights is None for s in recording.of(Stepped))
 

@@ -16,9 +16,10 @@ _SINGLE = "no window of this run had more than one backward"
 
 def _sums(scene: Scene, backwards: list[BackwardRan]) -> Iterator[tuple[Window, list[BackwardRan]]]:
     """The full windows that add up several of these backwards."""
+    asked = set(marks(backwards))
     for optimizer in sorted({o for b in backwards for o in b.optimizers}):
         for window in scene.full_windows(optimizer):
-            mine = [b for b in window.used() if b in backwards]
+            mine = [b for b in window.used() if b.index in asked]
             if len(mine) > 1:
                 yield window, mine
 

@@ -40,7 +40,7 @@ def clip_after_step(scene: Scene, spot: Spot) -> Shown:
     clips = _clips(scene, spot)
     if not clips:
         return unreached(spot, scene.recording.steps)
-    late = [(c, s) for c in clips if (s := _last_step(scene, c)) is not None and not _cleared(scene, c)]
+    late = [(c, s) for c in clips if (s := _last_step(scene, c)) is not None and not _is_early(scene, c, s)]
     if late:
         clip, step = max(late, key=lambda pair: _used(pair[1]) or 0.0)
         said = (
@@ -53,10 +53,15 @@ def clip_after_step(scene: Scene, spot: Spot) -> Shown:
     return Shown(False, f"{said}, the limit is {number(clips[0].limit)}")
 
 
-def _cleared(scene: Scene, clip: Clipped) -> bool:
-    """A new turn has cleared them already: then the clip is early, not late."""
+def _is_early(scene: Scene, clip: Clipped, step: Stepped) -> bool:
+    """A new turn has cleared them already, and goes on with a backward: then the clip is early, not late."""
     window = _window(scene, clip)
-    return window is not None and bool(window.before(clip, Zeroed)) and bool(window.after(clip, BackwardRan))
+    if window is None or not window.before(clip, Zeroed) or not window.after(clip, BackwardRan):
+        return False
+    calls = {(place.file, place.call): place.line for place in step.places}
+    common = next((place for place in clip.places if (place.file, place.call) in calls), None)
+    # further down in the same call of a function: the clearing came behind the step, in the same turn
+    return common is None or common.line <= calls[common.file, common.call]
 
 
 @shows("GL102")
@@ -92,9 +97,10 @@ def clip_partial_accumulation(scene: Scene, spot: Spot) -> Shown:
     partial: list[Clipped] = []
     per_step: list[int] = []
     accumulates = False
+    asked = set(marks(clips))
     for optimizer in sorted({o for c in clips for o in c.optimizers}):
         for window in scene.full_windows(optimizer):
-            mine = [c for c in window.of(Clipped) if c in clips]
+            mine = [c for c in window.of(Clipped) if c.index in asked]
             accumulates = accumulates or len(window.of(BackwardRan)) > 1
             per_step.append(len(mine))
             partial += [c for c in mine if window.after(c, BackwardRan)]

@@ -24,9 +24,10 @@ def missing_zero_grad(scene: Scene, spot: Spot) -> Shown:
         return unreached(spot, scene.recording.steps)
     stale: list[tuple[BackwardRan, Window]] = []
     seen = 0
+    asked = set(marks(backwards))
     for optimizer in sorted({o for b in backwards for o in b.optimizers}):
         for window in scene.full_windows(optimizer)[1:]:
-            mine = [b for b in window.used() if b in backwards]
+            mine = [b for b in window.used() if b.index in asked]
             if not mine:
                 continue
             seen += 1
@@ -66,12 +67,13 @@ def _left(scene: Scene, window: Window, backward: BackwardRan) -> float | None:
 @shows("GL402")
 def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     zeros = scene.at(spot, Zeroed)
+    asked = set(marks(zeros))
     lost: list[Zeroed] = []
     kept_of: list[tuple[int, int]] = []
     for optimizer in scene.optimizers():
         for window in scene.full_windows(optimizer):
             backwards = window.of(BackwardRan)
-            wasted = [z for z in window.clearings() if z in zeros and _goes_on(scene, window, z)]
+            wasted = [z for z in window.clearings() if z.index in asked and _goes_on(scene, window, z)]
             lost += wasted
             if backwards:
                 last = max((z.index for z in wasted), default=-1)

@@ -101,7 +101,12 @@ def _begin(told: Orders) -> None:
         note_trouble(told.folder, traceback.format_exc())
         return
     atexit.register(session.close)
-    sys.excepthook = _noting(sys.excepthook, lambda error: session.has_enough or session.ending("raised", 1, error))
+
+    def failed(error: BaseException) -> None:
+        if not session.has_enough:
+            session.ending("raised", 1, error)
+
+    sys.excepthook = _noting(sys.excepthook, failed)
 
 
 def _noting(

@@ -91,7 +91,7 @@ def forget_lost_ranks(recordings: list[Recording]) -> bool:
 
 
 def were_stopped(recordings: list[Recording]) -> bool:
-    """The wanted steps were done, and nothing had failed by then: how the rest of a script came to its end is our doing."""
+    """The wanted steps were done, and nothing had failed by then: how the script came to its end is our doing."""
     ends = [recorded.end for recorded in recordings]
     return any(end is not None and end.how == "enough" for end in ends) and all(
         end is None or end.how in ("enough", "finished") for end in ends

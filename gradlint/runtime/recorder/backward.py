@@ -31,7 +31,7 @@ class _Before:
     def changed(self) -> Tensor | None:
         """The new gradient, if there is one."""
         now = grad_of(self.parameter)
-        if now is None or (now is self.grad and now._version == self.version):
+        if now is None or (now is self.grad and norms.version(now) == self.version):
             return None
         return now
 
@@ -109,7 +109,7 @@ def _snapshot(parameter: Tensor) -> _Before:
     grad = grad_of(parameter)
     if grad is None:
         return _Before(parameter, None, -1, None)
-    return _Before(parameter, grad, grad._version, norms.copy(grad))
+    return _Before(parameter, grad, norms.version(grad), norms.copy(grad))
 
 
 def _fed(recorder: Recorder, running: _Running) -> list[tuple[Life, float | None]]:

@@ -162,7 +162,7 @@ class Gradients:
         copy = norms.copy(grad) if grad is not None else None
         if known is None:
             line.pairs[id(parameter)] = edits.Pair(parameter, copy, copy)
-        version = grad._version if grad is not None else -1
+        version = norms.version(grad) if grad is not None else -1
         self._looks[id(parameter)] = _Look(parameter, line, grad, version, copy)
 
     def _close(self, parameter: Tensor) -> None:
@@ -173,7 +173,7 @@ class Gradients:
         now = grad_of(parameter)
         # `.data` has numbers in common with the gradient, but no version: only the numbers themselves tell
         if edits.same(look.copy, now):
-            if now is not None and now is look.grad and now._version != look.version:
+            if now is not None and now is look.grad and norms.version(now) != look.version:
                 look.line.written = True
             return
         look.line.written = True

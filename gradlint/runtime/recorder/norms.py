@@ -31,6 +31,12 @@ def plain(tensor: Tensor) -> Tensor | None:
     return at.float() if narrow else at  # type: ignore[no-any-return]
 
 
+def version(tensor: Tensor) -> int:
+    """Counts what was written into a tensor; FSDP2 adds to the part of a DTensor that lives here, past its wrapper."""
+    local = getattr(tensor, "_local_tensor", None)
+    return (local if isinstance(local, Tensor) else tensor)._version
+
+
 def total(tensors: Iterable[Tensor]) -> float:
     """The 2-norm of all of them together."""
     return math.sqrt(sum(x * x for x in each(tensors)))
@@ -105,7 +111,7 @@ def _pairs(left: Sequence[Tensor], right: Sequence[Tensor]) -> Iterator[tuple[Te
 def _parts(numbers: Tensor) -> Iterator[Tensor]:
     """Doubles, in pieces that a cache can hold: all at once they would need twice the memory of the tensor itself."""
     flat = numbers.reshape(-1)
-    return map(_wide, (flat,) if len(flat) <= _PIECE else flat.split(_PIECE))
+    return map(_wide, (flat,) if len(flat) <= _PIECE else torch.split(flat, _PIECE))
 
 
 def _wide(numbers: Tensor) -> Tensor:
