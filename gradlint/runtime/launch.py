@@ -115,7 +115,7 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
     printed = folder / "output.txt"
     began = time.monotonic()
     with printed.open("wb") as output:
-        family = Family(_command(job), _environment(job, path), job.cwd, output, f"{orders.VARIABLE}={path}")
+        family = Family(_command(job, folder), _environment(job, path), job.cwd, output, f"{orders.VARIABLE}={path}")
         code = _watch(family, began + job.limit, Follower(printed, on_output), Patience(folder, _REST))
     seconds = time.monotonic() - began
     failures = endings(folder)
@@ -155,13 +155,14 @@ def _orders(folder: Path, job: Job) -> Orders:
     )
 
 
-def _command(job: Job) -> list[str]:
+def _command(job: Job, folder: Path) -> list[str]:
     if job.nproc == 1:
         return [sys.executable, str(_BOOTSTRAP)]
     # `-m` puts the working directory first, where any file may be called like a module of torch's
     safely = ["-P"] if sys.version_info >= (3, 11) else []
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(job.nproc)]
-    return [sys.executable, *safely, *torchrun, str(_BOOTSTRAP)]
+    logs = ["--log-dir", str(folder / "torchrun")]  # else it leaves a folder of its own behind
+    return [sys.executable, *safely, *torchrun, *logs, str(_BOOTSTRAP)]
 
 
 def _environment(job: Job, path: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from gradlint.runtime.evidence import checks
 from tests.runtime.verified import Script, Verified, scripts, verify
 
-#: these run even when the slow tests are left out
+#: these run even when the slow tests are left out, and as a user would run them
 _QUICK = {"accumulation", "amp", "right_gan"}
 
 
@@ -25,7 +26,7 @@ def _params(right: bool) -> list[Any]:
 def _run(script: Script, folder: Path) -> Verified:
     if script.missing:
         pytest.skip(f"needs {', '.join(script.missing)}")
-    verified = verify(script, folder)
+    verified = verify(script, folder, forked=script.name not in _QUICK and hasattr(os, "fork"))
     assert verified.out.startswith("{"), verified.err
     assert verified.after == verified.before, "the script was changed, or something was left beside it"
     assert not any(note.startswith("the recorder failed") for note in verified.data["notes"]), verified.data["notes"]

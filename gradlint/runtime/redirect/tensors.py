@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function
 
 from gradlint.runtime.redirect.landing import Landing, replace
 
@@ -23,6 +24,10 @@ _TYPES = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Doub
 _operators: Any = importlib.import_module("torch.jit._builtins")
 
 Function = Callable[..., Any]
+
+_is_compiling: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
+#: how many modes are at work that are asked before any class is
+_modes: Callable[[], int] = getattr(torch._C, "_len_torch_function_stack", lambda: 0)
 
 
 def install(landing: Landing) -> None:
@@ -66,7 +71,25 @@ def _replace_maker(landing: Landing, name: str) -> None:
 
 
 def _making(landing: Landing, original: Function) -> Function:
-    return lambda *args, **kwargs: original(*args, **landing.keywords(kwargs))
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return _dispatched(make, original, args, landing.keywords(kwargs) if kwargs else kwargs)
+
+    return make
+
+
+def _dispatched(ours: Function, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls the original. Classes of the user's that take over torch's functions know them as they are now: by ours."""
+    if not _is_compiling() and has_torch_function((*args, *kwargs.values())) and not _modes():
+        given = [value for value in (*args, *kwargs.values()) if _takes_over(type(value))]
+        if given:
+            return handle_torch_function(ours, given, *args, **kwargs)
+    return original(*args, **kwargs)
+
+
+def _takes_over(kind: type) -> bool:
+    function = getattr(kind, "__torch_function__", torch.Tensor.__torch_function__)
+    plain = (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
+    return function not in plain and not kind.__module__.startswith("torch.")
 
 
 def _sending(landing: Landing, original: Function) -> Function:
@@ -75,7 +98,7 @@ def _sending(landing: Landing, original: Function) -> Function:
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         if args:
             args = (landing.land(args[0]), *args[1:])
-        return original(self, *args, **landing.keywords(kwargs))
+        return _dispatched(to, original, (self, *args), landing.keywords(kwargs))
 
     return to
 
