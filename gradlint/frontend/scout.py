@@ -157,6 +157,9 @@ class _Functions:
                 found |= {id(d) for d in self.all if d.name == "forward"}
         elif logs and len(self._text) < _MODELS_FOLLOWED:
             found |= self._at(place for word in _PROBABILITIES for place in self._places(word))
+        if found and len(self._text) < _MODELS_FOLLOWED:
+            # what a helper or a forward gives becomes a loss where it is called
+            found |= self._at(place for word in ("loss", "criterion") for place in self._places(word))
         return self._with_helpers(found)
 
     def _numbers(self, words: Iterable[str]) -> set[int]:
