@@ -16,13 +16,13 @@ from gradlint.runtime.recording import Recording
 from gradlint.runtime.scene import Spot
 from gradlint.runtime.verification import Side
 from tests.runtime.drivers.running import LOOPS, WORLD, Text, recordings
-from tests.sampling import spread
 
+pytestmark = pytest.mark.slow
 RIGHT = sorted(LOOPS.glob("*.py"))
 #: what these measure is no mistake by itself (how large gradients are, who is clipped), or is said by the text alone
 MEASURES = frozenset({"GL105", "GL107", "GL108", "GL109", "GL405"})
 
-each_loop = pytest.mark.parametrize("path", spread(RIGHT, 15), ids=lambda path: path.stem)
+each_loop = pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,6 @@ def runs(request: pytest.FixtureRequest) -> dict[Path, list[Recording]]:
     return dict(zip(wanted, made, strict=True))
 
 
-@pytest.mark.slow
 def test_a_run_confirms_what_was_broken_and_cures_what_was_mended() -> None:
     """A sample of all codes; `python -m benchmarks.verified` asks of all mutants."""
     pytest.importorskip("torch")
