@@ -47,6 +47,12 @@ def unscaled_accumulation_loss(scene: Scene, spot: Spot) -> Shown:
     shown = f"norm {number(made)} behind the last backward"
     if all(normalisation(b) is Norm.SUMMED for b in mine):
         return Shown(False, f"{n} backwards per step, of summed losses: they add up to the sum over all samples")
+    odd = next((b.root for b in mine if not _is_mean(b)), "")
+    if odd.startswith("Sum"):
+        of = f"summed losses of weight {number(weights[0])}"
+        return Shown(None, f"{n} backwards per step, of {of}: over how many samples, a run cannot tell")
+    if total > 1.05 and odd:
+        return Shown(None, f"{n} backwards per step; whether `{odd}` makes a mean, a run cannot tell")
     if total > 1.05 and _equal(weights) and weights[0] <= 0.99:
         # the author's own weight, or a part of the loss function (`batchmean`): it may be meant
         weight = f"each of weight {number(weights[0])}, together {number(total)}"
@@ -59,6 +65,13 @@ def unscaled_accumulation_loss(scene: Scene, spot: Spot) -> Shown:
         )
         return Shown(True, said, marks(b for _, m in sums for b in m))
     return Shown(False, f"{n} backwards per step with weights that add up to {number(total)} ({shown})")
+
+
+def _is_mean(ran: BackwardRan) -> bool:
+    """The loss proper is known to be a mean; of several added up that is taken for granted."""
+    return ran.root.startswith(("Mean", "Add", "BinaryCrossEntropy", "CrossEntropy")) or (
+        "Loss" in ran.root and not ran.root.startswith("Sum")
+    )
 
 
 def _equal(weights: list[float]) -> bool:

@@ -74,6 +74,7 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
         for window in scene.full_windows(optimizer):
             backwards = window.of(BackwardRan)
             wasted = [z for z in window.clearings() if z.index in asked and _goes_on(scene, window, z)]
+            wasted = [z for z in wasted if not _used_by_another(scene, window, z)]
             lost += wasted
             if backwards:
                 last = max((z.index for z in wasted), default=-1)
@@ -81,6 +82,8 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     if not zeros and spot.line is not None:
         return unreached(spot, scene.recording.steps)
     kept, most = max(kept_of, key=lambda pair: pair[1], default=(0, 0))
+    if lost and sum(all_ == 1 for _, all_ in kept_of) > len(kept_of) / 2:
+        return Shown(None, "most steps follow one backward: the others were left out, not added up")
     if lost and _kept_elsewhere(scene):
         return Shown(None, "gradients were written by hand before the steps: what was cleared may be a part of them")
     if lost:
@@ -90,6 +93,15 @@ def zero_grad_in_accumulation(scene: Scene, spot: Spot) -> Shown:
     if most < 2:
         return Shown(None, "no window of this run had more than one backward")
     return Shown(False, f"all {most} micro-batches of a window reached the step")
+
+
+def _used_by_another(scene: Scene, window: Window, zero: Zeroed) -> bool:
+    """Another optimizer of the same parameters took a step with these very gradients."""
+    told = [g for h in window.happenings if h.index < zero.index and (g := h.gradient_of(window.optimizer)) is not None]
+    made = max((b.index for b in window.before(zero, BackwardRan)), default=-1)
+    steps = [s for s in scene.recording.of(Stepped) if made < s.index < zero.index and s.owner != window.optimizer]
+    used = [g for s in steps if (g := s.before_of(s.owner)) is not None]
+    return any((g.norm, g.present, g.total) == (told[-1].norm, told[-1].present, told[-1].total) for g in used if told)
 
 
 def _kept_elsewhere(scene: Scene) -> bool:

@@ -48,6 +48,8 @@ class _Running:
     manager: str
     division: float
     before: list[tuple[Life, list[_Before]]]
+    #: the parameters (their ids) that it can reach; None: not asked
+    mine: set[int] | None
     told: set[str] = field(default_factory=set)
     ever: bool = False
 
@@ -93,6 +95,7 @@ def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | No
     manager = recorder.call_of("manager")
     top = graph.read(losses, weights)
     value = graph.loss_value(losses)
+    mine = _reached(recorder, losses)
     return _Running(
         places=recorder.here(),
         losses=losses,
@@ -101,8 +104,21 @@ def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | No
         autocast=autocast(losses[0].device.type if losses else "cpu"),
         manager=recorder.manager,
         division=float(manager.about.get("division", 1.0)) if manager is not None else 1.0,
-        before=[(life, [_snapshot(p) for p in life.parameters()]) for life in recorder.lives.alive()],
+        before=[
+            (life, [_snapshot(p) for p in life.parameters() if mine is None or id(p) in mine])
+            for life in recorder.lives.alive()
+        ],
+        mine=mine,
     )
+
+
+def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
+    """Where several threads train, the gradients of the others change by themselves, and must not even be read."""
+    if len(recorder.training) <= 1 and threading.current_thread() is threading.main_thread():
+        return None
+    found = graph.leaves(losses)
+    known = found and any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
+    return found if known else None  # FSDP2 makes other tensors out of the parameters for each pass
 
 
 def _snapshot(parameter: Tensor) -> _Before:
@@ -115,17 +131,17 @@ def _snapshot(parameter: Tensor) -> _Before:
 def _fed(recorder: Recorder, running: _Running) -> list[tuple[Life, float | None]]:
     """The optimizers that got gradients and were not told of yet, with the norm of what was added."""
     found: list[tuple[Life, float | None]] = []
-    # where several threads train, what has changed need not be the doing of this one
-    mine = graph.leaves(running.losses) if len(recorder.training) > 1 else set()
+    mine = running.mine = running.mine or _reached(recorder, running.losses)
     for life, before in running.before:
-        changes = [(new, was) for was in before if (new := was.changed) is not None]
-        if mine and not any(id(was.parameter) in mine for _, was in changes):
-            continue
+        own = before if mine is None else [was for was in before if id(was.parameter) in mine]
+        changes = [(new, was) for was in own if (new := was.changed) is not None]
         if life.id in running.told or not changes:
             continue
         # FSDP goes from whole gradients to shards of them: then there is no difference
         alike = all(was.copy is None or new.shape == was.copy.shape for new, was in changes)
         found.append((life, norms.total([norms.difference(new, was.copy) for new, was in changes]) if alike else None))
+    if mine is None and (mine := _reached(recorder, running.losses)) is not None:  # another thread has begun meanwhile
+        return [(life, norm) for life, norm in found if any(id(p) in mine for p in life.parameters())]
     return found
 
 

@@ -17,6 +17,9 @@ SCALED = "gradlint_scaled"
 #: nodes that are looked at, at most: a loss summed up over a long loop is not followed for ever
 LIMIT = 400
 
+#: how torch numbers `reduction="sum"`
+_SUM = 2
+
 #: nodes that hand the loss on as it is
 _SAME = frozenset({"ToCopyBackward0", "CloneBackward0", "AliasBackward0", "ViewBackward0", "UnsafeViewBackward0",
                    "ReshapeAliasBackward0", "SqueezeBackward0", "SqueezeBackward1", "UnsqueezeBackward0"})  # fmt: skip
@@ -70,13 +73,15 @@ def read(losses: list[Tensor], weights: list[Tensor | None]) -> Top:
     return _together(branches)
 
 
-def leaves(losses: list[Tensor]) -> set[int]:
-    """The tensors (their ids) that a backward of these would give gradients to."""
+def leaves(losses: list[Tensor]) -> set[int] | None:
+    """The tensors (their ids) that a backward of these gives gradients to; None if not all of them can be seen."""
     found: set[int] = set()
     waiting: list[Any] = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
     seen: set[Any] = set(waiting)
     while waiting:
         node = waiting.pop()
+        if node.name() == "CheckpointFunctionBackward":  # it runs a backward of its own
+            return None
         if (leaf := getattr(node, "variable", None)) is not None:
             found.add(id(leaf))
         for below, _ in node.next_functions:
@@ -91,6 +96,8 @@ def _together(branches: list[_Branch]) -> Top:
         return Top(None, False, "")
     first = branches[0]
     root = first.root if all(b.root == first.root for b in branches) else "AddBackward0"
+    if all(b.root.startswith("Sum") for b in branches):
+        root = "SumBackward0"
     same_scale = all(b.scaler == first.scaler and b.scale == first.scale for b in branches)
     if not same_scale:
         return Top(None, True, root, *max(((b.scaler, b.scale) for b in branches), key=lambda s: s[1]))
@@ -108,10 +115,19 @@ def _branches(top: Any, factor: float) -> list[_Branch] | None:
         node, so_far = waiting.popleft()
         below = _below(node, so_far)
         if below is None:
-            found.append(_Branch(node.name(), so_far.factor, so_far.scaler, so_far.scale))
+            found.append(_Branch(_root(node), so_far.factor, so_far.scaler, so_far.scale))
         else:
             waiting.extend(below)
     return None
+
+
+def _root(node: Any) -> str:
+    """The name of the loss proper; loss functions with `reduction="sum"` have that of those which make means."""
+    name: str = node.name()
+    # a factor that torch's own code multiplies by: the two halves of a cross entropy with smoothed labels
+    if name == "MulBackward1" and node.next_functions and node.next_functions[0][0] is not None:
+        return _root(node.next_functions[0][0])
+    return f"Sum({name})" if getattr(node, "_saved_reduction", None) == _SUM else name
 
 
 def _below(node: Any, so_far: _Branch) -> list[tuple[Any, _Branch]] | None:
