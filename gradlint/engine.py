@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.frontend.bytescan import worth_reading
 from gradlint.inquiry import Inquiry, crash
@@ -12,12 +12,16 @@ from gradlint.records import replace
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Callable, Sequence
 
     from gradlint.config import Settings
     from gradlint.fix.offer import Offers
     from gradlint.frontend.source import Broken, Source
     from gradlint.inquiry import Reading
+    from gradlint.model import Edit
     from gradlint.rule import Draft, Rule
+
+Text = TypeVar("Text")
 
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
@@ -43,18 +47,34 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
         return FileResult(path, crashes=(crash("engine", error),))
 
 
-def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Fixed:
-    """Applies what is offered, round after round, until nothing is left to do."""
+def fix(
+    source: bytes, path: str, settings: Settings, *, unsafe: bool,
+    keep: Callable[[FileResult, str], FileResult] | None = None,
+) -> Fixed:  # fmt: skip
+    """Applies what is offered, round after round, until nothing is left to do; `keep` chooses what counts."""
+    from gradlint.fix.rounds import edited
+    from gradlint.frontend.source import decoded
+
+    def linted(text: bytes) -> FileResult:
+        result = lint(text, path, settings)
+        return result if keep is None else keep(result, decoded(text))
+
+    return Fixed(*fixed(source, path, settings, unsafe=unsafe, lint=linted, program=lambda text: text, edited=edited))
+
+
+def fixed(
+    text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text], FileResult],
+    program: Callable[[Text], bytes], edited: Callable[[Text, Sequence[Edit]], Text],
+) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
+    """The same for anything that holds a program; `lint`: what is found in it, in places that `edited` understands."""
     from gradlint.fix.rounds import rounds
 
     watched = _watched(settings.enabled_for(path), settings)
-    return rounds(
-        source,
-        lambda text: lint(text, path, settings),
-        lambda text: _codes(text, watched, settings),
-        settings.fixable,
-        unsafe=unsafe,
-    )
+
+    def codes(now: Text) -> Counter[str]:
+        return _codes(program(now), watched, settings)
+
+    return rounds(text, lint, codes, edited, settings.fixable, unsafe=unsafe)
 
 
 def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:

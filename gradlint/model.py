@@ -118,8 +118,32 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A code cell of a notebook: its number (from 1, text cells counted), and where it stands in the program."""
+
+    number: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position as people are told it: in a notebook the row is that of the cell."""
+
+    cell: int | None
+    row: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{'' if self.cell is None else f'cell {self.cell}:'}{self.row}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
 class FileResult:
-    """All that linting one file gave. Plain data: it is pickled, cached and sent between processes."""
+    """All that linting one file gave. Plain data: it is pickled, cached and sent between processes.
+
+    A notebook is linted as one program: all positions are rows of that program, and `cells` tells what they mean.
+    """
 
     path: str
     findings: tuple[Finding, ...] = ()
@@ -127,6 +151,14 @@ class FileResult:
     unreadable: Unreadable | None = None
     suppressed: int = 0
     notes: tuple[str, ...] = field(default=())
+    cells: tuple[Cell, ...] = ()
+
+    def place(self, position: Position) -> Place:
+        """Where a position is for people: in the file, or in a cell of the notebook."""
+        for cell in reversed(self.cells):
+            if cell.first_row <= position.row:
+                return Place(cell.number, position.row - cell.first_row + 1, position.column)
+        return Place(None, position.row, position.column)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Manager, Norm, Step, Zero
 from gradlint.frontend.program import Program
+from gradlint.frontend.syntax import Def, walk_stmts
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import share_loop
 from gradlint.model import Category, FixSafety, Severity
@@ -74,6 +75,8 @@ class MissingZeroGrad(Rule):
             return
         if self._hooks or not share_loop(stale, step) or not step.frames:
             return
+        if self._own_steps_clear and not state.optimizer.kind:
+            return  # it may well be one of these
         first = state.pending[0]
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
@@ -94,9 +97,11 @@ class MissingZeroGrad(Rule):
             "fused_backward_pass",
         }
         self._hooks = bool(program.all_words.seen & hooks)
+        self._own_steps_clear = any(_clears_by_itself(program, step) for step in program.functions.get("step", ()))
         yield from ()
 
     _hooks = False
+    _own_steps_clear = False
 
 
 def _does_it_all(first: Backward, state: GradientState) -> bool:
@@ -106,6 +111,12 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
     mine = state.optimizer.text
     others = {ref.text for ref in state.path.optimizers.values() if ref.text != mine}
     return state.path.file_zeroes <= others
+
+
+def _clears_by_itself(program: Program, step: Def) -> bool:
+    """An optimizer class of the file's own that clears each gradient as it uses it."""
+    words = program.collect_words(walk_stmts(step.body))
+    return "grad" in words.seen and "zero_" in words.called
 
 
 def _never_cleared(step: Step, state: GradientState) -> list[Step]:

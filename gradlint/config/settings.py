@@ -34,8 +34,11 @@ class Settings:
     source: str = ""
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
+    include_markdown: bool = False
     #: how the run is to be; no part of the fingerprint, for the findings are the same
     fixing: FixChoice = FixChoice()
+    #: a file with findings that stay silent; the cache holds them all the same
+    baseline: str | None = None
 
     def enabled_for(self, path: str) -> frozenset[str]:
         """The codes that are on for this file."""

@@ -6,19 +6,26 @@ import io
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from gradlint.fix.edits import applied, overlap
-from gradlint.model import Edit, FileResult, Finding, Fixed, FixSafety
+from gradlint.model import Edit, FileResult, Finding, FixSafety
 
 _ROUNDS = 40
 _CAUSES = ("GL405",)
 
+Text = TypeVar("Text")  # the bytes of a file, or the cells of a notebook
+Edited = Callable[[Text, Sequence[Edit]], Text]
+
 
 def rounds(
-    source: bytes, lint: Callable[[bytes], FileResult], codes: Callable[[bytes], Counter[str]],
+    source: Text, lint: Callable[[Text], FileResult], codes: Callable[[Text], Counter[str]], edit: Edited[Text],
     fixable: Callable[[str], bool], *, unsafe: bool,
-) -> Fixed:  # fmt: skip
-    """The text after all fixes that may be applied; `codes`: what all rules say, those that are not on included."""
+) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
+    """The text after all fixes that may be applied, what was mended, and what is left.
+
+    `codes`: what all rules say, those that are not on included.
+    """
     done: list[Finding] = []
     result = lint(source)
     for _ in range(_ROUNDS):
@@ -30,14 +37,15 @@ def rounds(
         # each is right alone; should they not be so together, they come one by one
         together = _apart(wanted)
         for chosen in (together, *([finding] for finding in wanted if together != [finding])):
-            new, after = _tried(source, chosen, lint)
+            new = edit(source, [made for finding in chosen if finding.fix is not None for made in finding.fix.edits])
+            after = lint(new)
             if _better(result, after, chosen) and (len(chosen) == 1 or not codes(new) - codes(source)):
                 break
         else:
             break
         source, result = new, after
         done.extend(chosen)
-    return Fixed(source, tuple(done), result)
+    return source, tuple(done), result
 
 
 def _allowed(finding: Finding, unsafe: bool) -> bool:
@@ -54,13 +62,6 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
             chosen.append(finding)
             taken.extend(edits)
     return chosen
-
-
-def _tried(
-    source: bytes, chosen: Sequence[Finding], lint: Callable[[bytes], FileResult]
-) -> tuple[bytes, FileResult]:  # fmt: skip
-    new = edited(source, [edit for finding in chosen if finding.fix is not None for edit in finding.fix.edits])
-    return new, lint(new)
 
 
 def _better(before: FileResult, after: FileResult, chosen: Sequence[Finding]) -> bool:

@@ -61,6 +61,18 @@ def read(data: bytes) -> Source | Broken | Unreadable:
         return Unreadable(f"it cannot be parsed: {str(error) or 'it is nested too deeply'}")
 
 
+def decoded(data: bytes) -> str:
+    """The text as Python would read it; undecodable bytes are shown as such rather than hidden."""
+    return data.decode(encoding_of(data), "replace")
+
+
+def encoding_of(data: bytes) -> str:
+    try:
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except (SyntaxError, LookupError):
+        return "utf-8-sig"
+
+
 def _second_opinion(data: bytes, text: str, error: SyntaxError) -> Source | Broken | Unreadable:
     """libcst knows grammar that an older Python does not."""
     if "too many nested" in (error.msg or ""):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlint.model import Edit, FileResult, Finding, Fix, FixSafety, Position, Related, Severity, Span
+from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Position, Related, Severity, Span
 
 Plain = Any  # what `json` reads and writes
 
@@ -13,19 +13,21 @@ def encode(result: FileResult) -> Plain:
     """None for a clean file, the common case, so that an index of thousands stays small."""
     if not (result.findings or result.suppressed or result.notes):
         return None
-    return [[_finding(finding) for finding in result.findings], result.suppressed, list(result.notes)]
+    cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
+    return [[_finding(finding) for finding in result.findings], result.suppressed, list(result.notes), cells]
 
 
 def decode(plain: Plain, path: str) -> FileResult:
     """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
     if plain is None:
         return FileResult(path)
-    findings, suppressed, notes = plain
+    findings, suppressed, notes, cells = plain
     return FileResult(
         path,
         tuple(_read_finding(finding) for finding in findings),
         suppressed=int(suppressed),
         notes=tuple(str(note) for note in notes),
+        cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
     )
 
 

@@ -46,6 +46,9 @@ DEFAULT_EXCLUDES = (
     "venv",
 )
 
+_ENDINGS = (".py", ".ipynb")
+_WITH_MARKDOWN = (*_ENDINGS, ".md", ".markdown")
+
 
 class SourceFile(NamedTuple):
     """A file to lint: the path to show, the path to open, what the cache compares, the settings that hold."""
@@ -72,10 +75,13 @@ class MissingPathError(Exception):
 class FileFinder:
     """Walks paths; what cannot be read ends in `skipped`, not in an exception."""
 
-    def __init__(self, tree: ConfigTree, *, force_exclude: bool = False) -> None:
+    def __init__(
+        self, tree: ConfigTree, *, force_exclude: bool = False, markdown: bool = False, here: str | None = None
+    ) -> None:
         self._tree = tree
+        self._markdown = markdown
         self._force_exclude = force_exclude
-        self._here = os.getcwd()
+        self._here = here or os.getcwd()
         self._seen: set[str] = set()
         self._excludes: dict[tuple[tuple[str, ...] | None, tuple[str, ...], str], _Excludes] = {}
         self._ignore_files: dict[str, GitIgnore | None] = {}
@@ -91,7 +97,7 @@ class FileFinder:
             if stat_module.S_ISDIR(status.st_mode):
                 if not self._left_out_folder(absolute):
                     yield from self._walk(absolute, self._stack_above(absolute))
-            elif absolute not in self._seen and not (self._force_exclude and self._left_out(absolute)):
+            elif absolute not in self._seen and not (self._force_exclude and self.left_out(absolute)):
                 self._seen.add(absolute)
                 settings = self._tree.at(os.path.dirname(absolute))
                 yield SourceFile(self._shown(absolute), absolute, status.st_mtime_ns, status.st_size, settings, True)
@@ -121,13 +127,14 @@ class FileFinder:
                 ignores = (*ignores, (folder, own))
             settings = self._tree.at(folder, names)
             excludes = self._excludes_of(settings)
+            endings = _WITH_MARKDOWN if self._markdown or settings.include_markdown else _ENDINGS
             prefix = os.path.join(shown, "") if shown else ""
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
                     if not excludes.match(entry.path, name) and not _ignored(ignores, entry.path, name, True):
                         pending.append((entry.path, prefix + name, ignores))
-                elif name.endswith(".py") and not _ignored(ignores, entry.path, name, False):
+                elif name.endswith(endings) and not _ignored(ignores, entry.path, name, False):
                     if self._is_source(entry) and not excludes.match(entry.path, name):
                         yield from self._source(entry, prefix + name, settings)
 
@@ -166,8 +173,8 @@ class FileFinder:
                 found.append((current, own))
         return tuple(reversed(found))
 
-    def _left_out(self, absolute: str) -> bool:
-        """Whether a walk from the top would not have come to this file; only for --force-exclude."""
+    def left_out(self, absolute: str) -> bool:
+        """Whether a walk from the top would not have come to this file, which need not exist."""
         folder, name = os.path.split(absolute)
         stack = self._stack_above(folder)
         own = self._ignore_file(folder)

@@ -133,7 +133,7 @@ class Workforce:
 def lint_one(source: bytes, file: SourceFile) -> FileResult:
     """The work itself; the engine, and with it the parser, is imported by the first file that needs it."""
     try:
-        from gradlint.engine import lint
+        from gradlint.documents import lint
 
         return lint(source, file.shown, file.settings)
     except Exception as error:
@@ -143,7 +143,7 @@ def lint_one(source: bytes, file: SourceFile) -> FileResult:
 def fix_one(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
     """The same with all fixes applied; nothing is written here."""
     try:
-        from gradlint.engine import fix
+        from gradlint.documents import fix
 
         return fix(source, file.shown, file.settings, unsafe=unsafe)
     except Exception as error:

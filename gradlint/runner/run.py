@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.config.settings import Settings
+from gradlint.documents.kinds import Kind, kind_of
 from gradlint.frontend.bytescan import worth_reading
 from gradlint.model import FileResult, Fixed, Unreadable
 from gradlint.runner.files import SourceFile
@@ -122,7 +123,7 @@ class _Work:
             source = self._read(file)
         except OSError as error:
             return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
-        if not worth_parsing(source, file.settings) and not (parsed and not compiles(source)):
+        if not worth_parsing(source, file.settings) and not (parsed and not sound(source, file.path)):
             result = FileResult(file.shown)
             if self._cache is not None:
                 self._cache.store(file, result, None, parsed=parsed)
@@ -187,7 +188,7 @@ def _as_it_is(file: SourceFile) -> FileResult:
 
 def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
-    if fix is None or (not worth_parsing(source, settings) and compiles(source)):
+    if fix is None or (not worth_parsing(source, settings) and sound(source, shown)):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
     from gradlint.runner.mending import FixedFile
 
@@ -200,7 +201,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
     """One source that is already in memory."""
-    if not worth_parsing(source, settings) and compiles(source):
+    if not worth_parsing(source, settings) and sound(source, shown):
         return FileResult(shown)
     return lint_one(source, _in_memory(source, shown, settings))
 
@@ -217,6 +218,12 @@ def worth_parsing(source: bytes, settings: Settings) -> bool:
 def _beyond_default(settings: Settings) -> Container[str]:
     """What is on, if anything was asked for; with no wish at all the rules need not be loaded to know."""
     return settings.enabled_for("") if settings.layers else ()
+
+
+def sound(source: bytes, path: str) -> bool:
+    """Whether there is no syntax error to tell of; notebooks say that cell by cell, and Markdown holds excerpts."""
+    kind = kind_of(path)
+    return compiles(source) if kind is Kind.PYTHON else kind is Kind.MARKDOWN
 
 
 def compiles(source: bytes) -> bool:

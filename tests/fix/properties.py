@@ -31,7 +31,7 @@ def fixed(source: bytes, unsafe: bool, settings: Settings = DEFAULT) -> Fixed:
     """What the engine's `fix` gives; but each text is linted once for all properties."""
     watched = _watched(settings.enabled_for(PATH), settings)
     said = functools.partial(_codes, watched=watched, settings=settings)
-    return rounds(source, lambda text: linted(text, settings), said, settings.fixable, unsafe=unsafe)
+    return Fixed(*rounds(source, lambda text: linted(text, settings), said, edited, settings.fixable, unsafe=unsafe))
 
 
 def codes(result: FileResult) -> Counter[str]:

@@ -1,0 +1,60 @@
+"""Whatever holds Python: source files, notebooks, the fenced blocks of Markdown; bytes in, a plain result out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gradlint.documents.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from gradlint.config import Settings
+    from gradlint.model import FileResult, Fixed
+
+    #: given what was found in a program, and the program: what of it counts
+    Keep = Callable[[FileResult, str], FileResult]
+
+__all__ = ["Kind", "fix", "kind_of", "lint", "program_text"]
+
+
+def lint(source: bytes, path: str, settings: Settings) -> FileResult:
+    """All findings of one file."""
+    kind = kind_of(path)
+    if kind is Kind.NOTEBOOK:
+        from gradlint.documents import notebook
+
+        return notebook.lint(source, path, settings)
+    if kind is Kind.MARKDOWN:
+        from gradlint.documents import markdown
+
+        return markdown.lint(source, path, settings)
+    from gradlint import engine
+
+    return engine.lint(source, path, settings)
+
+
+def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Keep | None = None) -> Fixed:
+    """The file with all fixes applied, to the byte what is to be written; `keep` chooses the findings that count."""
+    kind = kind_of(path)
+    if kind is Kind.NOTEBOOK:
+        from gradlint.documents import notebook
+
+        return notebook.fix(source, path, settings, unsafe=unsafe, keep=keep)
+    if kind is Kind.MARKDOWN:
+        from gradlint.documents import markdown
+
+        return markdown.fix(source, path, settings, unsafe=unsafe, keep=keep)
+    from gradlint import engine
+
+    return engine.fix(source, path, settings, unsafe=unsafe, keep=keep)
+
+
+def program_text(source: bytes, path: str) -> str:
+    """The text whose rows and columns the findings of a file name."""
+    if kind_of(path) is Kind.NOTEBOOK:
+        from gradlint.documents.notebook import program_text as joined
+
+        return joined(source)
+    from gradlint.frontend.source import decoded
+
+    return decoded(source)

@@ -1,0 +1,118 @@
+"""Code cells as one program: joined in the order they are written, and what is found or mended told cell by cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from gradlint.comments import lines_of
+from gradlint.documents.escapes import Hidden, hide, holds_hidden, parses
+from gradlint.model import Cell, Edit, Position, Span
+from gradlint.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCell:
+    """The text of a code cell, and its number in the notebook (from 1, text cells counted)."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The program that cells make together."""
+
+    text: str
+    cells: tuple[Cell, ...]
+    hidden: Hidden
+    #: cells that are no Python, with what Python says of each; they are left out of the program
+    broken: tuple[tuple[Cell, str], ...]
+    _texts: dict[int, str]
+
+    @property
+    def program(self) -> bytes:
+        """JSON can hold half a character, and Python cannot."""
+        return self.text.encode("utf-8", "replace")
+
+    def split(self, edits: Iterable[Edit]) -> dict[int, tuple[Edit, ...]] | None:
+        """Edits of the program as edits of each cell's text, by number; None if one cannot be told apart so."""
+        found: dict[int, list[Edit]] = {}
+        for edit in edits:
+            cell = self._cell_of(edit)
+            if cell is None or not self._keeps_hidden(edit):
+                return None
+            found.setdefault(cell.number, []).append(self._within(edit, cell))
+        return {number: tuple(own) for number, own in found.items()}
+
+    def _cell_of(self, edit: Edit) -> Cell | None:
+        start, end = edit.span.start, edit.span.end
+        at = next((n for n, c in enumerate(self.cells) if c.first_row <= start.row < c.first_row + c.rows), None)
+        if at is None:  # behind the last row
+            at = len(self.cells) - 1
+        cell = self.cells[at]
+        if start == end == Position(cell.first_row, 1) and at and edit.content[:1] in " \t":
+            return self.cells[at - 1]  # what is indented goes on with the block above, and a block ends with its cell
+        last = cell.first_row + cell.rows
+        return cell if end.row < last or end == Position(last, 1) else None
+
+    def _keeps_hidden(self, edit: Edit) -> bool:
+        """A magic may be moved along, but must neither vanish nor be doubled."""
+        if not self.hidden.originals:
+            return True
+        first, last = edit.span.start.row - 1, edit.span.end.row - (edit.span.end.column == 1)
+        lines = lines_of(self.text)[first:last] if last > first else []
+        touched = holds_hidden("".join(lines))
+        one_row = edit.span.start.row == edit.span.end.row
+        return touched == holds_hidden(edit.content) or (one_row and not touched)
+
+    def _within(self, edit: Edit, cell: Cell) -> Edit:
+        """The edit in rows of the cell, whose last line has no end as a rule."""
+        content = self.hidden.restored(edit.content)
+        start, end = (Position(p.row - cell.first_row + 1, p.column) for p in (edit.span.start, edit.span.end))
+        lines = lines_of(self._texts[cell.number])
+        if end.row > cell.rows and lines and not lines[-1].endswith(("\n", "\r")):
+            content = content.removesuffix("\n").removesuffix("\r")
+            end = Position(cell.rows, len(lines[-1]) + 1)
+            if start.row > cell.rows:
+                start, content = end, f"\n{content}"
+            elif not content and start.row > 1 and start.column == 1:
+                above = lines[start.row - 2].rstrip("\r\n")
+                start = Position(start.row - 1, len(above) + 1)
+        return Edit(Span(start, end), content)
+
+
+def join(cells: Sequence[CodeCell]) -> Joined:
+    """Cells in other languages, and those that do not parse, become empty lines."""
+    pieces: list[str] = []
+    places: list[Cell] = []
+    originals: list[str] = []
+    broken: list[tuple[Cell, str]] = []
+    row = 1
+    for cell in cells:
+        rows = len(lines_of(cell.text))
+        if not rows:
+            continue
+        place = Cell(cell.number, row, rows)
+        hidden = hide(cell.text, len(originals))
+        if hidden is None:
+            pieces.append("\n" * rows)
+        elif parses(hidden.text):
+            pieces.append(hidden.text if hidden.text.endswith(("\n", "\r")) else f"{hidden.text}\n")
+            originals.extend(hidden.originals)
+        else:
+            broken.append((place, hidden.text))
+            pieces.append("\n" * rows)
+        places.append(place)
+        row += rows
+    texts = {cell.number: cell.text for cell in cells}
+    text = _without_cookie("".join(pieces))
+    return Joined(text, tuple(places), Hidden(text, tuple(originals)), tuple(broken), texts)
+
+
+def _without_cookie(text: str) -> str:
+    """A cell's `# coding: latin-1` says nothing of a program that is held as text."""
+    head, end, rest = text.partition("\n")
+    second, more, tail = rest.partition("\n")
+    lines = [re.sub(r"^([ \t\f]*#.*?)coding(?=[:=])", r"\1codinG", line) for line in (head, second)]
+    return lines[0] + end + lines[1] + more + tail

@@ -1,0 +1,153 @@
+"""Hides what only IPython understands (magics, shell lines, help) behind Python, and brings it back.
+
+Hidden text stays a line of its own at its own row and indentation, so that rows mean the same before and after.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterator
+
+from gradlint.comments import lines_of
+from gradlint.records import dataclass
+
+#: cell magics whose body is Python that runs in the notebook's own process
+_PYTHON_CELLS = frozenset(
+    {"capture", "debug", "ipytest", "memit", "mprun", "prun", "pypy", "python", "python3", "time", "timeit", "wandb"}
+)
+#: commands that IPython takes without their `%`
+_AUTOMAGIC = frozenset(
+    {"cat", "cd", "clear", "conda", "cp", "env", "ls", "ll", "mamba", "man", "mkdir", "mv", "pip", "pwd", "rm", "rmdir",
+     "uv", "who", "whos"}
+)  # fmt: skip
+
+_HIDDEN = re.compile(r"(?:(?:pass|get_ipython\(\))  )?# %hidden (\d+)\b")
+_ESCAPE = re.compile(r"(?P<indent>[ \t]*)(?P<text>[%!?].*)")
+_ASSIGNED = re.compile(r"(?P<head>[ \t]*[\w.,\[\]'\" \t()*]+?=[ \t]*)(?P<text>(?:!|%[A-Za-z_]).*)")
+_HELP = re.compile(r"(?P<indent>[ \t]*)(?P<text>[\w.*%]+\?{1,2}[ \t]*;?[ \t]*)$")
+_COMMAND = re.compile(r"(?P<indent>[ \t]*)(?P<text>(?P<word>\w+)(?:[ \t]+(?:[^ \t=(.\[:,]|\.[./]).*)?)$")
+_CELL_MAGIC = re.compile(r"\s*%%(?P<name>[\w.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Python with nothing of IPython in it, and what stands for what."""
+
+    text: str
+    originals: tuple[str, ...]
+
+    def restored(self, text: str) -> str:
+        """A part of the text, as it was written."""
+        return _HIDDEN.sub(lambda found: self.originals[int(found[1])], text) if self.originals else text
+
+
+def holds_hidden(text: str) -> int:
+    """How many hidden pieces a text holds."""
+    return len(_HIDDEN.findall(text))
+
+
+def hide(text: str, counted: int = 0) -> Hidden | None:
+    """A cell as Python; None if it is in another language. The hidden pieces are numbered from `counted` on."""
+    magic = _CELL_MAGIC.match(text)
+    if magic is not None and magic["name"] not in _PYTHON_CELLS:
+        return None
+    if magic is None and parses(text):
+        return Hidden(text, ())  # nearly every cell
+    originals: list[str] = []
+
+    def keep(original: str) -> int:
+        originals.append(original)
+        return counted + len(originals) - 1
+
+    return Hidden("".join(_hidden_lines(lines_of(text), keep)), tuple(originals))
+
+
+def _hidden_lines(lines: list[str], keep: Callable[[str], int]) -> Iterator[str]:
+    state = _Lines()
+    continued = False
+    for line in lines:
+        body = line.rstrip("\r\n")
+        end = line[len(body) :]
+        if continued:  # a shell command goes on behind a backslash
+            continued = body.endswith("\\")
+            yield f"# %hidden {keep(body)}{end}"
+            continue
+        made = _replaced(body, keep) if state.begins_statement else None
+        if made is None:
+            state.feed(body)
+            yield line
+        else:
+            continued = body.endswith("\\")
+            yield made + end
+
+
+def _replaced(line: str, keep: Callable[[str], int]) -> str | None:
+    """A line of IPython's own, hidden; None for a line of Python."""
+    if found := _ESCAPE.fullmatch(line) or _HELP.fullmatch(line):
+        return f"{found['indent']}pass  # %hidden {keep(found['text'])}"
+    if found := _ASSIGNED.fullmatch(line):
+        return f"{found['head']}get_ipython()  # %hidden {keep(found['text'])}"
+    found = _COMMAND.fullmatch(line)
+    if found and found["word"] in _AUTOMAGIC and (found["text"] == found["word"] or not parses(line.strip())):
+        return f"{found['indent']}pass  # %hidden {keep(found['text'])}"
+    return None
+
+
+_PIECE = re.compile(
+    r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>'''|\"\"\"|'|\")|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comment>#)"
+)
+
+
+class _Lines:
+    """Knows, line by line, whether the next one begins a statement: not inside brackets, strings or behind a `\\`."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quote = ""
+        self._joined = False
+
+    @property
+    def begins_statement(self) -> bool:
+        return not (self._depth or self._quote or self._joined)
+
+    def feed(self, line: str) -> None:
+        place = 0
+        while place < len(line):
+            if self._quote:
+                place = self._string_end(line, place)
+                continue
+            found = _PIECE.search(line, place)
+            if found is None or found["comment"]:
+                break
+            place = found.end()
+            if found["quote"]:
+                self._quote = found["quote"]
+            else:
+                self._depth = max(0, self._depth + (1 if found["open"] else -1))
+        if len(self._quote) == 1 and not line.endswith("\\"):
+            self._quote = ""  # a simple string ends with its line, whole or not
+        self._joined = not self._quote and line.endswith("\\")
+
+    def _string_end(self, line: str, place: int) -> int:
+        while place < len(line):
+            if line[place] == "\\":
+                place += 2
+            elif line.startswith(self._quote, place):
+                place += len(self._quote)
+                self._quote = ""
+                return place
+            else:
+                place += 1
+        return len(line)
+
+
+def parses(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

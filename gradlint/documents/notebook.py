@@ -1,0 +1,164 @@
+"""Notebooks: linted as one program, and fixed cell by cell with every other byte left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gradlint.documents.cells import CodeCell, Joined, join
+from gradlint.documents.escapes import hide, parses
+from gradlint.documents.raw import NotANotebook, read
+from gradlint.fix.edits import applied
+from gradlint.model import Cell, Edit, FileResult, Finding, Fixed, Position, Severity, Span, Unreadable
+from gradlint.records import dataclass, replace
+
+if TYPE_CHECKING:
+    from gradlint.config import Settings
+    from gradlint.documents import Keep
+
+__all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
+
+Cells = tuple[CodeCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedCells:
+    """The new texts of the cells that were changed, by number; what was mended, and what is left."""
+
+    texts: dict[int, str]
+    applied: tuple[Finding, ...]
+    result: FileResult
+
+
+def lint(source: bytes, path: str, settings: Settings) -> FileResult:
+    """All findings of a notebook's file."""
+    notebook = read(source)
+    if isinstance(notebook, NotANotebook):
+        return _not_read(notebook, path, settings)
+    return lint_cells(notebook.code_cells(), path, settings)
+
+
+def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Keep | None = None) -> Fixed:
+    """The same with all fixes applied; bytes outside the sources of the mended cells are the same."""
+    notebook = read(source)
+    if isinstance(notebook, NotANotebook):
+        return Fixed(source, (), _not_read(notebook, path, settings))
+    fixed = fix_cells(notebook.code_cells(), path, settings, unsafe=unsafe, keep=keep)
+    return Fixed(notebook.with_sources(fixed.texts) if fixed.texts else source, fixed.applied, fixed.result)
+
+
+def lint_cells(cells: Sequence[CodeCell], path: str, settings: Settings) -> FileResult:
+    """All findings of a notebook that is given by its code cells."""
+    from gradlint import engine
+
+    joined = join(cells)
+    result = engine.lint(joined.program, path, settings)
+    notes = list(result.notes)
+    findings = [_with_splittable_fix(finding, joined, cells, notes) for finding in result.findings]
+    if "GL900" in settings.enabled_for(path):
+        findings += [_broken(cell, text, settings) for cell, text in joined.broken]
+    findings.sort(key=lambda f: (f.span.start, f.code, f.message))
+    return replace(result, findings=tuple(findings), notes=tuple(notes), cells=joined.cells)
+
+
+def fix_cells(
+    cells: Sequence[CodeCell], path: str, settings: Settings, *, unsafe: bool,
+    keep: Keep | None = None,
+) -> FixedCells:  # fmt: skip
+    """Applies what is offered, round after round, as for a file; `keep` chooses the findings that count."""
+    from gradlint import engine
+
+    def linted(now: Cells) -> FileResult:
+        result = lint_cells(now, path, settings)
+        return result if keep is None else keep(result, shown_program(now))
+
+    mended, done, result = engine.fixed(
+        tuple(cells),
+        path,
+        settings,
+        unsafe=unsafe,
+        lint=linted,
+        program=lambda now: join(now).program,
+        edited=_edited,
+    )
+    return FixedCells(_changed(cells, mended), done, result)
+
+
+def _changed(before: Sequence[CodeCell], after: Sequence[CodeCell]) -> dict[int, str]:
+    return {new.number: new.text for old, new in zip(before, after, strict=True) if new.text != old.text}
+
+
+def per_cell(cells: Sequence[CodeCell], edits: Sequence[Edit]) -> dict[int, tuple[Edit, ...]]:
+    """The edits of a fix in rows of each cell, by its number; `cells` are those that were linted."""
+    return join(cells).split(edits) or {}
+
+
+def cell_texts(source: bytes) -> dict[int, str]:
+    """The code cells of a notebook's file, by number; none if it is no notebook."""
+    notebook = read(source)
+    if isinstance(notebook, NotANotebook):
+        return {}
+    return {cell.number: cell.text for cell in notebook.code_cells()}
+
+
+def program_text(source: bytes) -> str:
+    """The program that findings of a notebook's file speak of."""
+    notebook = read(source)
+    return "" if isinstance(notebook, NotANotebook) else shown_program(notebook.code_cells())
+
+
+def shown_program(cells: Sequence[CodeCell]) -> str:
+    """The same rows with everything as it is written, magics as well."""
+    texts = (cell.text for cell in cells if cell.text)
+    return "".join(text if text.endswith(("\n", "\r")) else f"{text}\n" for text in texts)
+
+
+def _edited(cells: Cells, edits: Sequence[Edit]) -> Cells:
+    split = join(cells).split(edits) or {}
+    return tuple(CodeCell(cell.number, applied(cell.text, split.get(cell.number, ()))) for cell in cells)
+
+
+def _with_splittable_fix(
+    finding: Finding, joined: Joined, cells: Sequence[CodeCell], notes: list[str]
+) -> Finding:  # fmt: skip
+    """A fix must leave every cell a program of its own: each is run alone."""
+    if finding.fix is None:
+        return finding
+    split = joined.split(finding.fix.edits)
+    if split is not None and all(_still_parses(cell, split[cell.number]) for cell in cells if cell.number in split):
+        return finding
+    start = finding.span.start
+    notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: it would reach over cells")
+    return replace(finding, fix=None)
+
+
+def _still_parses(cell: CodeCell, edits: tuple[Edit, ...]) -> bool:
+    hidden = hide(applied(cell.text, edits))
+    return hidden is not None and parses(hidden.text)
+
+
+def _broken(cell: Cell, text: str, settings: Settings) -> Finding:
+    import ast
+
+    row, column, said = 1, 1, "it is nested too deeply"
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        row, column, said = error.lineno or 1, error.offset or 1, error.msg
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    place = Position(cell.first_row + min(row, cell.rows) - 1, max(1, column))
+    return _syntax_error(f"This cell does not parse: {said}", place, settings)
+
+
+def _not_read(notebook: NotANotebook, path: str, settings: Settings) -> FileResult:
+    if notebook.row is None:
+        return FileResult(path, unreadable=Unreadable(notebook.reason) if notebook.reason else None)
+    if "GL900" not in settings.enabled_for(path):
+        return FileResult(path)
+    return FileResult(path, (_syntax_error(notebook.reason, Position(notebook.row, notebook.column), settings),))
+
+
+def _syntax_error(message: str, place: Position, settings: Settings) -> Finding:
+    severity = settings.severity_of("GL900") or Severity.ERROR
+    return Finding("GL900", "syntax-error", severity, message, Span(place, place))
