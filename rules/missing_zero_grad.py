@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Norm, Step, Zero
+from gradlint.events import Backward, Edit, Manager, Norm, Step, Zero
 from gradlint.frontend.program import Program
 from gradlint.frontend.syntax import Def, walk_stmts
 from gradlint.machine.state import GradientState
@@ -78,6 +78,8 @@ class MissingZeroGrad(Rule):
         if self._own_steps_clear and not state.optimizer.kind:
             return  # it may well be one of these
         first = state.pending[0]
+        if any(isinstance(event, Edit) for event in state.path.events[stale.index : first.index]):
+            return  # what is kept was chosen: momentum by hand
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         early, late = clear_first(first, _never_cleared(step, state)), clear_behind(step)

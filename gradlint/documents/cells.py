@@ -28,6 +28,8 @@ class Joined:
     hidden: Hidden
     #: cells that are no Python, with what Python says of each; they are left out of the program
     broken: tuple[tuple[Cell, str], ...]
+    #: cells whose first line is indented, which IPython allows: how far all their lines were moved to the left
+    moved: dict[int, int]
     _texts: dict[int, str]
 
     @property
@@ -35,12 +37,19 @@ class Joined:
         """JSON can hold half a character, and Python cannot."""
         return self.text.encode("utf-8", "replace")
 
+    def shown(self, position: Position) -> Position:
+        """A position of the program, as it is in the notebook."""
+        for cell in self.cells if self.moved else ():
+            if cell.number in self.moved and cell.first_row <= position.row < cell.first_row + cell.rows:
+                return Position(position.row, position.column + self.moved[cell.number])
+        return position
+
     def split(self, edits: Iterable[Edit]) -> dict[int, tuple[Edit, ...]] | None:
         """Edits of the program as edits of each cell's text, by number; None if one cannot be told apart so."""
         found: dict[int, list[Edit]] = {}
         for edit in edits:
             cell = self._cell_of(edit)
-            if cell is None or not self._keeps_hidden(edit):
+            if cell is None or cell.number in self.moved or not self._keeps_hidden(edit):
                 return None
             found.setdefault(cell.number, []).append(self._within(edit, cell))
         return {number: tuple(own) for number, own in found.items()}
@@ -88,13 +97,17 @@ def join(cells: Sequence[CodeCell]) -> Joined:
     places: list[Cell] = []
     originals: list[str] = []
     broken: list[tuple[Cell, str]] = []
+    moved: dict[int, int] = {}
     row = 1
     for cell in cells:
         rows = len(lines_of(cell.text))
         if not rows:
             continue
         place = Cell(cell.number, row, rows)
-        hidden = hide(cell.text, len(originals))
+        text, width = _to_the_left(cell.text)
+        if width:
+            moved[cell.number] = width
+        hidden = hide(text, len(originals))
         if hidden is None:
             pieces.append("\n" * rows)
         elif parses(hidden.text):
@@ -107,7 +120,15 @@ def join(cells: Sequence[CodeCell]) -> Joined:
         row += rows
     texts = {cell.number: cell.text for cell in cells}
     text = _without_cookie("".join(pieces))
-    return Joined(text, tuple(places), Hidden(text, tuple(originals)), tuple(broken), texts)
+    return Joined(text, tuple(places), Hidden(text, tuple(originals)), tuple(broken), moved, texts)
+
+
+def _to_the_left(text: str) -> tuple[str, int]:
+    """As IPython does: the indentation of the first line is taken from every line that has it."""
+    first = re.match(r"(?:[ \t]*\r?\n)*([ \t]+)\S", text)
+    if first is None or parses(text):
+        return text, 0
+    return "".join(line.removeprefix(first[1]) for line in lines_of(text)), len(first[1])
 
 
 def _without_cookie(text: str) -> str:

@@ -9,7 +9,7 @@ from gradlint.documents.cells import CodeCell, Joined, join
 from gradlint.documents.escapes import hide, parses
 from gradlint.documents.raw import NotANotebook, read
 from gradlint.fix.edits import applied
-from gradlint.model import Cell, Edit, FileResult, Finding, Fixed, Position, Severity, Span, Unreadable
+from gradlint.model import Cell, Edit, FileResult, Finding, Fixed, Position, Related, Severity, Span, Unreadable
 from gradlint.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def lint_cells(cells: Sequence[CodeCell], path: str, settings: Settings) -> File
     joined = join(cells)
     result = engine.lint(joined.program, path, settings)
     notes = list(result.notes)
-    findings = [_with_splittable_fix(finding, joined, cells, notes) for finding in result.findings]
+    findings = [_shown(_with_splittable_fix(finding, joined, cells, notes), joined) for finding in result.findings]
     if "GL900" in settings.enabled_for(path):
         findings += [_broken(cell, text, settings) for cell, text in joined.broken]
     findings.sort(key=lambda f: (f.span.start, f.code, f.message))
@@ -116,6 +116,17 @@ def shown_program(cells: Sequence[CodeCell]) -> str:
 def _edited(cells: Cells, edits: Sequence[Edit]) -> Cells:
     split = join(cells).split(edits) or {}
     return tuple(CodeCell(cell.number, applied(cell.text, split.get(cell.number, ()))) for cell in cells)
+
+
+def _shown(finding: Finding, joined: Joined) -> Finding:
+    if not joined.moved:
+        return finding
+
+    def shown(span: Span) -> Span:
+        return Span(joined.shown(span.start), joined.shown(span.end))
+
+    related = tuple(Related(shown(each.span), each.message) for each in finding.related)
+    return replace(finding, span=shown(finding.span), related=related)
 
 
 def _with_splittable_fix(

@@ -60,6 +60,14 @@ def test_a_broken_cell_is_told_and_the_others_are_linted() -> None:
     assert "This cell does not parse" in result.findings[0].message
 
 
+def test_a_cell_may_be_indented_as_a_whole() -> None:
+    """IPython moves it to the left; places are told as it is written, and there is no fix."""
+    indented = "".join(f"  {line}" for line in CLIP_LATE.splitlines(keepends=True))
+    result = lint(notebook("import torch", f"\n{indented}"), NAME, DEFAULT)
+    assert places(result) == [("GL101", "cell 3:7:7")]
+    assert result.findings[0].fix is None
+
+
 def test_comments_silence_in_cells() -> None:
     silenced = CLIP_LATE + "  # gradlint: ignore[GL101]"
     result = lint(notebook("import torch", silenced), NAME, DEFAULT)
