@@ -123,7 +123,7 @@ class _Work:
             source = self._read(file)
         except OSError as error:
             return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
-        if not worth_parsing(source, file.settings) and not (parsed and not sound(source, file.path)):
+        if not worth_parsing(source, file.settings, file.path) and not (parsed and not sound(source, file.path)):
             result = FileResult(file.shown)
             if self._cache is not None:
                 self._cache.store(file, result, None, parsed=parsed)
@@ -188,7 +188,7 @@ def _as_it_is(file: SourceFile) -> FileResult:
 
 def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
-    if fix is None or (not worth_parsing(source, settings) and sound(source, shown)):
+    if fix is None or (not worth_parsing(source, settings, shown) and sound(source, shown)):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
     from gradlint.runner.mending import FixedFile
 
@@ -201,7 +201,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
     """One source that is already in memory."""
-    if not worth_parsing(source, settings) and sound(source, shown):
+    if not worth_parsing(source, settings, shown) and sound(source, shown):
         return FileResult(shown)
     return lint_one(source, _in_memory(source, shown, settings))
 
@@ -210,8 +210,10 @@ def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
     return SourceFile(shown, shown, 0, len(source), settings, True)
 
 
-def worth_parsing(source: bytes, settings: Settings) -> bool:
+def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
     """Whether any rule could say anything: about an event, a number, or one of our own comments."""
+    if b"torch" in source and kind_of(path) is not Kind.PYTHON:
+        return True  # what else is asked of the bytes goes by the lines of a program
     return worth_reading(source, _beyond_default(settings)) or b"gradlint:" in source
 
 
