@@ -5,43 +5,68 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from gradlint.documents import Kind, kind_of
+from gradlint.frontend.source import encoding_of
 from gradlint.report.frame import visible
 from gradlint.report.paint import Paint
-from gradlint.report.text import encoding_of
 from gradlint.runner.mending import FixedFile
 
 _NO_NEWLINE = b"\\ No newline at end of file"
+_ROLES = {b"+": "added", b"-": "removed", b"@": "story"}
 
 
 def unified(file: FixedFile) -> bytes:
     """As `patch` and `git apply -p0` understand it, in the file's own encoding and with its own newlines."""
-    return b"".join(line + b"\n" for line in _lines(file))
+    return b"".join(line.text + b"\n" for line in _lines(file))
 
 
 def painted(file: FixedFile, paint: Paint) -> Iterator[str]:
     encoding = encoding_of(file.before)
-    for number, line in enumerate(_lines(file)):
-        text = "".join(visible(char) for char in line.decode(encoding, "replace").removesuffix("\r"))
-        yield paint(text, _role(line, header=number < 2 and file.path != "-"))
+    for line in _lines(file):
+        text = "".join(visible(char) for char in line.text.decode(encoding, "replace").removesuffix("\r"))
+        yield paint(text, "path" if line.is_head else _ROLES.get(line.text[:1], "plain"))
 
 
-def _role(line: bytes, *, header: bool) -> str:
-    if header:
-        return "path"
-    return {b"+": "added", b"-": "removed", b"@": "story"}.get(line[:1], "plain")
+class _Line(NamedTuple):
+    """Without its end."""
+
+    text: bytes
+    is_head: bool = False
 
 
-def _lines(file: FixedFile) -> Iterator[bytes]:
-    """The lines without their ends; what came through stdin has no name, so its diff has no head, as ruff's."""
-    name = os.fsencode(file.path)
-    made = difflib.diff_bytes(difflib.unified_diff, _split(file.before), _split(file.after), name, name, lineterm=b"\n")
+def _lines(file: FixedFile) -> Iterator[_Line]:
+    if kind_of(file.path) is not Kind.NOTEBOOK:
+        # what came through stdin has no name, so its diff has no head, as ruff's
+        return _compared(None if file.path == "-" else file.path, file.before, file.after)
+    return _cells(file)
+
+
+def _cells(file: FixedFile) -> Iterator[_Line]:
+    """Cell by cell, in the words of the cells: their JSON is hard to read, and nobody patches it by hand."""
+    from gradlint.documents.notebook import cell_texts
+
+    after = cell_texts(file.after)
+    for number, text in cell_texts(file.before).items():
+        if after.get(number, text) != text:
+            yield from _compared(f"{file.path}:cell {number}", _ended(text), _ended(after[number]))
+
+
+def _ended(text: str) -> bytes:
+    """A cell's last line has no end as a rule, and that is not worth a word."""
+    return (text if text.endswith("\n") or not text else f"{text}\n").encode("utf-8", "surrogatepass")
+
+
+def _compared(name: str | None, before: bytes, after: bytes) -> Iterator[_Line]:
+    named = b"" if name is None else os.fsencode(name)
+    made = difflib.diff_bytes(difflib.unified_diff, _split(before), _split(after), named, named, lineterm=b"\n")
     for number, line in enumerate(made):
-        if number < 2 and file.path == "-":
+        if number < 2 and name is None:
             continue
-        yield line.removesuffix(b"\n")
+        yield _Line(line.removesuffix(b"\n"), number < 2)
         if not line.endswith(b"\n"):
-            yield _NO_NEWLINE
+            yield _Line(_NO_NEWLINE)
 
 
 def _split(source: bytes) -> list[bytes]:

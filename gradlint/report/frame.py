@@ -7,12 +7,13 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gradlint.model import Finding, Span
+from gradlint.model import FileResult, Finding, Place, Position, Span
 from gradlint.report.fixes import help_text
 from gradlint.report.paint import Paint
 
 _TAB = "    "
 _WIDEST = 140
+_PLAIN_FILE = FileResult("")
 
 
 class Mark(NamedTuple):
@@ -28,22 +29,26 @@ def split_lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text)
 
 
-def frame(finding: Finding, lines: Sequence[str], paint: Paint) -> Iterator[str]:
+def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResult = _PLAIN_FILE) -> Iterator[str]:
     """The lines of the code frame, in the order of the file; nothing if the file has changed meanwhile."""
     marks = [Mark(finding.span, "^", "")]
     marks += [Mark(related.span, "-", related.message) for related in finding.related]
     marks = [mark for mark in marks if 1 <= mark.span.start.row <= len(lines)]
     if not marks:
         return
-    rows = _rows_to_show(finding, marks, lines)
-    gutter = len(str(rows[-1]))
+    places = {row: result.place(Position(row, 1)) for row in range(1, len(lines) + 1)} if result.cells else {}
+    rows = _rows_to_show(finding, marks, lines, places)
+    gutter = max(len(str(_shown(row, places))) for row in rows)
     bar = paint(f"{' ' * gutter} |", "gutter")
     yield bar
     previous = rows[0] - 1
     for row in rows:
-        if row > previous + 1:
+        if _cell(row, places) != _cell(previous, places) and row != rows[0]:
+            yield paint(f"{' ' * gutter} ::: cell {_cell(row, places)}", "gutter")
+        elif row > previous + 1:
             yield paint("...", "gutter")
-        yield from _row(row, lines[row - 1], [mark for mark in marks if mark.span.start.row == row], gutter, paint)
+        at_row = [mark for mark in marks if mark.span.start.row == row]
+        yield from _row(_shown(row, places), lines[row - 1], at_row, gutter, paint)
         previous = row
     yield bar
     if said := help_text(finding):
@@ -51,11 +56,23 @@ def frame(finding: Finding, lines: Sequence[str], paint: Paint) -> Iterator[str]
         yield f"{equals} {paint('help', 'story')}: {said}"
 
 
-def _rows_to_show(finding: Finding, marks: Sequence[Mark], lines: Sequence[str]) -> list[int]:
+def _shown(row: int, places: dict[int, Place]) -> int:
+    """The number of a row: in a notebook, that of the cell."""
+    return places[row].row if row in places else row
+
+
+def _cell(row: int, places: dict[int, Place]) -> int | None:
+    return places[row].cell if row in places else None
+
+
+def _rows_to_show(
+    finding: Finding, marks: Sequence[Mark], lines: Sequence[str], places: dict[int, Place]
+) -> list[int]:  # fmt: skip
     """Marked rows, one row of context round the finding, and single rows that `...` would not shorten."""
     rows = {mark.span.start.row for mark in marks}
     at = finding.span.start.row
-    rows |= {row for row in (at - 1, at + 1) if 1 <= row <= len(lines) and lines[row - 1].strip()}
+    near = (row for row in (at - 1, at + 1) if _cell(row, places) == _cell(at, places))
+    rows |= {row for row in near if 1 <= row <= len(lines) and lines[row - 1].strip()}
     rows |= {row for row in range(min(rows), max(rows)) if row - 1 in rows and row + 1 in rows}
     return sorted(rows)
 

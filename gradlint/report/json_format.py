@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from gradlint.model import Edit, FileResult, Finding, Position
+from gradlint.home import rule_url
+from gradlint.model import FileResult, Finding, Place, Position, Span
+from gradlint.report.reported import CellEdit, Document, Report
 from gradlint.report.text import ordered, statistics
 
+Row = dict[str, object]
 
-def as_json(results: Iterable[FileResult]) -> str:
+
+def as_json(report: Report) -> Iterator[str]:
     """A list, empty for clean code."""
-    rows = [_finding(finding, result.path) for result in results for finding in ordered(result)]
-    return json.dumps(rows, indent=2)
+    yield json.dumps(list(_rows(report)), indent=2)
+
+
+def as_json_lines(report: Report) -> Iterator[str]:
+    """The same findings, each on a line of its own."""
+    return map(json.dumps, _rows(report))
 
 
 def statistics_as_json(results: Iterable[FileResult]) -> str:
@@ -21,43 +29,59 @@ def statistics_as_json(results: Iterable[FileResult]) -> str:
     return json.dumps(rows, indent=2)
 
 
-def _finding(finding: Finding, path: str) -> dict[str, object]:
+def _rows(report: Report) -> Iterator[Row]:
+    return (_finding(finding, document) for document in report.documents() for finding in ordered(document.result))
+
+
+def _finding(finding: Finding, document: Document) -> Row:
+    result = document.result
+    start = result.place(finding.span.start)
     return {
-        "cell": None,
+        "cell": start.cell,
         "code": finding.code,
         "name": finding.name,
         "severity": finding.severity.label,
         "message": finding.message,
-        "filename": path if path == "-" else os.path.abspath(path),
-        "location": _position(finding.span.start),
-        "end_location": _position(finding.span.end),
-        "noqa_row": finding.span.start.row,
-        "url": None,
+        "filename": result.path if result.path == "-" else os.path.abspath(result.path),
+        **_locations(finding.span, result),
+        "noqa_row": start.row,
+        "url": rule_url(finding.code),
         "fix": None
         if finding.fix is None
         else {
             "applicability": finding.fix.safety.value,
             "message": finding.fix.message,
-            "edits": [_edit(edit) for edit in finding.fix.edits],
+            "edits": [_edit(edit) for edit in document.edits(finding.fix)],
         },
         "related": [
             {
                 "message": related.message,
-                "location": _position(related.span.start),
-                "end_location": _position(related.span.end),
+                **_cell(result.place(related.span.start).cell),
+                **_locations(related.span, result),
             }
             for related in finding.related
         ],
     }
 
 
-def _position(position: Position) -> dict[str, int]:
-    return {"row": position.row, "column": position.column}
-
-
-def _edit(edit: Edit) -> dict[str, object]:
+def _edit(change: CellEdit) -> Row:
+    span = change.edit.span
     return {
-        "content": edit.content,
-        "location": _position(edit.span.start),
-        "end_location": _position(edit.span.end),
+        "content": change.edit.content,
+        **_cell(change.cell),
+        "location": _position(span.start),
+        "end_location": _position(span.end),
     }
+
+
+def _cell(number: int | None) -> Row:
+    """Edits and the story may be in another cell than the finding."""
+    return {} if number is None else {"cell": number}
+
+
+def _locations(span: Span, result: FileResult) -> Row:
+    return {"location": _position(result.place(span.start)), "end_location": _position(result.place(span.end))}
+
+
+def _position(position: Position | Place) -> dict[str, int]:
+    return {"row": position.row, "column": position.column}

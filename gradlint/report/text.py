@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -23,8 +21,7 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
     """`path:row:col: GL101 message`, one line each: what editors and grep understand."""
     for result in results:
         for finding in ordered(result):
-            start = finding.span.start
-            where = f"{paint(result.path, 'path')}:{start.row}:{start.column}:"
+            where = f"{paint(result.path, 'path')}:{result.place(finding.span.start)}:"
             code = paint.severity(finding.code, finding.severity)
             yield f"{where} {code} {mark(finding, unsafe, paint)}{finding.message}"
 
@@ -36,49 +33,49 @@ def full(
     for result in results:
         if not result.findings:
             continue
+        from gradlint.documents import program_text
         from gradlint.report.frame import frame, split_lines  # clean code, the common case, needs no frames
 
         source = read(result.path)
-        lines = [] if source is None else split_lines(decoded(source))
+        lines = [] if source is None else split_lines(program_text(source, result.path))
         for finding in ordered(result):
-            yield from _head(finding, result.path, mark(finding, unsafe, paint), paint)
-            yield from frame(finding, lines, paint)
+            yield from _head(finding, result, mark(finding, unsafe, paint), paint)
+            yield from frame(finding, lines, paint, result)
             yield ""
 
 
-def _head(finding: Finding, path: str, marked: str, paint: Paint) -> Iterator[str]:
+def _head(finding: Finding, result: FileResult, marked: str, paint: Paint) -> Iterator[str]:
     severity = finding.severity
     head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
-    start = finding.span.start
-    yield f"{paint('  -->', 'gutter')} {path}:{start.row}:{start.column}"
+    yield f"{paint('  -->', 'gutter')} {result.path}:{result.place(finding.span.start)}"
 
 
-def decoded(source: bytes) -> str:
-    """The text as Python would read it; undecodable bytes are shown as such rather than hidden."""
-    return source.decode(encoding_of(source), "replace")
-
-
-def encoding_of(source: bytes) -> str:
-    try:
-        return tokenize.detect_encoding(io.BytesIO(source).readline)[0]
-    except (SyntaxError, LookupError):
-        return "utf-8-sig"
-
-
-def summary(results: Sequence[FileResult], checked: int, paint: Paint, fixed: Sequence[Finding] = ()) -> str:
+def summary(
+    results: Sequence[FileResult],
+    checked: int,
+    paint: Paint,
+    fixed: Sequence[Finding] = (),
+    *,
+    asides: Sequence[str] = (),
+) -> str:
     """`Found 3 errors, 1 warning (2 files checked)`, or `Found 5 errors (3 fixed, 2 remaining)`"""
     left = [finding for result in results for finding in result.findings]
     counts = Counter(finding.severity for finding in (*left, *fixed))
-    files = f"({checked} file{'' if checked == 1 else 's'} checked)"
+    count = (
+        f"{len(fixed)} fixed, {len(left)} remaining"
+        if fixed
+        else f"{checked} file{'' if checked == 1 else 's'} checked"
+    )
+    told = f"({', '.join((count, *asides))})"
     if not counts:
-        return f"{paint('All checks passed!', 'good')} {files}"
+        return f"{paint('All checks passed!', 'good')} {told}"
     parts = [
         paint.severity(_plural(counts[severity], severity), severity)
         for severity in sorted(Severity, reverse=True)
         if counts[severity]
     ]
-    return f"Found {', '.join(parts)} {f'({len(fixed)} fixed, {len(left)} remaining)' if fixed else files}"
+    return f"Found {', '.join(parts)} {told}"
 
 
 def _plural(count: int, severity: Severity) -> str:

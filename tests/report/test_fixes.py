@@ -14,6 +14,7 @@ from gradlint.report.fixes import enumeration, help_text, hint, hint_after, mark
 from gradlint.report.frame import frame
 from gradlint.report.json_format import as_json
 from gradlint.report.paint import Paint
+from gradlint.report.reported import Report
 from gradlint.report.text import concise, full, summary
 from gradlint.runner.mending import FixedFile
 
@@ -128,7 +129,7 @@ def test_the_list_of_fixes_begins_with_the_most_frequent() -> None:
 
 
 def test_json_names_the_safety() -> None:
-    text = as_json([FileResult("a.py", (SAFE, UNSAFE))])
+    (text,) = as_json(Report([FileResult("a.py", (SAFE, UNSAFE))], 1, lambda path: None))
     assert text.count('"applicability": "safe"') == 1
     assert text.count('"applicability": "unsafe"') == 1
 

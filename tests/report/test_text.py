@@ -6,11 +6,12 @@ import io
 
 import pytest
 
+from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, Position, Related, Severity, Span
 from gradlint.report.frame import frame, split_lines
 from gradlint.report.paint import Paint, wants_colour
 from gradlint.report.progress import ProgressBar
-from gradlint.report.text import concise, decoded, full, statistics, summary
+from gradlint.report.text import concise, full, statistics, summary
 
 PLAIN = Paint(False)
 
@@ -164,7 +165,7 @@ def test_statistics_begin_with_the_most_frequent() -> None:
     ],
 )
 def test_sources_are_decoded_as_python_does(source: bytes, text: str) -> None:
-    assert decoded(source) == text
+    assert program_text(source, "a.py") == text
 
 
 class _Terminal(io.StringIO):

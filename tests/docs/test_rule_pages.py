@@ -1,0 +1,50 @@
+"""The pages of the rules in docs/rules; these tests fail when they are stale."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from gradlint.home import rule_url
+from gradlint.registry import all_rules
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "docs" / "rules"
+_spec = importlib.util.spec_from_file_location("make_rules", ROOT / "docs" / "make_rules.py")
+assert _spec is not None
+assert _spec.loader is not None
+make_rules = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(make_rules)
+
+
+@pytest.mark.slow
+def test_the_pages_are_up_to_date() -> None:
+    assert make_rules.stale() == [], "run: python docs/make_rules.py"
+
+
+def test_a_page_that_is_missing_changed_or_left_over_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_rules, "FOLDER", tmp_path)
+    monkeypatch.setattr(make_rules, "pages", lambda: {"README.md": "list", "GL101.md": "one", "GL102.md": "two"})
+    make_rules.main()
+    assert make_rules.stale() == []
+    (tmp_path / "GL101.md").unlink()
+    (tmp_path / "GL102.md").write_text("old", encoding="utf-8")
+    (tmp_path / "GL099.md").write_text("gone", encoding="utf-8")
+    assert make_rules.stale() == ["GL099.md", "GL101.md", "GL102.md"]
+    make_rules.main()
+    assert make_rules.stale() == []
+    assert not (tmp_path / "GL099.md").exists()
+
+
+def test_the_addresses_of_rules_lead_to_their_pages() -> None:
+    for rule in all_rules():
+        assert (FOLDER / rule_url(rule.meta.code).rpartition("/docs/rules/")[2]).exists()
+
+
+def test_every_rule_is_listed_and_every_link_of_the_list_leads_somewhere() -> None:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    linked = re.findall(r"^\| \[(GL\d+)\]\((\S+)\)", text, flags=re.MULTILINE)
+    assert linked == [(code, f"{code}.md") for code in sorted(rule.meta.code for rule in all_rules())]
