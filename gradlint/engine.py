@@ -86,7 +86,7 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     text = reading.read(source)
     if not isinstance(text, reading.Source) or text.tree is None:
         return Counter()
-    return Inquiry(_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).codes
+    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).codes
 
 
 def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -94,7 +94,7 @@ def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]
         return FileResult(path)
     place = Position(max(1, text.row), max(1, text.column))
     finding = Finding("GL900", "syntax-error", Severity.ERROR, text.message, Span(place, place))
-    return FileResult(path, (_severe(finding, settings),))
+    return FileResult(path, (as_severe_as_wanted(finding, settings),))
 
 
 def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -104,7 +104,7 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
     if worth_reading(text.data, enabled):
-        reading = Inquiry(_rules(enabled, settings), settings.target_torch, crashes).read(text)
+        reading = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes).read(text)
     drafted = _findings(reading) if reading is not None else []
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
@@ -113,12 +113,14 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
         offers = _Offering(text, reading, enabled, _watched(enabled, settings), settings, crashes)
         drafts = {id(finding): draft for finding, draft in drafted}
         kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in kept]
-    kept = [_severe(f, settings) for f in kept]
+    kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
+    kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
     return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes))
 
 
-def _rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
+def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
+    """The rules of these codes, with the options that were configured for them."""
     from gradlint.registry import all_rules
 
     return [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
@@ -136,7 +138,7 @@ def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
 def _findings(reading: Reading) -> list[tuple[Finding, Draft]]:
     drafts = reading.drafts
     spans = reading.lowered.spans({s.node for d in drafts for s in (d.site, *(r[0] for r in d.related))})
-    return [(_finding(draft, spans), draft) for draft in drafts]
+    return [(finding_of(draft, spans), draft) for draft in drafts]
 
 
 class _Offering:
@@ -157,7 +159,7 @@ class _Offering:
     def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
         if not self._settings.fixable(finding.code):
-            return finding if finding.fix is None else replace(finding, fix=None)
+            return finding
         if draft is None or not draft.remedies or self._text.tree is None:
             return finding
         try:
@@ -176,7 +178,7 @@ class _Offering:
 
             from gradlint.fix.offer import Offers
 
-            rules = _rules(self._watched, self._settings)
+            rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
             # with the usual rules the first reading has said it already
             known = Counter(d.rule.meta.code for d in self._reading.drafts) if self._watched <= self._enabled else None
@@ -188,13 +190,15 @@ class _Offering:
         return self._offers
 
 
-def _finding(draft: Draft, spans: dict[int, Span]) -> Finding:
+def finding_of(draft: Draft, spans: dict[int, Span]) -> Finding:
+    """What a rule has drafted, at its place."""
     meta = draft.rule.meta
     related = tuple(Related(spans[site.node], said) for site, said in draft.related)
     severity = draft.severity if draft.severity is not None else meta.severity
     return Finding(meta.code, draft.rule.rule_name(), severity, draft.message, spans[draft.site.node], related)
 
 
-def _severe(finding: Finding, settings: Settings) -> Finding:
+def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:
+    """The finding with the severity that was configured for its rule."""
     severity = settings.severity_of(finding.code)
     return finding if severity is None else finding.with_severity(severity)

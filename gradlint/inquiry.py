@@ -109,7 +109,7 @@ class Inquiry:
         recipes: set[Recipe] = set()
         unread = scout.unread(tree, text)
         lowered = QuickLowering(tree, unread)
-        drafts = self._drafts(lowered.body, recipes).drafts
+        drafts = self.drafts(lowered.body, recipes).drafts
         sites = [site for d in drafts for site in (d.site, *(other for other, _ in d.related))]
         lines = None if recipes else frozenset(lowered.line(site.node) for site in sites)
         return Survey(Counter(d.rule.meta.code for d in drafts), recipes, lines, unread)
@@ -121,10 +121,10 @@ class Inquiry:
         from gradlint.frontend.lower import Lowering
 
         lowered = Lowering(libcst.parse_module(text))
-        found = self._drafts(lowered.body, set(), again=survey.recipes if survey is not None else None)
+        found = self.drafts(lowered.body, set(), again=survey.recipes if survey is not None else None)
         return Reading(text, lowered, found.drafts, found.events)
 
-    def _drafts(self, body: list[Stmt], spoke: set[Recipe], *, again: set[Recipe] | None = None) -> _Found:
+    def drafts(self, body: list[Stmt], spoke: set[Recipe], *, again: set[Recipe] | None = None) -> _Found:
         """What the rules say, once for each place. `spoke`: the paths on which they did; `again`: only on these."""
         from gradlint.frontend.paths import Explorer
         from gradlint.frontend.program import Program

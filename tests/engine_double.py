@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -41,7 +42,11 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
     return FileResult(path, tuple(findings))
 
 
-def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Fixed:
+def fix(
+    source: bytes, path: str, settings: Settings, *, unsafe: bool,
+    keep: Callable[[FileResult, str], FileResult] | None = None,
+) -> Fixed:  # fmt: skip
+    assert keep is None
     applied = [finding for finding in lint(source, path, settings).findings if finding.fixable(unsafe=unsafe)]
     for word, (code, *_) in _RULES.items():
         if any(finding.code == code for finding in applied):

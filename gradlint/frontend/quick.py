@@ -52,15 +52,14 @@ class QuickLowering:
     # -- statements
 
     def _block(self, body: list[ast.stmt]) -> list[s.Stmt]:
-        out: list[s.Stmt] = []
-        for stmt in body:
-            handler = _STATEMENTS.get(type(stmt))
-            if handler is not None:
-                self._starts.append((self._count, stmt.lineno))
-                lowered = handler(self, stmt)
-                if lowered is not None:
-                    out.append(lowered)
-        return out
+        return [lowered for stmt in body if (lowered := self._statement(stmt)) is not None]
+
+    def _statement(self, stmt: ast.stmt) -> s.Stmt | None:
+        handler = _STATEMENTS.get(type(stmt))
+        if handler is None:
+            return None
+        self._starts.append((self._count, stmt.lineno))
+        return handler(self, stmt)
 
     def _expr_stmt(self, node: ast.Expr) -> s.Stmt | None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | bytes | type(...)):

@@ -33,8 +33,8 @@ def _found(*paths: str, force_exclude: bool = False) -> list[str]:
 
 def test_python_files_of_all_folders(tmp_path: Path) -> None:
     _write(tmp_path, "a.py", "b/c.py", "b/d/e.py", "b/notes.txt", "b/x.pyi", "b/n.ipynb", "b/y.pyc")
-    assert _found() == ["a.py", "b/c.py", "b/d/e.py"]
-    assert _found("b") == ["b/c.py", "b/d/e.py"]
+    assert _found() == ["a.py", "b/c.py", "b/d/e.py", "b/n.ipynb"]
+    assert _found("b") == ["b/c.py", "b/d/e.py", "b/n.ipynb"]
 
 
 @pytest.mark.parametrize(

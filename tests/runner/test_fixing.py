@@ -156,7 +156,7 @@ def test_one_file_that_cannot_be_written_leaves_the_others(tmp_path: Path) -> No
 def test_a_file_that_is_saved_while_it_is_fixed_is_left_to_its_editor(
     train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Fixed:
+    def slow(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: None = None) -> Fixed:
         fixed = engine_double.fix(source, path, settings, unsafe=unsafe)
         train.write_bytes(b"# gradlint: a double\nx = STUCK\n")
         return fixed
@@ -170,7 +170,7 @@ def test_a_file_that_is_saved_while_it_is_fixed_is_left_to_its_editor(
 
 
 def test_a_file_that_vanishes_while_it_is_fixed(train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Fixed:
+    def slow(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: None = None) -> Fixed:
         train.unlink()
         return engine_double.fix(source, path, settings, unsafe=unsafe)
 
