@@ -20,7 +20,7 @@ FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(R
 QUICK = settings(
     max_examples=8, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
 )
-MANY = settings(QUICK, max_examples=150)
+MANY = settings(QUICK, max_examples=80)
 
 #: drawn once, and wrong then
 ONCE_WRONG = {

@@ -16,11 +16,12 @@ from gradlint.engine import lint
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("half", [0, 1])
-def test_injected_bugs_are_mended(half: int) -> None:
-    table = Table(outcomes(list(sources([LOOPS]))[half::2]))
+@pytest.mark.parametrize("first", [0, 1])
+def test_injected_bugs_are_mended(first: int) -> None:
+    """Every fourth loop, and every fourth from the next; `python -m benchmarks.roundtrip` takes them all."""
+    table = Table(outcomes(list(sources([LOOPS]))[first::4]))
     told = "\n".join([*table.lines(), *(outcome.summary() for outcome in table.failures)])
-    assert table.reported.total() > 300, told
+    assert table.reported.total() > 120, told
     assert table.share_gone >= GONE_GOAL, told
     assert table.share_restored >= RESTORED_GOAL, told
 
