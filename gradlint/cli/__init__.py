@@ -21,6 +21,8 @@ _COMMANDS = {
     "rules": "gradlint.cli.rules",
     "rule": "gradlint.cli.rules",
     "new-rule": "gradlint.cli.new_rule",
+    "server": "gradlint.cli.server",
+    "doctor": "gradlint.cli.doctor",
 }
 
 

@@ -5,79 +5,52 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.cli.mode import Fixing, Mode, chosen, refuse_conflicts
+from gradlint.cli.formats import HELP as FORMATS_HELP
+from gradlint.cli.formats import FormatType, targets
+from gradlint.cli.gates import Gates
+from gradlint.cli.mode import Fixing, Mode, chosen
 from gradlint.cli.output import Output
-from gradlint.config.fixing import FixChoice
+from gradlint.cli.request import STDIN, Request, refuse
+from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.loader import ConfigTree, Overrides
-from gradlint.config.presets import preset_named
-from gradlint.config.selectors import Layer
-from gradlint.config.selectors import check as check_selectors
 from gradlint.model import Severity
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
     from gradlint.runner.files import SourceFile
+    from gradlint.runner.mending import FixPlan
     from gradlint.runner.run import Run
 
-STDIN = "-"
-
-
-class Request(NamedTuple):
-    """The command line, as given."""
-
-    paths: tuple[str, ...]
-    preset: str | None
-    select: tuple[str, ...]
-    ignore: tuple[str, ...]
-    extend_select: tuple[str, ...]
-    output_format: str
-    statistics: bool
-    exit_zero: bool
-    fail_on: str
-    jobs: int | None
-    no_cache: bool
-    config: str | None
-    isolated: bool
-    quiet: bool
-    verbose: bool
-    show_files: bool
-    stdin_filename: str | None
-    force_exclude: bool
-    fix: bool | None
-    unsafe_fixes: bool | None
-    fix_only: bool | None
-    show_fixes: bool | None
-    diff: bool
-    fixable: tuple[str, ...]
-    unfixable: tuple[str, ...]
-    exit_non_zero_on_fix: bool
-
-    def choice(self) -> FixChoice:
-        return FixChoice(self.fix, self.unsafe_fixes, self.fix_only, self.show_fixes)
-
-
-PRESETS = "The rules to start from: strict (every rule), default, or quiet (errors only)."
-_SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
+_FILE = click.Path(dir_okay=False)  # shells complete it
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
-@click.option("--preset", metavar="PRESET", help=PRESETS)
-@click.option("--select", multiple=True, metavar="RULES", help=f"Use only these rules. {_SELECTORS}")
-@click.option("--ignore", multiple=True, metavar="RULES", help=f"Leave these rules out. {_SELECTORS}")
-@click.option("--extend-select", multiple=True, metavar="RULES", help=f"Use these rules, too. {_SELECTORS}")
+@click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
+@rules_option("--select", "Use only these rules.")
+@rules_option("--ignore", "Leave these rules out.")
+@rules_option("--extend-select", "Use these rules, too.")
 @click.option("--fix/--no-fix", default=None, help="Apply the safe fixes and write the files.")
 @click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Apply, or count, the unsafe fixes as well.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change, and write nothing.")
 @click.option("--fix-only/--no-fix-only", default=None, help="Fix, and say nothing about what is left.")
 @click.option("--show-fixes/--no-show-fixes", default=None, help="List what was fixed in each file.")
-@click.option("--fixable", multiple=True, metavar="RULES", help=f"Fix only these rules. {_SELECTORS}")
-@click.option("--unfixable", multiple=True, metavar="RULES", help=f"Do not fix these rules. {_SELECTORS}")
-@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@rules_option("--fixable", "Fix only these rules.")
+@rules_option("--unfixable", "Do not fix these rules.")
+@click.option(
+    "--output-format",
+    type=FormatType(),
+    multiple=True,
+    metavar="FORMAT[=FILE]",
+    envvar="GRADLINT_OUTPUT_FORMAT",
+    show_envvar=True,
+    help=FORMATS_HELP,
+)
+@click.option("--output-file", "-o", metavar="FILE", help="Where the format without a file goes.  [default: stdout]")
 @click.option("--statistics", is_flag=True, help="Count findings by rule instead of showing them.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if something was fixed, even if all was.")
@@ -88,73 +61,108 @@ _SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
+@click.option("--baseline", metavar="FILE", type=_FILE, help="Say nothing of the findings that this file lists.")
+@click.option("--no-baseline", is_flag=True, help="Use no baseline, whatever the configuration says.")
+@click.option(
+    "--write-baseline", metavar="FILE", type=_FILE, help="List all findings in this file, for --baseline, and stop."
+)
+@click.option(
+    "--diff-base", metavar="REF", help="Tell only what changed since this git revision, as in a pull request."
+)
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write .gradlint_cache.")
-@click.option("--config", metavar="FILE", help="Use this configuration file for all paths.")
+@click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--force-exclude", is_flag=True, help="Apply excludes to files named on the command line, too.")
+@click.option(
+    "--include-markdown/--no-include-markdown", default=None, help="Check the Python blocks of Markdown files, too."
+)
 @click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
 @click.option("--stdin-filename", metavar="FILE", help="The name of what comes through stdin (PATHS is -).")
 @click.option("--quiet", "-q", is_flag=True, help="Print findings only.")
 @click.option("--verbose", "-v", is_flag=True, help="Say which configuration was used and what the run cost.")
 def check(**options: object) -> int:
     """Check PATHS (files or folders; default: the current folder; - for stdin) for gradient mistakes."""
-    return _Check(Request(**options)).run()  # type: ignore[arg-type] # click has checked every value
+    request = Request(**options)  # type: ignore[arg-type] # click has checked every value
+    refuse(request)
+    if request.watch:
+        from gradlint.cli.watch import watch
+
+        return watch(request, lambda: _Check(request))
+    return _Check(request).run()
 
 
 class _Check:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._begun = time.monotonic()
-        if request.config is not None and request.isolated:
-            raise click.UsageError("--config and --isolated cannot be used together.")
-        refuse_conflicts(
-            request.choice(),
-            diff=request.diff,
-            statistics=request.statistics,
-            exit_zero=request.exit_zero,
-            exit_on_fix=request.exit_non_zero_on_fix,
-        )
         self._tree = ConfigTree(
             Overrides(layer_of(request, request.fixable, request.unfixable), request.config, request.isolated)
         )
-        self._output = Output(request.output_format, request.statistics, request.quiet)
+        chosen_targets = targets(
+            request.output_format, request.output_file, statistics=request.statistics, diff=request.diff
+        )
+        self._output = Output(chosen_targets, request.statistics, request.quiet)
+        self._gates = Gates(request, self._output.sources)
+        self.written: dict[str, bytes] = {}
 
     def run(self) -> int:
-        paths = self._request.paths or (".",)
-        if STDIN in paths:
-            if len(paths) > 1:
-                raise click.UsageError("- (stdin) cannot be combined with other paths.")
+        if STDIN in self._request.paths:
             return self._stdin()
-        from gradlint.runner.files import FileFinder, MissingPathError
-
-        finder = FileFinder(self._tree, force_exclude=self._request.force_exclude)
-        try:
-            files = list(finder.find(paths))
-        except MissingPathError as error:
-            raise click.UsageError(str(error)) from None
+        files = self._files()
         if self._request.show_files:
             self._output.lines(sorted(file.path for file in files))
             return 0
-        if not files:
-            self._output.warn("no Python files found under the given paths")
-        for skipped in finder.skipped:
-            self._output.warn(f"{skipped.shown}: {skipped.reason}")
         fixing = self._fixing(os.getcwd())
-        return self._finish(self._lint(files, fixing), fixing)
+        if self._request.write_baseline is not None:
+            return self._write_baseline(self._lint(files, None), files, self._request.write_baseline)
+        if not self._gates.closed(files):
+            return self._finish(self._lint(files, fixing.plan()), fixing)
+        run = self._lint(files, None)
+        self._gates.sift(run, files, fixing.plan())
+        return self._finish(run, fixing)
+
+    def _files(self) -> list[SourceFile]:
+        from gradlint.runner.files import FileFinder, MissingPathError
+
+        request = self._request
+        finder = FileFinder(self._tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
+        try:
+            files = list(finder.find(request.paths or (".",)))
+        except MissingPathError as error:
+            raise click.UsageError(str(error)) from None
+        if request.include_markdown is False:
+            files = [file for file in files if file.explicit or not file.path.endswith((".md", ".markdown"))]
+        if not request.show_files:
+            if not files:
+                self._output.warn("no Python files found under the given paths")
+            for skipped in finder.skipped:
+                self._output.warn(f"{skipped.shown}: {skipped.reason}")
+        return self._gates.admitted(files, self._output)
+
+    def _write_baseline(self, run: Run, files: list[SourceFile], file: str) -> int:
+        said = self._gates.write(file, run, files)
+        for result in run.results:
+            self._output.troubles(result, verbose=self._request.verbose)
+            if any(finding.code == "GL900" for finding in result.findings):
+                self._output.warn(f"{result.path}: not valid Python, so its findings are not known")
+        if not self._request.quiet:
+            self._output.lines([said])
+        return 3 if any(result.crashes for result in run.results) else 0
 
     def _fixing(self, folder: str) -> Fixing:
         """Whether a run writes is one choice for the whole run: that of the folder it is started in."""
         return chosen(self._request.choice(), self._tree.at(folder).fixing, diff=self._request.diff)
 
-    def _lint(self, files: list[SourceFile], fixing: Fixing) -> Run:
+    def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
         from gradlint.report.progress import ProgressBar
         from gradlint.runner.processes import default_jobs
         from gradlint.runner.run import run
 
         jobs = self._request.jobs or default_jobs()
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
-            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=fixing.plan())
+            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan)
 
     def _cache(self) -> Cache | None:
         if self._request.no_cache:
@@ -170,10 +178,16 @@ class _Check:
         if self._request.show_files:
             self._output.lines([name])
             return 0
+        from gradlint.runner.files import SourceFile
         from gradlint.runner.run import run_text
 
-        fixing = self._fixing(folder)
-        run, text = run_text(source, name, self._tree.at(folder), fixing.plan())
+        fixing, settings = self._fixing(folder), self._tree.at(folder)
+        file = SourceFile(name, os.path.abspath(name), 0, len(source), settings, True)
+        closed = self._gates.closed([file])
+        run, text = run_text(source, name, settings, None if closed else fixing.plan())
+        self._output.sources[name] = source
+        if closed:
+            text = self._gates.sift(run, [file], fixing.plan()) or text
         self._output.sources[name] = text
         if fixing.mode in (Mode.FIX, Mode.FIX_ONLY):
             self._output.fixed_text(text)
@@ -186,10 +200,14 @@ class _Check:
             self._output.error(f"{failure.path}: not fixed: {failure.reason}")
         if self._request.verbose:
             self._tell(run)
+        self._output.asides = self._gates.asides
         if fixing.mode is Mode.DIFF:
             self._output.diff(run, fixing)
         else:
+            self.written = {os.path.abspath(file.path): file.after for file in run.fixed}
             self._output.results(run, fixing)
+        if not self._request.quiet:
+            self._gates.tell_gone(self._output, self._request.paths)
         return self._exit_code(run, fixing)
 
     def _tell(self, run: Run) -> None:
@@ -215,37 +233,6 @@ class _Check:
             left = [] if fixing.mode is Mode.FIX_ONLY else run.results
             found = any(finding.severity >= least for result in left for finding in result.findings)
         return 1 if found and not self._request.exit_zero else 0
-
-
-class Selecting(Protocol):
-    """The options of any command that lints."""
-
-    @property
-    def preset(self) -> str | None: ...
-    @property
-    def select(self) -> tuple[str, ...]: ...
-    @property
-    def ignore(self) -> tuple[str, ...]: ...
-    @property
-    def extend_select(self) -> tuple[str, ...]: ...
-
-
-def layer_of(request: Selecting, fixable: tuple[str, ...] = (), unfixable: tuple[str, ...] = ()) -> Layer:
-    """What the command line says about rules."""
-    return Layer(
-        _words(request.select, "--select") if request.select else None,
-        _words(request.extend_select, "--extend-select"),
-        _words(request.ignore, "--ignore"),
-        _words(fixable, "--fixable") if fixable else None,
-        _words(unfixable, "--unfixable"),
-        preset_named(request.preset, where="--preset") if request.preset is not None else None,
-    )
-
-
-def _words(values: tuple[str, ...], option: str) -> tuple[str, ...]:
-    words = tuple(word for value in values for word in value.replace(",", " ").split())
-    check_selectors(words, where=option)
-    return words
 
 
 def cache_root(path: str) -> str:

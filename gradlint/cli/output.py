@@ -1,14 +1,15 @@
-"""Where a run's words go: results to stdout in the chosen format, everything else to stderr."""
+"""Where a run's words go: results to stdout or files in the chosen formats, everything else to stderr."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from gradlint.cli.formats import Target, rendered, write
 from gradlint.cli.mode import Fixing, Mode
 from gradlint.model import FileResult
 
@@ -20,30 +21,62 @@ if TYPE_CHECKING:
 class Output:
     """Writes results once, whole, and in a fixed order."""
 
-    def __init__(self, output_format: str, statistics: bool, quiet: bool) -> None:
-        self._format = output_format
+    def __init__(self, targets: Sequence[Target], statistics: bool, quiet: bool) -> None:
+        self._targets = targets
         self._statistics = statistics
         self._quiet = quiet
-        self._stream = sys.stdout
+        self._stream: TextIO = sys.stdout
         self.sources: dict[str, bytes] = {}
+        #: what the summary says beside the number of files
+        self.asides: list[str] = []
 
     def results(self, run: Run, fixing: Fixing) -> None:
-        if self._format != "json":
-            self.lines(self._text(run, fixing))
-        elif fixing.mode is not Mode.FIX_ONLY:
-            self.lines([self._json(run.results)])
+        """Files first: whoever reads the terminal then finds them written."""
+        failures = [self._to_file(target.file, target, run, fixing) for target in self._targets if target.file]
+        printed = next((target for target in self._targets if target.file is None), None)
+        if printed is not None and not printed.is_text:
+            self.raw(_utf8(self._told(printed, run, fixing, self._paint())))
+        elif printed is not None:
+            self.lines(self._told(printed, run, fixing, self._paint()))
+        elif not self._quiet:
+            self.lines(_summary(run, fixing, self._paint(), self.asides))
+        if told := [failure for failure in failures if failure is not None]:
+            raise click.ClickException("\n".join(told))
+
+    def _to_file(self, file: str, target: Target, run: Run, fixing: Fixing) -> str | None:
+        """Without colours; what went wrong, if anything."""
+        from gradlint.report.paint import Paint
+
+        return _written(file, _utf8(self._told(target, run, fixing, Paint(False))))
+
+    def _told(self, target: Target, run: Run, fixing: Fixing, paint: Paint) -> Iterable[str]:
+        if target.is_text:
+            return self._text(target, run, fixing, paint)
+        if fixing.mode is Mode.FIX_ONLY and target.file is None:
+            return ()
+        if self._statistics:
+            from gradlint.report.json_format import statistics_as_json
+
+            return (statistics_as_json(run.results),)
+        from gradlint.report.reported import Report
+
+        return rendered(target.format, Report(run.results, run.checked, self._read, self.asides))
 
     def diff(self, run: Run, fixing: Fixing) -> None:
-        """What `--fix` would change, on stdout; how much that is, on stderr."""
+        """What `--fix` would change, on stdout or in the file; how much that is, on stderr."""
         from gradlint.report.diff import painted, unified
         from gradlint.report.fixes import total
 
+        (target,) = self._targets
         paint = self._paint()
-        if paint.enabled or self._stream.isatty():
+        if target.file is not None:
+            if failure := _written(target.file, b"".join(unified(file) for file in run.fixed)):
+                raise click.ClickException(failure)
+        elif paint.enabled or self._stream.isatty():
             self.lines(line for file in run.fixed for line in painted(file, paint))
         else:
             self.raw(b"".join(unified(file) for file in run.fixed))
-        if not self._quiet and self._format != "json":
+        if not self._quiet and target.is_text:
             self._say(total(run.fixed, run.results, run.checked, fixing.unsafe, "Would fix"))
 
     def fixed_text(self, text: bytes) -> None:
@@ -51,29 +84,23 @@ class Output:
         self.raw(text)
         self._stream = sys.stderr
 
-    def _json(self, results: list[FileResult]) -> str:
-        from gradlint.report.json_format import as_json, statistics_as_json
-
-        return statistics_as_json(results) if self._statistics else as_json(results)
-
-    def _text(self, run: Run, fixing: Fixing) -> Iterator[str]:
-        paint = self._paint()
+    def _text(self, target: Target, run: Run, fixing: Fixing, paint: Paint) -> Iterator[str]:
         if fixing.mode is not Mode.FIX_ONLY:
-            yield from self._findings(run.results, fixing, paint)
+            yield from self._findings(target, run.results, fixing, paint)
         if fixing.show:
             from gradlint.report.fixes import enumeration
 
             yield from enumeration(run.fixed, paint)
         if not self._quiet:
-            yield from _summary(run, fixing, paint)
+            yield from _summary(run, fixing, paint, self.asides)
 
-    def _findings(self, results: list[FileResult], fixing: Fixing, paint: Paint) -> Iterator[str]:
+    def _findings(self, target: Target, results: list[FileResult], fixing: Fixing, paint: Paint) -> Iterator[str]:
         from gradlint.report.text import concise, full, statistics_lines
 
         unsafe = fixing.unsafe if fixing.mode is Mode.CHECK else None
         if self._statistics:
             yield from statistics_lines(results, paint)
-        elif self._format == "concise":
+        elif target.format == "concise":
             yield from concise(results, paint, unsafe=unsafe)
         else:
             yield from full(results, self._read, paint, unsafe=unsafe)
@@ -141,14 +168,29 @@ class Output:
         print(message, file=sys.stderr)
 
 
-def _summary(run: Run, fixing: Fixing, paint: Paint) -> Iterator[str]:
+def _utf8(lines: Iterable[str]) -> bytes:
+    """As programs expect it, whatever this machine's own encoding is."""
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+
+
+def _written(file: str, content: bytes) -> str | None:
+    """What went wrong, if anything."""
+    try:
+        write(file, content)
+    except OSError as error:
+        return f"{file} cannot be written: {error.strerror or error}"
+    return None
+
+
+def _summary(run: Run, fixing: Fixing, paint: Paint, asides: Sequence[str]) -> Iterator[str]:
     from gradlint.report.fixes import hint, hint_after, total
     from gradlint.report.text import summary
 
     if fixing.mode is Mode.FIX_ONLY:
         yield total(run.fixed, run.results, run.checked, fixing.unsafe, "Fixed")
         return
-    yield summary(run.results, run.checked, paint, [finding for file in run.fixed for finding in file.applied])
+    fixed = [finding for file in run.fixed for finding in file.applied]
+    yield summary(run.results, run.checked, paint, fixed, asides=asides)
     checking = fixing.mode is Mode.CHECK
     more = hint(run.results, fixing.unsafe, paint) if checking else hint_after(run.results, fixing.unsafe)
     if more is not None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gradlint.cli.selection import complete_rule
+
 if TYPE_CHECKING:
     from gradlint.runtime.prove.proving import Proof, Proofs
 
@@ -15,7 +17,7 @@ _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'to
 
 
 @click.command()
-@click.argument("codes", nargs=-1, metavar="[CODE]...")
+@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=complete_rule)
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda", "mps"]),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gradlint.cli.selection import complete_presets, complete_rule
+
 if TYPE_CHECKING:
     from gradlint.rule import Rule
 
@@ -16,7 +18,12 @@ _FORMAT = click.option(
 
 
 @click.command()
-@click.option("--preset", metavar="PRESET", help="Only the rules of a preset: strict, default or quiet.")
+@click.option(
+    "--preset",
+    metavar="PRESET",
+    help="Only the rules of a preset: strict, default or quiet.",
+    shell_complete=complete_presets,
+)
 @_FORMAT
 def rules(preset: str | None, output_format: str) -> int:
     """List all rules, or those of a preset."""
@@ -37,7 +44,7 @@ def rules(preset: str | None, output_format: str) -> int:
 
 
 @click.command()
-@click.argument("rule", metavar="CODE_OR_NAME")
+@click.argument("rule", metavar="CODE_OR_NAME", shell_complete=complete_rule)
 @_FORMAT
 def rule(rule: str, output_format: str) -> int:
     """Explain one rule: what it finds, why it matters, what to write instead."""

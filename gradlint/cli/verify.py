@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gradlint.cli.check import PRESETS, layer_of
+from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.loader import ConfigTree, Overrides
 
 if TYPE_CHECKING:
     from gradlint.runtime.verification import Verification
-
-_SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
 
 
 class Request(NamedTuple):
@@ -89,10 +87,10 @@ class _Command(click.Command):
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the unsafe fixes to the copy as well.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", metavar="FILE", help="Write a report with the timeline of events and the norms.")
-@click.option("--preset", metavar="PRESET", help=PRESETS)
-@click.option("--select", multiple=True, metavar="RULES", help=f"Use only these rules. {_SELECTORS}")
-@click.option("--ignore", multiple=True, metavar="RULES", help=f"Leave these rules out. {_SELECTORS}")
-@click.option("--extend-select", multiple=True, metavar="RULES", help=f"Use these rules, too. {_SELECTORS}")
+@click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
+@rules_option("--select", "Use only these rules.")
+@rules_option("--ignore", "Leave these rules out.")
+@rules_option("--extend-select", "Use these rules, too.")
 @click.option("--config", metavar="FILE", help="Use this configuration file.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what the script prints, on stderr.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from os.path import dirname
+from os.path import dirname, join
 
 from gradlint.config.errors import ConfigError, unknown
 from gradlint.config.fixing import FixChoice
@@ -20,6 +20,7 @@ KEYS = (
     "extend-select",
     "exclude",
     "extend-exclude",
+    "include-markdown",
     "per-file-ignores",
     "severity",
     "target-torch",
@@ -30,6 +31,7 @@ KEYS = (
     "show-fixes",
     "fixable",
     "unfixable",
+    "baseline",
 )
 
 Value = bool | int | float | str
@@ -51,7 +53,9 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         source=path,
         exclude=reader.strings("exclude") if "exclude" in table else None,
         extend_exclude=reader.strings("extend-exclude"),
+        include_markdown=bool(reader.switch("include-markdown")),
         fixing=FixChoice(*(reader.switch(key) for key in ("fix", "unsafe-fixes", "fix-only", "show-fixes"))),
+        baseline=reader.baseline(),
     )
 
 
@@ -102,6 +106,13 @@ class _Reader:
         if not isinstance(value, str):
             raise self._wrong("a string", value, "preset")
         return preset_named(value, where=self._where("preset"))
+
+    def baseline(self) -> str | None:
+        """The baseline's file, as seen from the configuration's folder."""
+        value = self._table.get("baseline")
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self._wrong("the name of a file", value, "baseline")
+        return None if value is None else join(dirname(self._path), value)
 
     def switch(self, key: str) -> bool | None:
         value = self._table.get(key)

@@ -1,0 +1,197 @@
+"""What stands between findings and the user: the baseline, and the lines that have changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from gradlint.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gradlint.baseline import Baseline, Entry
+    from gradlint.cli.output import Output
+    from gradlint.cli.request import Request
+    from gradlint.model import FileResult
+    from gradlint.runner.changes import Changes
+    from gradlint.runner.files import SourceFile
+    from gradlint.runner.mending import FixPlan
+    from gradlint.runner.run import Run
+    from gradlint.runner.selective import Keep
+    from gradlint.runner.touched import Touched
+
+_SHOWN = 10  # entries that are gone; a long list helps nobody
+
+
+class Gates:
+    """The gates of one run; what they hold back is counted in `asides`, for the summary."""
+
+    def __init__(self, choice: Request, sources: Mapping[str, bytes]) -> None:
+        self._choice = choice
+        self._sources = sources
+        self._changes: Changes | None = None
+        self._known: dict[str, frozenset[str]] = {}
+        self._touched: dict[str, Touched] = {}
+        self._gone: list[tuple[Baseline, list[Entry]]] = []
+        self.asides: list[str] = []
+
+    def admitted(self, files: list[SourceFile], output: Output) -> list[SourceFile]:
+        """The files that are worth a look: with `--diff-base` those that have changed."""
+        if self._choice.diff_base is None:
+            return files
+        from gradlint.runner.changes import Changes
+
+        with _git_asked():
+            self._changes = Changes(self._choice.diff_base)
+            admitted = [file for file in files if self._changes.of(file.path) is not None]
+        for warning in self._changes.warnings:
+            output.warn(warning)
+        return admitted
+
+    def closed(self, files: Sequence[SourceFile]) -> bool:
+        """Whether there is any gate at all; without one nothing of this module need happen."""
+        return self._changes is not None or any(self._baseline_of(file) is not None for file in files)
+
+    def _baseline_of(self, file: SourceFile) -> str | None:
+        if self._choice.no_baseline:
+            return None
+        return self._choice.baseline or file.settings.baseline
+
+    def sift(self, run: Run, files: Sequence[SourceFile], plan: FixPlan | None) -> bytes | None:
+        """Take what is silent out of the results, and fix what is left if that is the plan.
+
+        Gives the fixed text of a file that is in memory only.
+        """
+        by_name = {file.shown: file for file in files}
+        self._sift_known(run, by_name)
+        with _git_asked():
+            self._sift_untouched(run, by_name)
+            return None if plan is None else self._mend(run, files, plan)
+
+    def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
+        from gradlint.runner.selective import mend, mend_text
+
+        if self._sources:
+            (file,) = files
+            return mend_text(run, self._sources[file.shown], file, self._keep(file), plan)
+        mend(run, files, self._keep, plan)
+        return None
+
+    def _sift_known(self, run: Run, files: Mapping[str, SourceFile]) -> None:
+        silenced = 0
+        names = {name: self._baseline_of(file) for name, file in files.items()}
+        results = {result.path: result for result in run.results}
+        for name in sorted({name for name in names.values() if name is not None}):
+            baseline = _opened(name)
+            mine = [result for result in run.results if names[result.path] == name]
+            sifted = baseline.sift(mine, self._text, lambda code, path: code in files[path].settings.enabled_for(path))
+            results |= {result.path: result for result in sifted.results}
+            self._known |= sifted.known
+            silenced += sum(len(result.findings) for result in mine) - sum(len(r.findings) for r in sifted.results)
+            if sifted.gone:
+                self._gone.append((baseline, sifted.gone))
+        run.results = [results[result.path] for result in run.results]
+        if silenced:
+            self.asides.append(f"{silenced} silenced by the baseline")
+
+    def _sift_untouched(self, run: Run, files: Mapping[str, SourceFile]) -> None:
+        if self._changes is None:
+            return
+        from gradlint.runner.touched import Touched
+
+        left, outside = [], 0
+        for result in run.results:
+            text = self._text(result.path) if result.findings else None
+            if text is not None:
+                self._touched[result.path] = Touched(files[result.path], text, self._changes)
+                kept = self._touched[result.path].keep(result, text)
+                outside += len(result.findings) - len(kept.findings)
+                result = kept
+            left.append(result)
+        run.results = left
+        if outside:
+            self.asides.append(f"{outside} outside the changes")
+
+    def _keep(self, file: SourceFile) -> Keep:
+        """The same gates for a text that fixes have changed."""
+        from gradlint.baseline import without
+
+        known, touched = self._known.get(file.shown), self._touched.get(file.shown)
+
+        def keep(result: FileResult, text: str) -> FileResult:
+            if known:
+                result = without(result, text, known)
+            return result if touched is None else touched.keep(result, text)
+
+        return keep
+
+    def _text(self, path: str) -> str | None:
+        from gradlint import documents
+
+        source = self._sources.get(path)
+        try:
+            if source is None:
+                with open(path, "rb") as file:
+                    source = file.read()
+        except OSError:
+            return None  # gone since it was linted
+        return documents.program_text(source, path)
+
+    def tell_gone(self, output: Output, paths: Sequence[str]) -> None:
+        """Entries of a baseline that nothing stands for any more."""
+        for baseline, entries in self._gone:
+            name = _short(baseline.file)
+            many = "1 finding of" if len(entries) == 1 else f"{len(entries)} findings of"
+            output.note(f"{many} {name} {'is' if len(entries) == 1 else 'are'} gone:")
+            for entry in entries[:_SHOWN]:
+                output.note(f"  {entry}")
+            if len(entries) > _SHOWN:
+                output.note(f"  and {len(entries) - _SHOWN} more")
+            import shlex
+
+            again = shlex.join(["gradlint", "check", *(paths if len(paths) <= 3 else ()), "--write-baseline", name])
+            output.note(f"`{again}` brings it up to date")
+
+    def write(self, file: str, run: Run, files: Sequence[SourceFile]) -> str:
+        """Make all findings of a run known; says what was done."""
+        from gradlint.baseline import Baseline, BaselineError
+
+        settings = {found.shown: found.settings for found in files}
+        old = _opened(file) if os.path.lexists(file) else Baseline(file)
+        new = old.renewed(run.results, self._text, lambda code, path: code in settings[path].enabled_for(path))
+        try:
+            new.write()
+        except BaselineError as error:
+            raise ConfigError(str(error)) from None
+        count = len(new.entries)
+        return f"Wrote {count} finding{'' if count == 1 else 's'} to {_short(new.file)}"
+
+
+@contextmanager
+def _git_asked() -> Iterator[None]:
+    """What git cannot tell is the user's to mend: a wrong revision, a history that is not there."""
+    from gradlint.runner.changes import ChangesError
+
+    try:
+        yield
+    except ChangesError as error:
+        raise click.UsageError(f"--diff-base: {error}.") from None
+
+
+def _opened(file: str) -> Baseline:
+    from gradlint.baseline import BaselineError, read_baseline
+
+    try:
+        return read_baseline(file)
+    except BaselineError as error:
+        hint = "" if os.path.lexists(file) else f"; `gradlint check --write-baseline {_short(file)}` makes it"
+        raise ConfigError(f"{error}{hint}") from None
+
+
+def _short(path: str) -> str:
+    """Below the current folder, as people would type it."""
+    here = os.path.join(os.getcwd(), "")
+    return path[len(here) :] if path.startswith(here) else path

@@ -1,0 +1,92 @@
+"""The command line of `gradlint check`, as given, and what of it cannot be meant."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+
+from gradlint.cli.formats import Target
+from gradlint.cli.mode import refuse_conflicts
+from gradlint.config.fixing import FixChoice
+
+STDIN = "-"
+
+
+class Request(NamedTuple):
+    """The command line, as given."""
+
+    paths: tuple[str, ...]
+    preset: str | None
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    output_format: tuple[Target, ...]
+    output_file: str | None
+    statistics: bool
+    exit_zero: bool
+    fail_on: str
+    jobs: int | None
+    no_cache: bool
+    config: str | None
+    isolated: bool
+    quiet: bool
+    verbose: bool
+    show_files: bool
+    stdin_filename: str | None
+    force_exclude: bool
+    fix: bool | None
+    unsafe_fixes: bool | None
+    fix_only: bool | None
+    show_fixes: bool | None
+    diff: bool
+    fixable: tuple[str, ...]
+    unfixable: tuple[str, ...]
+    exit_non_zero_on_fix: bool
+    include_markdown: bool | None
+    baseline: str | None
+    no_baseline: bool
+    write_baseline: str | None
+    diff_base: str | None
+    watch: bool
+
+    def choice(self) -> FixChoice:
+        return FixChoice(self.fix, self.unsafe_fixes, self.fix_only, self.show_fixes)
+
+    def writes_files(self) -> bool:
+        """Whether the findings are to go anywhere but to the screen."""
+        return self.output_file is not None or any(target.file is not None for target in self.output_format)
+
+
+def refuse(request: Request) -> None:
+    """Options that cannot both be meant."""
+    writes = request.write_baseline is not None
+    stdin = STDIN in request.paths
+    pairs = (
+        (request.config is not None and request.isolated, "--config", "--isolated"),
+        (request.baseline is not None and request.no_baseline, "--baseline", "--no-baseline"),
+        (writes and request.baseline is not None, "--write-baseline", "--baseline"),
+        (writes and request.diff_base is not None, "--write-baseline", "--diff-base"),
+        (writes and (request.fix or request.fix_only), "--write-baseline", "--fix"),
+        (writes and request.diff, "--write-baseline", "--diff"),
+        (writes and request.writes_files(), "--write-baseline", "--output-file"),
+        (writes and request.statistics, "--write-baseline", "--statistics"),
+        (writes and request.watch, "--write-baseline", "--watch"),
+        (writes and stdin, "--write-baseline", "- (stdin)"),
+        (request.diff_base is not None and stdin, "--diff-base", "- (stdin)"),
+        (request.watch and stdin, "--watch", "- (stdin)"),
+        (request.watch and request.diff, "--watch", "--diff"),
+        (request.watch and request.show_files, "--watch", "--show-files"),
+    )
+    for both, one, other in pairs:
+        if both:
+            raise click.UsageError(f"{one} and {other} cannot be used together.")
+    refuse_conflicts(
+        request.choice(),
+        diff=request.diff,
+        statistics=request.statistics,
+        exit_zero=request.exit_zero,
+        exit_on_fix=request.exit_non_zero_on_fix,
+    )
+    if stdin and len(request.paths) > 1:
+        raise click.UsageError("- (stdin) cannot be combined with other paths.")

@@ -1,0 +1,185 @@
+"""`gradlint check --watch`: the screen is drawn again whenever something changes that could change a finding."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from gradlint.cli.selection import layer_of
+from gradlint.config.dependencies import SOURCES
+from gradlint.config.errors import ConfigError
+from gradlint.config.loader import FILES, ConfigTree, Overrides
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gradlint.cli.request import Request
+
+_CONFIGURING = frozenset((*FILES, *SOURCES, ".gitignore"))
+_TICK = 1000  # milliseconds between two looks at configurations above the watched folders
+#: time and size of each file, or what kept us from looking
+Stamps = dict[str, tuple[int, int] | str]
+
+
+class Checking(Protocol):
+    """One run of `gradlint check`."""
+
+    @property
+    def written(self) -> Mapping[str, bytes]:
+        """The files that were fixed, by their whole names, as they were written."""
+        ...
+
+    def run(self) -> int: ...
+
+
+def watch(request: Request, begin: Callable[[], Checking]) -> int:
+    """Check now and after every change, until Ctrl-C."""
+    _refuse(request)
+    paths = [os.path.abspath(path) for path in request.paths or (".",)]
+    try:
+        _Watch(request, paths, begin).forever()
+    except KeyboardInterrupt:
+        pass
+    except OSError as error:  # such as too many folders for the system to watch
+        raise click.ClickException(f"--watch: {error}") from None
+    return 0
+
+
+def _refuse(request: Request) -> None:
+    if request.writes_files() or not all(target.is_text for target in request.output_format):
+        raise click.UsageError("--watch draws on the screen: only the formats full and concise, and no files.")
+    layer_of(request, request.fixable, request.unfixable)  # a wrong option will not get better by waiting
+    for path in request.paths:
+        if not os.path.exists(path):
+            raise click.UsageError(f"{path}: No such file or directory")
+    from importlib.util import find_spec
+
+    if find_spec("watchfiles") is None:
+        raise click.UsageError('--watch needs watchfiles: pip install "torch-gradlint[watch]"')
+
+
+class _Watch:
+    def __init__(self, request: Request, paths: list[str], begin: Callable[[], Checking]) -> None:
+        from rich.console import Console
+
+        self._request = request
+        self._paths = paths
+        self._begin = begin
+        self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self._stamps: Stamps = {}
+        self._above: Stamps = {}
+
+    def forever(self) -> None:
+        from watchfiles import watch
+
+        self._check([])
+        folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in self._paths}
+        deep = any(os.path.isdir(path) for path in self._paths)
+        watching = False
+        for events in watch(
+            *folders, watch_filter=_may_matter, recursive=deep, rust_timeout=_TICK, yield_on_timeout=True,
+            ignore_permission_denied=True,
+        ):  # fmt: skip
+            # the first time whatever is told: something may have changed before anyone watched
+            if events or not watching or self._configured() != self._above:
+                self._look()
+            watching = True
+
+    def _look(self) -> None:
+        now = self._look_round()
+        if changed := sorted(
+            path for path in now.keys() | self._stamps.keys() if now.get(path) != self._stamps.get(path)
+        ):
+            self._check(changed)
+
+    def _check(self, changed: list[str]) -> None:
+        # taken before the run: what changes meanwhile is seen as a change afterwards
+        self._above = self._configured()
+        self._stamps = self._look_round()
+        _head(self._console, changed)
+        try:
+            checking = self._begin()
+            checking.run()
+            for path, content in checking.written.items():
+                if _content(path) == content:  # our own words are no news
+                    self._stamps[path] = _stamp(path)
+        except (ConfigError, click.ClickException) as error:
+            said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+            click.echo(f"gradlint: error: {said}", err=True)
+        self._console.print("Watching for changes, Ctrl-C ends.", style="dim")
+
+    def _look_round(self) -> Stamps:
+        """All that a run would look at, found in the way that a run finds it."""
+        stamps = self._configured()
+        request = self._request
+        from gradlint.runner.files import FileFinder, MissingPathError
+
+        try:
+            tree = ConfigTree(Overrides(config=request.config, isolated=request.isolated))
+            finder = FileFinder(tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
+            for file in finder.find(path for path in self._paths if os.path.exists(path)):
+                stamps[file.path] = file.mtime_ns, file.size
+                if file.settings.baseline is not None:
+                    stamps[file.settings.baseline] = _stamp(file.settings.baseline)
+        except (ConfigError, MissingPathError) as error:
+            stamps[""] = str(error)
+        return stamps
+
+    def _configured(self) -> Stamps:
+        """What shapes the run from above the watched folders, and the files that the command line names."""
+        given = (self._request.config, self._request.baseline)
+        stamps: Stamps = {os.path.abspath(file): _stamp(file) for file in given if file is not None}
+        for path in self._paths:
+            folder = path
+            while True:
+                stamps |= {
+                    whole: _stamp(whole) for name in _CONFIGURING if os.path.exists(whole := os.path.join(folder, name))
+                }
+                if os.path.dirname(folder) == folder:
+                    break
+                folder = os.path.dirname(folder)
+        return stamps
+
+
+def _may_matter(change: object, path: str) -> bool:
+    """A cheap first look at what the system tells of; a folder that was moved has no ending."""
+    name = os.path.basename(path)
+    matters = name in _CONFIGURING or os.path.splitext(name)[1].lower() in (
+        ".py",
+        ".ipynb",
+        ".md",
+        ".markdown",
+        ".json",
+        "",
+    )
+    return matters and f"{os.sep}.git{os.sep}" not in path and f"{os.sep}.gradlint_cache" not in path
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _head(console: Console, changed: Iterable[str]) -> None:
+    import time
+
+    names = [os.path.basename(path) or "configuration" for path in changed]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    said = f"{', '.join(names[:3])}{more} changed" if names else "gradlint"
+    console.clear()
+    console.rule(f"{time.strftime('%H:%M:%S')} {said}", align="left", style="dim", characters="-")

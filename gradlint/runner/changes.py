@@ -1,0 +1,206 @@
+"""What has changed since a git revision, line by line: committed, staged, unstaged and new files alike.
+
+As in a pull request, the revision is taken where this history left it (the merge base). git is asked, never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import NamedTuple
+
+_HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
+#: a hook is told where its own repository is; here each repository is found by its folder
+_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
+#: whatever the user has configured, the output is the one that is read here
+_DIFF = (
+    "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ignore-submodules=all", "--find-renames",
+)  # fmt: skip
+
+
+class ChangesError(Exception):
+    """Why git cannot say what has changed, in words for the user."""
+
+
+class Change(NamedTuple):
+    """What happened to one file: its new rows (None for all of them), and the object git keeps of it as it was."""
+
+    rows: frozenset[int] | None
+    before: str | None = None
+
+    def touches(self, first: int, last: int) -> bool:
+        return self.rows is None or any(row in self.rows for row in range(first, last + 1))
+
+
+class Changes:
+    """The changes since one revision, for files of any repository; each is asked when its first file comes."""
+
+    def __init__(self, revision: str) -> None:
+        if not revision or revision.startswith("-"):
+            raise ChangesError(f"`{revision}` is no git revision")
+        self._revision = revision
+        self._here = os.path.realpath(os.getcwd())
+        self._tops: dict[str, str | None] = {}
+        self._repositories: dict[str, _Repository] = {}
+        self.warnings: list[str] = []
+
+    def of(self, path: str) -> Change | None:
+        """None for a file that is as it was."""
+        repository, inside = self._found(path)
+        return repository.change(inside)
+
+    def before(self, path: str) -> bytes | None:
+        """The file as it was, under whatever name; None for one that was not there."""
+        repository, inside = self._found(path)
+        change = repository.change(inside)
+        return None if change is None or change.before is None else repository.content(change.before)
+
+    def _found(self, path: str) -> tuple[_Repository, str]:
+        real = os.path.realpath(path)  # to git, a link is a file of its own
+        top = self._top(os.path.dirname(real))
+        if top is None:
+            raise ChangesError(f"{path} is in no git repository")
+        return self._repository(top), os.path.relpath(real, top).replace(os.sep, "/")
+
+    def _top(self, folder: str) -> str | None:
+        if folder not in self._tops:
+            parent = os.path.dirname(folder)
+            if os.path.exists(os.path.join(folder, ".git")):
+                self._tops[folder] = folder
+            else:
+                self._tops[folder] = None if parent == folder else self._top(parent)
+        return self._tops[folder]
+
+    def _repository(self, top: str) -> _Repository:
+        if top not in self._repositories:
+            self._repositories[top] = _Repository(top, self._base(top))
+        return self._repositories[top]
+
+    def _base(self, top: str) -> str | None:
+        """The commit to compare with; None if the outer repository did not have this one yet."""
+        outer = self._top(os.path.dirname(top)) if os.path.dirname(top) != top else None
+        if outer is None or _within(self._here, top):
+            return self._merge_base(top)
+        # the revision is one of the repository round it, and that says which commit the submodule was at
+        above = self._repository(outer).base
+        commit = None if above is None else _submodule_commit(outer, above, os.path.relpath(top, outer))
+        if commit is not None and _git(top, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
+            self.warnings.append(f"{top} does not have its commit of `{self._revision}`: all of its lines count as new")
+            return None
+        return commit
+
+    def _merge_base(self, top: str) -> str:
+        asked = _git(top, "rev-parse", "--verify", "--quiet", f"{self._revision}^{{commit}}")
+        if asked.returncode:
+            said = asked.stderr.decode("utf-8", "replace").strip()
+            if said:
+                raise ChangesError(f"git in {top}: {_reason(said)}")
+            raise ChangesError(
+                f"git does not know `{self._revision}` in {top}; a shallow clone may lack it "
+                "(actions/checkout: fetch-depth: 0)"
+            )
+        commit = asked.stdout.decode().strip()
+        shared = _git(top, "merge-base", commit, "HEAD")
+        if shared.returncode:
+            self.warnings.append(f"`{self._revision}` and HEAD share no commit here: compared with it as it is now")
+            return commit
+        return shared.stdout.decode().split()[0]
+
+
+class _Repository:
+    """One repository against one of its commits."""
+
+    def __init__(self, top: str, base: str | None) -> None:
+        self._top = top
+        self.base = base
+        self._changed: dict[str, Change] = {}
+        self._tracked: frozenset[str] = frozenset()
+        if base is not None:
+            listed = _output(top, "ls-files", "-z", "--cached").split(b"\0")
+            self._tracked = frozenset(os.fsdecode(name) for name in listed if name)
+            self._ask(base)
+
+    def change(self, inside: str) -> Change | None:
+        known = self._changed.get(inside)
+        if known is None and inside not in self._tracked:
+            return Change(None)
+        return known
+
+    def content(self, blob: str) -> bytes:
+        return _output(self._top, "cat-file", "blob", blob)
+
+    def _ask(self, base: str) -> None:
+        modified: list[tuple[str, str]] = []
+        for status, blob, path in _raw(_output(self._top, "diff", *_DIFF, "--raw", "--no-abbrev", "-z", base, "--")):
+            self._changed[path] = Change(None)
+            if status in (b"M", b"R", b"C"):
+                modified.append((path, blob))
+        patch = _output(
+            self._top, "diff", *_DIFF, "--diff-filter=MRC", "--patch", "--text", "--unified=0",
+            "--inter-hunk-context=0", base, "--",
+        )  # fmt: skip
+        rows = _new_rows(patch)
+        if len(rows) == len(modified):  # else a file has changed between the two questions: all of it counts
+            for (path, blob), new in zip(modified, rows, strict=True):
+                self._changed[path] = Change(new, blob)
+
+
+def _raw(listing: bytes) -> list[tuple[bytes, str, str]]:
+    """Status, old object and new path of each changed file, from `git diff --raw -z`."""
+    words = listing.split(b"\0")
+    found = []
+    at = 0
+    while at + 1 < len(words):
+        _, _, blob, _, status = words[at].split(b" ")
+        at += 2 if status[:1] in (b"R", b"C") else 1
+        found.append((status[:1], blob.decode(), os.fsdecode(words[at])))
+        at += 1
+    return found
+
+
+def _new_rows(patch: bytes) -> list[frozenset[int]]:
+    """For each file of a patch, in its order, the rows that were added or changed."""
+    files: list[set[int]] = []
+    for line in patch.split(b"\n"):  # lines of the files themselves begin with + or -
+        if line.startswith(b"diff --git "):
+            files.append(set())
+        elif files and (hunk := _HUNK.match(line)):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
+            files[-1].update(range(first, first + count))
+    return [frozenset(rows) for rows in files]
+
+
+def _submodule_commit(outer: str, commit: str, inside: str) -> str | None:
+    listed = _output(outer, "ls-tree", "-z", "--full-tree", commit, "--", inside.replace(os.sep, "/"))
+    words = listed.split(b"\t")[0].split()
+    return words[2].decode() if len(words) == 3 and words[1] == b"commit" else None
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _reason(said: str) -> str:
+    """git's own words, all of them: they may tell what to do."""
+    return " ".join(said.split()).removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+
+
+def _output(top: str, *arguments: str) -> bytes:
+    asked = _git(top, *arguments)
+    if asked.returncode:
+        said = asked.stderr.decode("utf-8", "replace").strip() or f"`git {arguments[0]}` failed"
+        raise ChangesError(f"git in {top}: {_reason(said)}")
+    return asked.stdout
+
+
+def _git(top: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    environment["GIT_OPTIONAL_LOCKS"] = "0"  # looking must not refresh the index under someone else's feet
+    command = ["git", "-C", top, "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", *arguments]
+    try:
+        return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise ChangesError("git is not installed, or not on the PATH") from None
+    except OSError as error:
+        raise ChangesError(f"git cannot be started: {error.strerror}") from None
