@@ -1,0 +1,149 @@
+"""The hooks, run by the real pre-commit on a real repository, from a copy of this tree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sources import CLEAN, CLIP_AFTER_STEP
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
+
+
+def _run(command: list[str], at: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=at, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
+    )  # fmt: skip
+
+
+def _git(*arguments: str, at: Path) -> None:
+    options = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    done = _run(["git", *options, *arguments], at)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This tree as a repository of hooks: what it takes to install gradlint, committed."""
+    copy = tmp_path_factory.mktemp("hooks") / "gradlint"
+    copy.mkdir()
+    for name in (".pre-commit-hooks.yaml", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("gradlint", "rules"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    _git("init", "-q", "-b", "main", at=copy)
+    _git("add", "-A", at=copy)
+    _git("commit", "-q", "-m", "hooks", at=copy)
+    return copy
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pre-commit-home")
+
+
+@pytest.fixture
+def repo(tmp_path: Path, hooks: Path) -> Path:
+    """A repository whose configuration names both hooks at the commit of the copy."""
+    _git("init", "-q", "-b", "main", at=tmp_path)
+    commit = _run(["git", "rev-parse", "HEAD"], hooks).stdout.strip()
+    (tmp_path / ".pre-commit-config.yaml").write_text(
+        f"repos:\n  - repo: {hooks.as_posix()}\n    rev: {commit}\n"
+        "    hooks:\n      - id: gradlint\n      - id: gradlint-fix\n"
+    )
+    return tmp_path
+
+
+def _pre_commit(home: Path, repo: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("pre_commit")
+    _git("add", "-A", at=repo)
+    done = _run(
+        [sys.executable, "-m", "pre_commit", *arguments, "--all-files", "--verbose"], repo,
+        PRE_COMMIT_HOME=str(home), PRE_COMMIT_COLOR="never", PIP_NO_COMPILE="1", PIP_DISABLE_PIP_VERSION_CHECK="1",
+    )  # fmt: skip
+    words = ("No matching distribution", "Could not find a version", "ConnectionError", "Max retries")
+    for line in done.stdout.splitlines() if done.returncode == 3 else ():
+        if any(word in line for word in words):
+            pytest.skip(f"the package index cannot be reached: {line.strip()}")
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done
+
+
+def test_tried_from_a_repository(hooks: Path, home: Path, repo: Path) -> None:
+    """`try-repo` makes an environment of its own, so both hooks are tried at once."""
+    (repo / "train.py").write_text(CLIP_AFTER_STEP)
+    (repo / "notes.txt").write_text("optimizer.step(\n")
+    done = _pre_commit(home, repo, "try-repo", str(hooks))
+    assert done.returncode == 1
+    checked, fixed = done.stdout.split("gradlint (fix)")
+    assert "- exit code: 1" in checked
+    assert "train.py:10:9" in checked
+    assert "Found 1 error (1 file checked)" in checked
+    assert "- files were modified by this hook" in fixed
+    assert "1 fixed, 0 remaining" in fixed
+    assert (repo / "train.py").read_text() == CLEAN
+
+
+def test_as_configured(home: Path, repo: Path) -> None:
+    """All in one environment, as making one takes half a minute."""
+    _bad_file_fails_and_clean_one_passes(home, repo)
+    _fix_hook_rewrites_and_fails_once_then_passes(home, repo)
+    _notebooks_are_hooked_as_well(home, repo)
+    _what_is_excluded_stays_excluded(home, repo)
+
+
+def _bad_file_fails_and_clean_one_passes(home: Path, repo: Path) -> None:
+    (repo / "train.py").write_text(CLIP_AFTER_STEP)
+    done = _pre_commit(home, repo, "run", "gradlint")
+    assert done.returncode == 1
+    assert "train.py:10:9" in done.stdout
+    (repo / "train.py").write_text(CLEAN)
+    done = _pre_commit(home, repo, "run", "gradlint")
+    assert done.returncode == 0, done.stdout
+    assert "All checks passed! (1 file checked)" in done.stdout
+
+
+def _fix_hook_rewrites_and_fails_once_then_passes(home: Path, repo: Path) -> None:
+    (repo / "train.py").write_text(CLIP_AFTER_STEP)
+    done = _pre_commit(home, repo, "run", "gradlint-fix")
+    assert done.returncode == 1
+    assert "1 fixed, 0 remaining" in done.stdout
+    assert (repo / "train.py").read_text() == CLEAN
+    assert _pre_commit(home, repo, "run", "gradlint-fix").returncode == 0
+
+
+def _notebooks_are_hooked_as_well(home: Path, repo: Path) -> None:
+    source = CLIP_AFTER_STEP.replace("\n", "\\n")
+    cell = f'{{"cell_type": "code", "execution_count": null, "metadata": {{}}, "outputs": [], "source": "{source}"}}'
+    notebook = repo / "nb.ipynb"
+    notebook.write_text(f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 4}}\n')
+    done = _pre_commit(home, repo, "run", "gradlint")
+    assert done.returncode == 1
+    assert "nb.ipynb:cell 1:10:9" in done.stdout
+    notebook.unlink()
+
+
+def _what_is_excluded_stays_excluded(home: Path, repo: Path) -> None:
+    (repo / "old").mkdir()
+    (repo / "old" / "train.py").write_text(CLIP_AFTER_STEP)
+    assert _pre_commit(home, repo, "run", "gradlint").returncode == 1
+    (repo / "gradlint.toml").write_text('extend-exclude = ["old"]\n')
+    assert _pre_commit(home, repo, "run", "gradlint").returncode == 0
+
+
+def test_the_manifest_is_valid(tmp_path: Path) -> None:
+    pytest.importorskip("pre_commit")
+    done = _run(
+        [sys.executable, "-m", "pre_commit", "validate-manifest", str(ROOT / ".pre-commit-hooks.yaml")], tmp_path
+    )
+    assert done.returncode == 0, done.stdout
