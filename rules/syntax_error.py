@@ -10,8 +10,8 @@ class SyntaxError(Rule):  # noqa: A001  # the rule's name follows from the class
     """The file is not valid Python, so no rule could read it.
 
     ## What it does
-    Reports a file that cannot be parsed, with the line where the parser gave up. Of a notebook, each cell that cannot be
-    parsed is reported, and the others are linted.
+    Reports a file that cannot be parsed, with the line where the parser gave up. Of a notebook, each cell that cannot
+    be parsed is reported, and the others are linted.
 
     ## Why is this bad?
     A file that does not parse does not run either. gradlint can say nothing about its gradients, and silence
