@@ -106,6 +106,7 @@ def test_presets(complete: Callable[..., list[str]]) -> None:
     assert complete("rules", "--preset", "q") == ["quiet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--select", "--ignore", "--extend-select", "--fixable", "--unfixable"])
 def test_rules_by_code_and_by_name(complete: Callable[..., list[str]], option: str) -> None:
     assert complete("check", option, "clip-aft") == ["clip-after-step"]

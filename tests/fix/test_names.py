@@ -393,6 +393,7 @@ def _library_files() -> list[Path]:
     return kept[:: max(1, len(kept) // 200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [_own_files, _library_files], ids=["ours", "standard library"])
 def test_a_file_is_no_worse_than_itself(files: Callable[[], Iterable[Path]]) -> None:
     read = 0

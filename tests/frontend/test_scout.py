@@ -80,6 +80,7 @@ def test_findings_and_edits_of_a_large_file_hold_for_the_whole_of_it() -> None:
     assert fixed == SOURCE.replace("torch.log(torch.softmax(x, dim=-1))", "torch.log_softmax(x, dim=-1)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "newlines",
     [("\n", "\r\n"), ("\n", "\r"), ("return total\n", "return total\r"), ("    ", "\t"), ('for."""', 'f\x85r."""')],

@@ -12,7 +12,7 @@ from gradlint.runtime.evidence import checks
 from tests.runtime.verified import Script, Verified, scripts, verify
 
 #: these run even when the slow tests are left out, and as a user would run them
-_QUICK = {"accumulation", "right_gan"}
+_QUICK = {"accumulation"}
 
 
 def _params(right: bool) -> list[Any]:
