@@ -1,0 +1,237 @@
+"""Measure how long an editor waits for diagnostics: from a key stroke to what the language server says of it.
+
+    python -m benchmarks.lsp [--lines 1000] [--changes 100] [--seed 0] [--json]
+
+The real server runs as a process of its own, over stdio, as an editor starts it. A training file is made, with loops
+that are right and loops that are not among other code; then keys are struck here and there: in comments and names,
+in a loop that becomes right or wrong, at the top so that all lines move. What is printed:
+
+    answer   from the change to the diagnostics of its version, less the time that the server waits for the next key
+    waited   that time: a constant of the server
+    ratio    the 95th percentile of both together / a cold `gradlint check --no-cache` of the same file in the same run
+
+Exits with 1 if the server says something else than `gradlint check` at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import queue
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gradlint.lsp.publishing import DEBOUNCE
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+GOOD = """
+
+def train_{n}(model, loader, device, epochs=3):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    criterion = nn.CrossEntropyLoss()
+    history = []
+    for epoch in range(epochs):
+        running = 0.0
+        for step, (x, y) in enumerate(loader):
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running += loss.item()
+        history.append(running / max(1, len(loader)))
+    return history
+"""
+BAD = """
+
+def tune_{n}(model, loader, device, epochs=3):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch in range(epochs):
+        for step, (x, y) in enumerate(loader):
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    return model
+"""
+OTHER = '''
+
+def metric_{n}(prediction, target, weights=None):
+    """How good a prediction is."""
+    hits = (prediction.argmax(dim=-1) == target).float()
+    if weights is not None:
+        hits = hits * weights
+    return {{"accuracy": hits.mean().item(), "count": int(target.numel()), "name": "metric_{n}"}}
+
+
+class Block{n}(nn.Module):
+    def __init__(self, width, dropout=0.1):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.inner = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return x + self.dropout(self.inner(self.norm(x)))
+'''
+#: a loop in every fourth piece: about ten in a thousand lines, half of them wrong
+ORDER = (OTHER, OTHER, GOOD, OTHER, OTHER, OTHER, OTHER, BAD, OTHER, OTHER)
+
+
+def training_file(lines: int) -> str:
+    text = HEAD
+    for n in range(lines):
+        if text.count("\n") >= lines:
+            break
+        text += ORDER[n % len(ORDER)].format(n=n)
+    return text
+
+
+class Editor:
+    """A client of the server: sends what it is told to, and takes down when each answer came."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "gradlint", "server"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._inbox: queue.Queue[tuple[float, dict[str, Any]]] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        size = 0
+        while line := self._process.stdout.readline():
+            if line.lower().startswith(b"content-length:"):
+                size = int(line.split(b":")[1])
+            elif line == b"\r\n":
+                body = self._process.stdout.read(size)
+                self._inbox.put((time.perf_counter(), json.loads(body)))
+
+    def send(self, method: str, params: object, number: int | None = None) -> float:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        body = json.dumps(message if number is None else {**message, "id": number}).encode()
+        assert self._process.stdin is not None
+        begun = time.perf_counter()
+        self._process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self._process.stdin.flush()
+        return begun
+
+    def answer(self, number: int) -> object:
+        while True:
+            _, message = self._inbox.get(timeout=60)
+            if message.get("id") == number and "method" not in message:
+                return message.get("result")
+
+    def diagnostics(self, version: int) -> tuple[float, list[dict[str, Any]]]:
+        """When the diagnostics of a version came, and which they are."""
+        while True:
+            when, message = self._inbox.get(timeout=60)
+            params = message.get("params") or {}
+            if message.get("method") == "textDocument/publishDiagnostics" and params.get("version") == version:
+                return when, params["diagnostics"]
+
+    def close(self) -> None:
+        self.send("shutdown", None, 2)
+        self.answer(2)
+        self.send("exit", None)
+        self._process.wait(10)
+
+
+def strokes(text: str, chance: random.Random) -> Iterator[tuple[int, int, int, str]]:
+    """Changes for ever: line, first and last character, new text; each leaves a file that parses, as most pauses do."""
+    clips = [n for n, line in enumerate(text.split("\n")) if "clip_grad_norm_" in line]
+    names = [n for n, line in enumerate(text.split("\n")) if line.startswith("        hits = hits")]
+    while True:
+        yield 0, 0, 0, "#"  # the first line becomes a comment, and then is one no more
+        yield 0, 0, 1, ""
+        line = chance.choice(clips)
+        yield line, 0, 0, "#"  # a clip more or less: findings come and go
+        yield line, 0, 1, ""
+        line = chance.choice(names)
+        yield line, 8, 8, "x"
+        yield line, 8, 9, ""
+
+
+def measure(text: str, path: pathlib.Path, changes: int, seed: int) -> tuple[list[float], list[dict[str, Any]]]:
+    """The seconds that each change took, and the diagnostics after the last."""
+    editor, uri = Editor(), path.as_uri()
+    editor.send("initialize", {"processId": None, "rootUri": path.parent.as_uri(), "capabilities": {}}, 1)
+    editor.answer(1)
+    editor.send("initialized", {})
+    document = {"uri": uri, "languageId": "python", "version": 0, "text": text}
+    editor.send("textDocument/didOpen", {"textDocument": document})
+    _, found = editor.diagnostics(0)
+    took = []
+    feed = strokes(text, random.Random(seed))
+    for version in range(1, changes - changes % 2 + 1):
+        line, first, last, new = next(feed)
+        place = {"start": {"line": line, "character": first}, "end": {"line": line, "character": last}}
+        change = {"textDocument": {"uri": uri, "version": version}, "contentChanges": [{"range": place, "text": new}]}
+        begun = editor.send("textDocument/didChange", change)
+        ended, found = editor.diagnostics(version)
+        took.append(ended - begun)
+        time.sleep(0.05)  # a quick typist's pause
+    editor.close()
+    return took, found
+
+
+def cold_check(path: pathlib.Path) -> tuple[float, set[tuple[int, str]]]:
+    """The best of three cold runs, and what they found."""
+    command = [sys.executable, "-m", "gradlint", "check", "--no-cache", "--isolated", "--output-format", "json"]
+    best, found = float("inf"), ""
+    for _ in range(3):
+        begun = time.perf_counter()
+        found = subprocess.run([*command, str(path)], stdout=subprocess.PIPE, check=False, text=True).stdout
+        best = min(best, time.perf_counter() - begun)
+    return best, {(f["location"]["row"], f["code"]) for f in json.loads(found)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--changes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    args = parser.parse_args()
+    text = training_file(args.lines)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder).resolve() / "train.py"
+        path.write_text(text, encoding="utf-8")
+        took, diagnostics = measure(text, path, args.changes, args.seed)
+        cold, expected = cold_check(path)
+    answers = [1000 * (seconds - DEBOUNCE) for seconds in took]
+    p95 = statistics.quantiles(answers, n=20)[-1]
+    rows = {
+        "lines": text.count("\n"),
+        "findings": len(expected),
+        "answer, p50 (ms)": round(statistics.median(answers), 1),
+        "answer, p95 (ms)": round(p95, 1),
+        "waited (ms)": round(1000 * DEBOUNCE, 1),
+        "cold check (ms)": round(1000 * cold, 1),
+        "ratio": round((p95 / 1000 + DEBOUNCE) / cold, 3),
+    }
+    print(
+        json.dumps(rows, indent=2) if args.json else "\n".join(f"{name:20}{value:>10}" for name, value in rows.items())
+    )
+    seen = {(d["range"]["start"]["line"] + 1, d["code"]) for d in diagnostics}
+    if seen != expected:
+        print(f"the server and `gradlint check` disagree: {sorted(seen ^ expected)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

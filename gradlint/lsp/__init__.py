@@ -1,0 +1,1 @@
+"""The language server: findings, fixes and explanations in any editor that speaks the protocol."""
