@@ -70,6 +70,7 @@ def test_a_file_without_gradients_does_not_import_the_parser(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX pipes")
+@pytest.mark.slow
 def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"train_{number}.py").write_text(CLIP_AFTER_STEP * 20)

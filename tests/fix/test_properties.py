@@ -18,7 +18,7 @@ FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(R
 
 #: derandomized, so that a run is the same everywhere; not shrunk, because a file is short and each try costs a second
 QUICK = settings(
-    max_examples=8, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
+    max_examples=5, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
 )
 MANY = settings(QUICK, max_examples=80)
 
@@ -61,7 +61,7 @@ def _check_all(source: bytes) -> None:
         holds(source)
 
 
-@pytest.mark.parametrize("path", spread(FILES, 40, of=5), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", spread(FILES, 90, of=5), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_files(path: Path) -> None:
     _check_all(path.read_bytes())
 

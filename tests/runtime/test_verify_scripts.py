@@ -11,22 +11,20 @@ import pytest
 from gradlint.runtime.evidence import checks
 from tests.runtime.verified import Script, Verified, scripts, verify
 
-#: these run even when the slow tests are left out, and as a user would run them
-_QUICK = {"accumulation"}
+#: these run as a user would run them, from the very beginning
+_WHOLE = {"accumulation"}
 
 
 def _params(right: bool) -> list[Any]:
     return [
-        pytest.param(script, id=script.name, marks=() if script.name in _QUICK else pytest.mark.slow)
-        for script in scripts()
-        if script.right is right
+        pytest.param(script, id=script.name, marks=pytest.mark.slow) for script in scripts() if script.right is right
     ]
 
 
 def _run(script: Script, folder: Path) -> Verified:
     if script.missing:
         pytest.skip(f"needs {', '.join(script.missing)}")
-    verified = verify(script, folder, forked=script.name not in _QUICK and hasattr(os, "fork"))
+    verified = verify(script, folder, forked=script.name not in _WHOLE and hasattr(os, "fork"))
     assert verified.out.startswith("{"), verified.err
     assert verified.after == verified.before, "the script was changed, or something was left beside it"
     assert not any(note.startswith("the recorder failed") for note in verified.data["notes"]), verified.data["notes"]
