@@ -105,6 +105,8 @@ def _offset(error: Fact, constant: Fact) -> bool:
 
 
 def _difference(base: Fact, left: Fact, right: Fact) -> Fact:
+    if left.number == 1 and right.shrunk and not _is_probability(right):
+        return base.but(low=Low.GUARDED, capped=True)
     if left.number == 1 and _is_probability(right):
         kind = {Prob.SIGMOID: Prob.ONE_MINUS_SIGMOID, Prob.ONE_MINUS_SIGMOID: Prob.SIGMOID}.get(
             right.prob or Prob.PIECE, Prob.PIECE
@@ -212,7 +214,7 @@ def selected(fact: Fact, *, whole_rows: bool) -> Fact:
 def clamped(fact: Fact, low: Fact | None, high: Fact | None) -> Fact:
     changes: dict[str, object] = {"pure": False, "raw": False, "square": None}
     if high is not None:
-        changes.update(capped=True, shifted=False)
+        changes.update(capped=True, shifted=False, shrunk=fact.shrunk or high.number is None or high.number < 1)
     if low is not None:
         if low.number is None or low.number > 0:
             changes["low"] = Low.POSITIVE

@@ -50,7 +50,7 @@ _WRAPPERS = {
     "FullyShardedDataParallel",
     "prepare_model",
 }
-_CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", "clamp_min", "clamp_min_"})
+_CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", "clamp_min", "clamp_min_", "clamp_max", "clamp_max_"})
 _OPERATORS = {
     "add": "+", "add_": "+", "sub": "-", "sub_": "-", "mul": "*", "mul_": "*", "multiply": "*", "div": "/", "div_": "/",
     "divide": "/", "true_divide": "/",
@@ -334,8 +334,8 @@ class Calls(Expressions):
         if delicate is not None:
             return delicate
         if name in _CLAMPS:
-            low = given.value(1, "min")
-            high = given.value(2, "max") if not name.startswith("clamp_min") else None
+            low = given.value(1, "min") if not name.startswith("clamp_max") else None
+            high = given.value(1 if name.startswith("clamp_max") else 2, "max")
             return arithmetic.clamped(first, as_fact(low) if low else None, as_fact(high) if high else None)
         if name in _OPERATORS and rest:
             return self._operator(_OPERATORS[name], node, operand, first, rest[0], given)

@@ -64,7 +64,7 @@ class Fact(Value):
     shifted: bool = False
     #: the largest or smallest of some numbers: what is left when it is subtracted has a limit
     extreme: bool = False
-    #: a probability times a number below 1: what is left to 1 is not zero
+    #: kept below 1, by a clamp or as a probability times a number below 1: what is left to 1 is not zero
     shrunk: bool = False
     #: why it can be zero, in a word
     zero: str = ""
