@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gradlint.comments import lines_of
-from gradlint.documents.escapes import Hidden, hide, holds_hidden, parses
+from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, parses
 from gradlint.model import Cell, Edit, Position, Span
 from gradlint.records import dataclass
 
@@ -77,14 +77,17 @@ class Joined:
 
     def _within(self, edit: Edit, cell: Cell) -> Edit:
         """The edit in rows of the cell, whose last line has no end as a rule."""
+        newline = _newline(self._texts[cell.number])
         content = self.hidden.restored(edit.content)
+        if newline is not None:  # the program as a whole may end its lines in another way
+            content = re.sub(r"\r?\n", newline, content)
         start, end = (Position(p.row - cell.first_row + 1, p.column) for p in (edit.span.start, edit.span.end))
         lines = lines_of(self._texts[cell.number])
         if end.row > cell.rows and lines and not lines[-1].endswith(("\n", "\r")):
             content = content.removesuffix("\n").removesuffix("\r")
             end = Position(cell.rows, len(lines[-1]) + 1)
             if start.row > cell.rows:
-                start, content = end, f"\n{content}"
+                start, content = end, (newline or "\n") + content
             elif not content and start.row > 1 and start.column == 1:
                 above = lines[start.row - 2].rstrip("\r\n")
                 start = Position(start.row - 1, len(above) + 1)
@@ -110,7 +113,7 @@ def join(cells: Sequence[CodeCell]) -> Joined:
         hidden = hide(text, len(originals))
         if hidden is None:
             pieces.append("\n" * rows)
-        elif parses(hidden.text):
+        elif is_python(hidden.text):
             pieces.append(hidden.text if hidden.text.endswith(("\n", "\r")) else f"{hidden.text}\n")
             originals.extend(hidden.originals)
         else:
@@ -121,6 +124,12 @@ def join(cells: Sequence[CodeCell]) -> Joined:
     texts = {cell.number: cell.text for cell in cells}
     text = _without_cookie("".join(pieces))
     return Joined(text, tuple(places), Hidden(text, tuple(originals)), tuple(broken), moved, texts)
+
+
+def _newline(text: str) -> str | None:
+    """How the lines of a cell end; None if not all in one way."""
+    ends = set(re.findall(r"\r?\n", text)) or {"\n"}
+    return ends.pop() if len(ends) == 1 else None
 
 
 def _to_the_left(text: str) -> tuple[str, int]:

@@ -24,11 +24,17 @@ _AUTOMAGIC = frozenset(
 )  # fmt: skip
 
 _HIDDEN = re.compile(r"(?:(?:pass|get_ipython\(\))  )?# %hidden (\d+)\b")
-_ESCAPE = re.compile(r"(?P<indent>[ \t]*)(?P<text>[%!?].*)")
-_ASSIGNED = re.compile(r"(?P<head>[ \t]*[\w.,\[\]'\" \t()*]+?=[ \t]*)(?P<text>(?:!|%[A-Za-z_]).*)")
-_HELP = re.compile(r"(?P<indent>[ \t]*)(?P<text>[\w.*%]+\?{1,2}[ \t]*;?[ \t]*)$")
+#: `/f x`, `,f a b` and `;f a b` are calls
+_ESCAPE = re.compile(r"(?P<indent>[ \t]*)(?P<text>[%!?/,;].*)")
+_ASSIGNED = re.compile(r"=[ \t]*(?=[!%])")
+_HELP = re.compile(r"(?P<indent>[ \t]*)(?P<text>(?P<asked>[^ \t?].*?)\?{1,2}[ \t]*;?[ \t]*)")
+_PATTERN = re.compile(r"[\w.*%]+")
 _COMMAND = re.compile(r"(?P<indent>[ \t]*)(?P<text>(?P<word>\w+)(?:[ \t]+(?:[^ \t=(.\[:,]|\.[./]).*)?)$")
-_CELL_MAGIC = re.compile(r"\s*%%(?P<name>[\w.]+)")
+_CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#.*)?\r?\n)*[ \t]*%%(?P<name>!|[\w.]+)[^\r\n]*")
+#: in notebooks of Databricks one `%` says the language of the whole cell
+_LANGUAGE = re.compile(r"\s*%(?:fs|md|md-sandbox|r|scala|sh|sql)\b")
+#: a session that was copied from a terminal: IPython takes it, but its columns are not those of a program
+_PROMPT = re.compile(r"\s*(?:>>> |In \[\d+\]: )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,11 @@ class Hidden:
 
     def restored(self, text: str) -> str:
         """A part of the text, as it was written."""
-        return _HIDDEN.sub(lambda found: self.originals[int(found[1])], text) if self.originals else text
+        return _HIDDEN.sub(self._original, text)
+
+    def _original(self, found: re.Match[str]) -> str:
+        number = int(found[1])  # a comment of the user's may look like ours
+        return self.originals[number] if number < len(self.originals) else found[0]
 
 
 def holds_hidden(text: str) -> int:
@@ -50,18 +60,28 @@ def holds_hidden(text: str) -> int:
 
 def hide(text: str, counted: int = 0) -> Hidden | None:
     """A cell as Python; None if it is in another language. The hidden pieces are numbered from `counted` on."""
-    magic = _CELL_MAGIC.match(text)
-    if magic is not None and magic["name"] not in _PYTHON_CELLS:
-        return None
-    if magic is None and parses(text):
+    if parses(text):
         return Hidden(text, ())  # nearly every cell
+    if _is_foreign(text):
+        return None
     originals: list[str] = []
 
     def keep(original: str) -> int:
         originals.append(original)
         return counted + len(originals) - 1
 
-    return Hidden("".join(_hidden_lines(lines_of(text), keep)), tuple(originals))
+    hidden = "".join(_hidden_lines(lines_of(text), keep))
+    return None if _LANGUAGE.match(text) and not is_python(hidden) else Hidden(hidden, tuple(originals))
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether the cell's magic, or one that it is handed on to, runs something else than the notebook's Python."""
+    magic = _CELL_MAGIC.match(text)
+    while magic is not None:
+        if magic["name"] not in _PYTHON_CELLS:
+            return True
+        magic = _CELL_MAGIC.match(text, magic.end())
+    return _PROMPT.match(text) is not None
 
 
 def _hidden_lines(lines: list[str], keep: Callable[[str], int]) -> Iterator[str]:
@@ -85,14 +105,24 @@ def _hidden_lines(lines: list[str], keep: Callable[[str], int]) -> Iterator[str]
 
 def _replaced(line: str, keep: Callable[[str], int]) -> str | None:
     """A line of IPython's own, hidden; None for a line of Python."""
-    if found := _ESCAPE.fullmatch(line) or _HELP.fullmatch(line):
+    if found := _ESCAPE.fullmatch(line):
         return f"{found['indent']}pass  # %hidden {keep(found['text'])}"
-    if found := _ASSIGNED.fullmatch(line):
-        return f"{found['head']}get_ipython()  # %hidden {keep(found['text'])}"
+    found = _HELP.fullmatch(line)
+    if found and (_PATTERN.fullmatch(found["asked"]) or _is_code(found["asked"])):
+        return f"{found['indent']}pass  # %hidden {keep(found['text'])}"
+    for equals in _ASSIGNED.finditer(line):
+        head = line[: equals.end()]
+        if _is_code(f"{head.strip()} 0"):
+            return f"{head}get_ipython()  # %hidden {keep(line[equals.end() :])}"
     found = _COMMAND.fullmatch(line)
     if found and found["word"] in _AUTOMAGIC and (found["text"] == found["word"] or not parses(line.strip())):
         return f"{found['indent']}pass  # %hidden {keep(found['text'])}"
     return None
+
+
+def _is_code(text: str) -> bool:
+    """Whether a piece of a line is Python; what ends within a comment is not."""
+    return parses(text) and not parses(f"{text})")
 
 
 _PIECE = re.compile(
@@ -151,3 +181,15 @@ def parses(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+def is_python(text: str) -> bool:
+    """The same with a second opinion, as for a file: the grammar of a newer Python is no mistake."""
+    if parses(text):
+        return True
+    from gradlint.frontend.source import Source, read
+
+    try:
+        return isinstance(read(text.encode()), Source)
+    except UnicodeEncodeError:  # JSON can hold half a character
+        return False

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.comments import lines_of
-from gradlint.documents.escapes import Hidden, hide, parses
+from gradlint.documents.escapes import Hidden, hide, is_python
 from gradlint.fix.edits import applied
 from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Related, Span, Unreadable
 from gradlint.records import dataclass, replace
@@ -111,8 +111,8 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _is_python(info: str) -> bool:
-    """`python`, `py title="x"`, `{.python .input}`, `{python}`"""
-    word = re.match(r"\{?\.?([\w-]+)", info)
+    """`python`, `py title="x"`, `{.python .input}`, `{python}`, `{code-block} python`"""
+    word = re.match(r"(?:\{(?:code|code-block|code-cell|sourcecode)\}[ \t]*)?\{?\.?([\w-]+)", info)
     return word is not None and word[1].lower() in _LANGUAGES
 
 
@@ -130,7 +130,7 @@ def _block(first: int, inside: list[str], indent: str) -> Block:
 def _program(block: Block) -> Hidden | None:
     """The block as Python; None for an excerpt that does not parse."""
     hidden = hide(block.text)
-    return hidden if hidden is not None and parses(hidden.text) else None
+    return hidden if hidden is not None and is_python(hidden.text) else None
 
 
 def _linted(block: Block, path: str, settings: Settings) -> FileResult | None:

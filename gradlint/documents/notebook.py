@@ -6,10 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.documents.cells import CodeCell, Joined, join
-from gradlint.documents.escapes import hide, parses
+from gradlint.documents.escapes import hide, is_python
 from gradlint.documents.raw import NotANotebook, read
 from gradlint.fix.edits import applied
-from gradlint.model import Cell, Edit, FileResult, Finding, Fixed, Position, Related, Severity, Span, Unreadable
+from gradlint.model import (
+    Cell,
+    Edit,
+    FileResult,
+    Finding,
+    Fixed,
+    FixSafety,
+    Position,
+    Related,
+    Severity,
+    Span,
+    Unreadable,
+)
 from gradlint.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -140,7 +152,10 @@ def _with_splittable_fix(
         return finding
     split = joined.split(finding.fix.edits)
     if split is not None and all(_still_parses(cell, split[cell.number]) for cell in cells if cell.number in split):
-        return finding
+        if len(split) == 1:
+            return finding
+        # it is right for the program, but which cells belong together only the author knows
+        return replace(finding, fix=replace(finding.fix, safety=FixSafety.UNSAFE))
     start = finding.span.start
     notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: it would reach over cells")
     return replace(finding, fix=None)
@@ -148,7 +163,7 @@ def _with_splittable_fix(
 
 def _still_parses(cell: CodeCell, edits: tuple[Edit, ...]) -> bool:
     hidden = hide(applied(cell.text, edits))
-    return hidden is not None and parses(hidden.text)
+    return hidden is not None and is_python(hidden.text)
 
 
 def _broken(cell: Cell, text: str, settings: Settings) -> Finding:
@@ -159,6 +174,8 @@ def _broken(cell: Cell, text: str, settings: Settings) -> Finding:
         ast.parse(text)
     except SyntaxError as error:
         row, column, said = error.lineno or 1, error.offset or 1, error.msg
+    except UnicodeEncodeError:
+        said = "it holds half of a character (a lone surrogate)"
     except (ValueError, RecursionError, MemoryError):
         pass
     place = Position(cell.first_row + min(row, cell.rows) - 1, max(1, column))

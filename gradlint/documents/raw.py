@@ -18,7 +18,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True)
 class NotANotebook:
-    """Why there is nothing to lint; without a reason, because it is a notebook of another language."""
+    """Why there is nothing to lint; without a reason, because it is empty or a notebook of another language."""
 
     reason: str = ""
     row: int | None = None
@@ -56,6 +56,8 @@ class Notebook:
 
 def read(data: bytes) -> Notebook | NotANotebook:
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    if not data[len(bom) :].strip():
+        return NotANotebook()  # just made: editors take it for a notebook without cells
     try:
         text = data[len(bom) :].decode("utf-8", "surrogatepass")
         whole = json.loads(text)

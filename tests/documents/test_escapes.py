@@ -20,6 +20,15 @@ ESCAPED = [
     "?model",
     "pip install torch --quiet",
     "cd ..",
+    "sizes: list[str] = !du -s *",
+    "rows[-1] = !wc -l log.txt",
+    "found[a == b] = %pwd",
+    "plot(y=1); here = %pwd",
+    "layers[0]?",
+    "model.layers[0].weight??",
+    "/print 1",
+    ",print a b",
+    ";print a b",
 ]
 
 
@@ -41,7 +50,39 @@ PYTHON = [
     "env = dict(\n    a=1,\n)\n",
     "total = 10 \\\n    % 3\n",
     "pip.main()\n",
+    "print('size = %i' % n)\nprint('a' == '= %s')\n",
+    "x = 1  # why = !x\ny = f'{x=!r}'\nprint('a=!b')\n",
+    "x = 1  # is it so?\nif x:  # or so??\n    pass\nprint('why?')  # why?\n",
 ]
+
+
+#: a magic may hand its cell on to another one, and Colab takes titles above it
+@pytest.mark.parametrize(
+    "text",
+    ["%%bash\nls -la", "%%capture out\n%%bash\napt-get install x", "#@title Set up\n\n%%shell\napt-get x", "%%!\nls x",
+     "%sql\nselect a from b", "%md\nIt's a title", ">>> for a in b:\n...     a", "In [3]: for a in b:\n   ...:     a"],
+)  # fmt: skip
+def test_cells_that_are_not_the_notebooks_python_are_left_out(text: str) -> None:
+    assert hide(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%%capture\n%%time\nx = 1", "%sql select a from b\nx = 1", "# first\n%%time\nx = 1\n", "%%time\n# x\nx = 1"],
+)
+def test_cell_magics_that_run_python(text: str) -> None:
+    hidden = hide(text)
+    assert hidden is not None
+    assert "x = 1" in hidden.text
+    ast.parse(hidden.text)
+    assert hidden.restored(hidden.text) == text
+
+
+def test_a_comment_that_looks_like_ours_stays() -> None:
+    text = "x = 1  # %hidden 7\n!ls\n"
+    hidden = hide(text)
+    assert hidden is not None
+    assert hidden.restored(hidden.text) == text
 
 
 @pytest.mark.parametrize("text", PYTHON)

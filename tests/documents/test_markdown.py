@@ -25,7 +25,9 @@ def found(text: str) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("fence", ["```", "````", "~~~"])
-@pytest.mark.parametrize("info", ["python", "py", " python3", "{.python .input}", "{python}", 'Python title="x"'])
+@pytest.mark.parametrize(
+    "info", ["python", "py", " python3", "{.python .input}", "{python}", 'Python title="x"', "{code-block} python"]
+)
 def test_blocks_of_python_are_linted(fence: str, info: str) -> None:
     assert found(page(CLIP_LATE, fence, info)) == [("GL101", 11, 5)]
 
@@ -103,3 +105,7 @@ def test_folders_are_searched_for_markdown_only_if_asked(
     assert ("GL101" in ran.output) is seen
     named = CliRunner().invoke(check, [str(tmp_path / "page.md"), "--no-cache", *arguments], standalone_mode=False)
     assert "GL101" in named.output  # a file that is named is always checked
+
+
+def test_the_grammar_of_a_newer_python_is_no_excerpt() -> None:
+    assert found(page("type Row[T] = dict[str, T]\n" + CLIP_LATE)) == [("GL101", 12, 5)]

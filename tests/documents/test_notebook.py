@@ -15,7 +15,7 @@ from gradlint.documents.cells import CodeCell
 from gradlint.documents.notebook import cell_texts, fix_cells, lint_cells, per_cell
 from gradlint.documents.raw import Notebook, read
 from gradlint.fix.edits import applied
-from gradlint.model import FileResult
+from gradlint.model import FileResult, FixSafety
 from tests.documents.notebooks import CLIP_LATE, CLIP_RIGHT, notebook, sources
 
 NAME = "train.ipynb"
@@ -150,6 +150,16 @@ def test_a_fix_leaves_every_cell_a_program() -> None:
     assert fixed.texts == {2: CLIP_RIGHT}
 
 
+def test_a_fix_of_several_cells_is_unsafe() -> None:
+    """The clip is moved from its own cell into that of the step: right as a program, if they are run so."""
+    texts = ("import torch", "loss = criterion(model(x), y)\nloss.backward()", "optimizer.step()",
+             "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")  # fmt: skip
+    cells = [CodeCell(number, text) for number, text in enumerate(texts, start=1)]
+    found = [f.fix for f in lint_cells(cells, NAME, DEFAULT).findings if f.code == "GL101"]
+    assert [fix is not None and len(per_cell(cells, fix.edits)) for fix in found] == [2]
+    assert [fix is not None and fix.safety for fix in found] == [FixSafety.UNSAFE]
+
+
 def test_edits_are_told_in_rows_of_their_cell() -> None:
     cells = [CodeCell(2, "import torch"), CodeCell(5, CLIP_LATE), CodeCell(6, "x = 1")]
     result = lint_cells(cells, NAME, DEFAULT)
@@ -223,3 +233,29 @@ def test_fixed_through_the_command_line(tmp_path: Path, name: str) -> None:
     assert f"{file}:cell 3:6:5: GL101 [*]" in found.output
     CliRunner().invoke(check, [str(file), "--no-cache", "--fix"], standalone_mode=False)
     assert file.read_bytes() == notebook("import torch", CLIP_RIGHT)
+
+
+@pytest.mark.parametrize("others", ["import torch\nimport os\n", "import torch\r\nimport os\r\n"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_new_lines_end_as_those_of_their_cell(others: str, newline: str) -> None:
+    """Whatever the other cells do."""
+    before, after = CLIP_LATE.replace("\n", newline), CLIP_RIGHT.replace("\n", newline)
+    fixed = fix_cells([CodeCell(1, others), CodeCell(2, before)], NAME, DEFAULT, unsafe=False)
+    assert fixed.texts == {2: after}
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"\xef\xbb\xbf\n"])
+def test_a_file_that_was_just_made_is_a_notebook_without_cells(data: bytes) -> None:
+    assert lint(data, NAME, DEFAULT) == FileResult(NAME)
+    assert fix(data, NAME, DEFAULT, unsafe=True).source == data
+
+
+def test_half_a_character_is_called_so() -> None:
+    (finding,) = lint(notebook("x = '\\ud800'\nloss.backward()").replace(b"\\\\ud", b"\\ud"), NAME, DEFAULT).findings
+    assert "half of a character" in finding.message
+
+
+def test_the_grammar_of_a_newer_python_is_no_mistake() -> None:
+    """As in a file: nobody has to run gradlint in the Python that runs the notebook."""
+    newer = 'type Row[T] = dict[str, T]\nprint(f"{row["a"]}")\n!ls\n'
+    assert places(lint(notebook("import torch", newer, CLIP_LATE), NAME, DEFAULT)) == [("GL101", "cell 4:6:5")]
