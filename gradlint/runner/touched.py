@@ -60,7 +60,7 @@ class Touched:
         known = Counter(self._before.findings)
         strange = []
         for place in places:
-            if not known[keys[place]]:
+            if known[keys[place]] <= 0:
                 strange.append(place)
             known[keys[place]] -= 1
         renamed: Counter[tuple[str, str]] = Counter()
@@ -70,7 +70,7 @@ class Touched:
         new = []
         for place in strange:
             code, _, line = keys[place]
-            if not renamed[code, line]:
+            if renamed[code, line] <= 0:
                 new.append(place)
             renamed[code, line] -= 1
         return new
@@ -96,7 +96,7 @@ class Touched:
         known = Counter(self._before.cells)
         touched: set[int | None] = set()
         for cell, source in zip(result.cells, _cell_texts(result, text), strict=True):
-            if not known[source]:
+            if known[source] <= 0:
                 touched.add(cell.number)
             known[source] -= 1
         return lambda span: not touched.isdisjoint((result.place(span.start).cell, result.place(span.end).cell))

@@ -127,6 +127,16 @@ def test_a_change_that_breaks_nothing_is_not_blamed(repo: Path, changed: Changed
     assert changed() == []
 
 
+def test_a_line_that_is_deleted_many_times_counts_each_time(repo: Path, changed: Changed) -> None:
+    tails = [CLEAN[CLEAN.index("\n\ndef") :].replace("def train", f"def train_{n}") for n in range(3)]
+    _git("switch", "-q", "main", at=repo)
+    (repo / "four.py").write_text(CLEAN + "".join(tails))
+    _commit(repo)
+    _git("switch", "-q", "-C", "feature", at=repo)
+    (repo / "four.py").write_text((CLEAN + "".join(tails)).replace("        optimizer.zero_grad()\n", ""))
+    assert changed() == [("four.py", row) for row in (7, 15, 23, 31)]
+
+
 def test_a_mended_function_does_not_excuse_another(repo: Path, changed: Changed) -> None:
     missing = CLEAN.replace("        optimizer.zero_grad()\n", "")
     other = CLEAN[CLEAN.index("\n\ndef") :].replace("def train", "def finetune")
@@ -390,3 +400,14 @@ def test_cells_of_a_notebook(gradlint: Command, repo: Path, changed: Changed) ->
     sources = ["".join(cell["source"]) for cell in json.loads((repo / "nb.ipynb").read_text())["cells"]]
     assert sources[2] == CLIP_AFTER_STEP
     assert sources[1] == CLEAN.replace("def train", "def finetune")
+
+
+def test_a_cell_that_is_pasted_many_times_counts_each_time(gradlint: Command, repo: Path) -> None:
+    _git("switch", "-q", "main", at=repo)
+    (repo / "nb.ipynb").write_text(_notebook("import torch"))
+    _commit(repo)
+    _git("switch", "-q", "-C", "feature", at=repo)
+    loop = CLIP_AFTER_STEP.removeprefix("import torch")
+    (repo / "nb.ipynb").write_text(_notebook("import torch", loop, loop, loop))
+    outcome = gradlint("check", "--diff-base", "main", "--output-format", "json")
+    assert [finding["cell"] for finding in outcome.json()] == [2, 3, 4]
