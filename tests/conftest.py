@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
+
+_BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
 
 
 def pytest_xdist_auto_num_workers() -> int:
     return min(8, (os.cpu_count() or 1) + 1)
+
+
+def _keep_bytecode() -> None:
+    """Hundreds of tests start Python: where no bytecode may lie about, each of them would compile everything anew."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_BYTECODE))
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
+
+
+_keep_bytecode()

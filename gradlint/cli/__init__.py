@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -51,10 +52,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _open_what_is_closed() -> None:
+    """`gradlint check >&-` is unusual but no error; Python has no stream at all then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # it stays open
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name or a message must never fail on a narrow encoding
             stream.reconfigure(errors="backslashreplace")
+    try:
+        os.getcwd()
+    except OSError:
+        click.echo("gradlint: error: the current folder does not exist any more", err=True)
+        return USAGE
     try:
         code = gradlint.main(arguments, prog_name="gradlint", standalone_mode=False)
     except ConfigError as error:

@@ -139,7 +139,7 @@ def _torch(no_torch: bool) -> Line:
         return Line("torch", f"{version}, but it did not answer within {_PATIENCE:.0f} s", "missing")
     lines = answer.stdout.splitlines()
     if answer.returncode != 0 or not lines:
-        reason = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
+        reason = _raised(answer.stderr) or f"exit code {answer.returncode}"
         return Line("torch", f"{version}, but it cannot be imported: {reason}", "missing")
     import json
 
@@ -147,6 +147,13 @@ def _torch(no_torch: bool) -> Line:
     built = f"built for CUDA {cuda}" if cuda else "built without CUDA"
     seen = [f"CUDA: {', '.join(devices)}" if devices else "no CUDA device seen", *(["MPS"] if mps else [])]
     return Line("torch", f"{loaded}, {built}, {', '.join(seen)}")
+
+
+def _raised(said: str) -> str:
+    """The exception at the end of a traceback, and of its words the first line."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    frame = max((place for place, line in enumerate(lines) if line.startswith('  File "')), default=len(lines))
+    return next((line for line in lines[frame:] if not line.startswith(" ")), lines[-1] if lines else "")
 
 
 def _configuration(settings: Settings, folder: str) -> Iterator[Line]:

@@ -130,6 +130,8 @@ def _refuse_clashes(found: Iterable[Target]) -> None:
 
 def refuse_unwritable(file: str) -> None:
     """Says before the work begins what can be known then; folders that are missing will be made."""
+    if not file:
+        raise click.UsageError("--output-file: the name of the file is missing.")
     if os.path.isdir(file):
         raise click.UsageError(f"{file} cannot be written: it is a folder.")
     if os.path.exists(file):
@@ -149,13 +151,13 @@ def refuse_unwritable(file: str) -> None:
 
 def write(file: str, content: bytes) -> None:
     """The whole file or nothing of it; its folder is made if need be. OSError if that fails."""
-    path = os.path.realpath(file)  # a link stays, and leads to the new text
-    if os.path.exists(path) and not os.path.isfile(path):  # /dev/stderr, a pipe: nothing to replace
-        with open(path, "wb") as stream:
+    if os.path.exists(file) and not os.path.isfile(file):  # /dev/stderr, a pipe: nothing to replace
+        with open(file, "wb") as stream:
             stream.write(content)
         return
     from gradlint.runner.cache import write_whole
 
+    path = os.path.realpath(file)  # a link stays, and leads to the new text
     os.makedirs(os.path.dirname(path), exist_ok=True)
     mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
     write_whole(path, content)

@@ -94,6 +94,8 @@ class _Watch:
         if changed := sorted(
             path for path in now.keys() | self._stamps.keys() if now.get(path) != self._stamps.get(path)
         ):
+            if "" in now or "" in self._stamps:  # no file was found while the configuration was wrong
+                changed = [path for path in changed if path in now and path in self._stamps] or [""]
             self._check(changed)
 
     def _check(self, changed: list[str]) -> None:

@@ -42,9 +42,11 @@ def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResu
     bar = paint(f"{' ' * gutter} |", "gutter")
     yield bar
     previous = rows[0] - 1
+    cell = _cell(finding.span.start.row, places)  # the one that is named above the frame
     for row in rows:
-        if _cell(row, places) != _cell(previous, places) and row != rows[0]:
-            yield paint(f"{' ' * gutter} ::: cell {_cell(row, places)}", "gutter")
+        if _cell(row, places) != cell:
+            cell = _cell(row, places)
+            yield paint(f"{' ' * gutter} ::: cell {cell}", "gutter")
         elif row > previous + 1:
             yield paint("...", "gutter")
         at_row = [mark for mark in marks if mark.span.start.row == row]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -10,6 +11,7 @@ from gradlint.report.fixes import mark
 from gradlint.report.paint import Paint
 
 ReadSource = Callable[[str], bytes | None]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def ordered(result: FileResult) -> list[Finding]:
@@ -21,7 +23,7 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
     """`path:row:col: GL101 message`, one line each: what editors and grep understand."""
     for result in results:
         for finding in ordered(result):
-            where = f"{paint(result.path, 'path')}:{result.place(finding.span.start)}:"
+            where = f"{paint(_harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
             code = paint.severity(finding.code, finding.severity)
             yield f"{where} {code} {mark(finding, unsafe, paint)}{finding.message}"
 
@@ -48,7 +50,12 @@ def _head(finding: Finding, result: FileResult, marked: str, paint: Paint) -> It
     severity = finding.severity
     head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
-    yield f"{paint('  -->', 'gutter')} {result.path}:{result.place(finding.span.start)}"
+    yield f"{paint('  -->', 'gutter')} {_harmless(result.path)}:{result.place(finding.span.start)}"
+
+
+def _harmless(path: str) -> str:
+    """A name may hold a newline, or an escape code for the terminal; neither is obeyed."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), path)
 
 
 def summary(

@@ -117,6 +117,7 @@ def test_what_is_not_installed_is_told_with_how_to_install_it(
     ("content", "words"),
     [
         ("raise ImportError('libcudart.so is missing')", "cannot be imported: ImportError: libcudart.so is missing"),
+        ("raise OSError('no libcudart.so\\n  looked in:\\nnowhere')", "cannot be imported: OSError: no libcudart.so"),
         ("import os; os._exit(11)", "cannot be imported: exit code 11"),
         ("import time; time.sleep(60)", "did not answer within"),
         ("", "cannot be imported: AttributeError"),

@@ -303,3 +303,19 @@ def test_formats_are_loaded_only_when_asked_for(gradlint: Command, bad: Path, mo
     gradlint("check")
     assert not [name for name in sys.modules if name.startswith("gradlint.report.") and name.endswith("_format")]
     assert set(formats.MACHINE) < set(FORMATS)
+
+
+def test_an_output_file_without_a_name(gradlint: Command, bad: Path) -> None:
+    outcome = gradlint("check", "--output-file", "")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--output-file: the name of the file is missing." in outcome.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="no names for open files here")
+def test_a_report_may_go_into_a_pipe() -> None:
+    """As `-o /dev/stderr` and `-o >(jq .)` do."""
+    out, into = os.pipe()
+    formats.write(f"/dev/fd/{into}", b"hello")
+    os.close(into)
+    with open(out, "rb") as stream:
+        assert stream.read() == b"hello"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -103,3 +104,20 @@ def test_no_colour_and_ascii_terminals_are_respected(tmp_path: Path) -> None:
     outcome = _run("check", cwd=tmp_path, FORCE_COLOR="1", NO_COLOR="1", PYTHONIOENCODING="ascii")
     assert outcome.returncode == 1
     assert "\x1b" not in outcome.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX file descriptors")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:
+    (tmp_path / "clean.py").write_text("x = 1\n")
+    command = f"{shlex.quote(sys.executable)} -m gradlint check --no-cache {closed}"
+    assert subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no folder vanishes under a process elsewhere")
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = f"cd gone && rmdir ../gone && {shlex.quote(sys.executable)} -m gradlint check"
+    ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert "does not exist any more" in ran.stderr

@@ -29,6 +29,7 @@ def test_a_story_over_cells() -> None:
         "GL101 clip-after-step error: `clip()` runs after `step()`",
         "  --> nb.ipynb:cell 4:2:1",
         "  |",
+        "  ::: cell 2",
         "3 | step()",
         "  | ------ used here",
         "  ::: cell 4",

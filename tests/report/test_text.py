@@ -12,6 +12,7 @@ from gradlint.report.frame import frame, split_lines
 from gradlint.report.paint import Paint, wants_colour
 from gradlint.report.progress import ProgressBar
 from gradlint.report.text import concise, full, statistics, summary
+from tests.report.samples import one_file
 
 PLAIN = Paint(False)
 
@@ -199,3 +200,10 @@ def test_the_progress_bar_appears_only_in_long_runs_on_terminals(monkeypatch: py
         bar(1, 2)
         assert bar._bar is not None
         bar(2, 2)
+
+
+def test_escape_codes_in_names_of_files_do_not_reach_the_terminal() -> None:
+    given = one_file("a\n\x1b[31mé b.py")
+    (line,) = concise(given.results, Paint(False))
+    assert line.startswith("a\\n\\x1b[31mé b.py:")
+    assert not any("\x1b" in line or "\n" in line for line in full(given.results, given.read, Paint(False)))
