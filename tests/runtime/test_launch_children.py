@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 from textwrap import dedent
 
@@ -135,7 +136,7 @@ class TestRanks:
         write(folder, SPAWNED)
         cached = "import py_compile, sys\nfor path in sys.argv[1:]: py_compile.compile(path)"
         os.spawnl(os.P_WAIT, sys.executable, sys.executable, "-c", cached, str(folder / "beside.py"))
-        assert (folder / "__pycache__").is_dir()
+        assert Path(cache_from_source(folder / "beside.py")).exists()
         outcome = _run(folder, SPAWNED, overlay=overlay)
         assert (outcome.code, outcome.traceback) == (0, "")
         file = folder / "train.py"
