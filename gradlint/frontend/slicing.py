@@ -23,6 +23,14 @@ _MUTATES = {
     "clear",
     "add_param_group",
     "enter_context",
+    # arithmetic on a loss, in place
+    "div_",
+    "divide_",
+    "true_divide_",
+    "mul_",
+    "multiply_",
+    "add_",
+    "sub_",
 }
 _EVENT_WORDS = EVENT_METHODS | {
     "grad", "no_sync", "nullcontext", "autocast", "GradScaler", "require_backward_grad_sync", "master_params",

@@ -29,6 +29,8 @@ class Api(Frameworks):
         home, _, tail = dotted.rpartition(".")
         if home == "builtins":
             return self._builtin(tail, a, node)
+        if tail == "cast" and home in ("typing", "typing_extensions") and len(a.args) == 2:
+            return a.args[1]
         for handler in (self._training_object, self._gradient_function, self._context, self._plumbing):
             result = handler(dotted, tail, a, node)
             if result is not None:

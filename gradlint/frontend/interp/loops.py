@@ -50,7 +50,7 @@ class Loops(Calls):
             )  # fmt: skip
 
     def run_while(self, stmt: s.While) -> None:
-        loop = LoopState(stmt.node, 0, self._usual_turns(stmt))
+        loop = LoopState(stmt.node, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
         if not self._refuses(stmt):
             self._loop(loop, stmt, self._tests(loop, stmt))
 
@@ -230,3 +230,9 @@ def _skips_rest(stmt: s.Stmt) -> bool:
 
 def _endless(text: str) -> bool:
     return any(word in text for word in ("cycle", "count(", "infinite", "iter("))
+
+
+def _tries_again(stmt: s.While) -> bool:
+    """`while True:` with a `return` at its end: it is left after the first turn, unless something failed in it."""
+    endless = isinstance(stmt.test, s.Const) and bool(stmt.test.value)
+    return endless and bool(stmt.body) and isinstance(stmt.body[-1], s.Return)

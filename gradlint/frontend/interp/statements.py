@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from gradlint.events import Sync
+from gradlint.events import Backward, Step, Sync, Unscale, Update
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
 from gradlint.frontend.interp.loops import Break, Continue, Loops
 from gradlint.frontend.interp.run import WINDOW, Guard
+from gradlint.frontend.interp.tensors import IN_PLACE
 from gradlint.frontend.knowledge import naming
+
+#: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
+_UNSCALED = re.compile(r"(?i)unscaled")
 
 
 class Interpreter(Loops):
@@ -37,6 +42,10 @@ class Interpreter(Loops):
         value = self.ev(stmt.value)
         if isinstance(value, v.Known) and value.key == "exit":
             raise Raised
+        call = stmt.value
+        if isinstance(value, v.Tensor) and isinstance(call, s.Call) and isinstance(call.func, s.Attr):
+            if call.func.name in IN_PLACE and isinstance(call.func.base, s.Name | s.Attr):
+                self.assign(call.func.base, value)  # `loss.div_(n)`
 
     def _return(self, stmt: s.Return) -> None:
         raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known("None", None))
@@ -90,6 +99,9 @@ class Interpreter(Loops):
             return
         if _is_type_checking(stmt.test):
             return
+        if _UNSCALED.search(s.render(stmt.test)) and "unscale_" in self.program.words(stmt.body).called:
+            self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
+            return
         test = self.ev(stmt.test)
         taken = self.decide(test, node=stmt)
         window, by_order = self.window_of(test), self.take_window()
@@ -108,6 +120,13 @@ class Interpreter(Loops):
             self._run_guarded(stmt.body if taken else stmt.orelse, guard if taken else None, unsure)
         finally:
             self.run.partial -= picks
+
+    def _is_unscaled(self) -> bool:
+        """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""
+        for event in reversed(self.run.events):
+            if isinstance(event, Unscale | Step | Update | Backward):
+                return isinstance(event, Unscale)
+        return False
 
     def _picks_parameters(self, test: s.Expr) -> bool:
         """`if "head" in name:` in a loop over named parameters; whether they have a gradient is no choice."""

@@ -6,6 +6,9 @@ from gradlint.events import Manager, Norm, Params, Sync, Wrap
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge.torch_api import CUTS
 
+#: what changes the loss itself
+IN_PLACE = frozenset({"div_", "divide_", "true_divide_", "mul_", "multiply_", "add_", "sub_"})
+
 #: the strongest statement about normalisation wins when values are combined by anything but addition
 _RANK = [Norm.UNKNOWN, Norm.RAW, Norm.SUMMED, Norm.WEIGHTED, Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER]
 _WITH_PARAMS = (v.Tensor, v.Unknown)
@@ -27,6 +30,7 @@ def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | N
     return v.Tensor(
         key, Params(frozenset(owners), known), norm, model=first.model, wrap=first.wrap,
         forward_sync=first.forward_sync, forward=first.forward, manager=first.manager,
+        scaler=next((t.scaler for t in tensors if t.scaler is not None), None),
     )  # fmt: skip
 
 
@@ -95,7 +99,7 @@ def method(tensor: v.Tensor, name: str, args: list[v.Value], key: str) -> v.Valu
         return v.Unknown(key, called=name)
     if name in ("div", "div_", "true_divide", "divide", "divide_", "true_divide_") and args:
         return arithmetic("/", tensor, args[0], key) or tensor
-    if name in ("mul", "mul_", "multiply") and args:
+    if name in ("mul", "mul_", "multiply", "multiply_") and args:
         return arithmetic("*", tensor, args[0], key) or tensor
     if name in ("add", "add_", "sub", "sub_") and args:
         return arithmetic("+", tensor, args[0], key) or tensor
