@@ -162,6 +162,9 @@ class Calls(Expressions):
             self.reach(result)
         if given.kwargs and last[:1].isupper():
             return Items([], dict(given.kwargs))
+        if any(isinstance(arg, s.Name) and api.PREDICTION.search(arg.id) for arg in given.exprs):
+            # what an unknown function makes of a prediction, a spectrum say, may well be kept above zero
+            result = result.but(low=Low.GUARDED)
         # a function of data gives data; a method may belong to a model
         return result if function and given.facts and result.grad is False else result.but(grad=None)
 
