@@ -108,10 +108,20 @@ def _is_softplus(log: Operation) -> bool:
     return one_more and len(log.fact.exps) == 1 and "sum(" not in s.render(log.operand)
 
 
+def _cooled(operand: s.Bin) -> bool:
+    """`exp(similarity / temperature)`, as contrastive losses have it, of embeddings that were normalised elsewhere."""
+    below = last(operand.right) if operand.op == "/" else ""
+    return bool(api.TEMPERATURE.search(below)) and not api.LOGITS.search(last(operand.left))
+
+
 def _unbounded(exp: Operation) -> bool:
     """Not shifted, not a distance or a similarity, not the logarithm of a scale that a model predicts."""
     name = last(exp.operand)
     if any(isinstance(part, s.Name) and api.UNIT.search(part.id) for part in s.walk_expr(exp.operand)):
+        return False
+    if isinstance(exp.operand, s.Call) and last(exp.operand.func) == "lgamma":
+        return False  # the gamma function is meant
+    if isinstance(exp.operand, s.Bin) and _cooled(exp.operand):
         return False
     if (
         isinstance(exp.operand, s.Unary)

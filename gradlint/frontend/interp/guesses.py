@@ -62,7 +62,7 @@ class Guesses(Invoke):
             return
         grads = [x for x in every if isinstance(x, _HAS_GRADIENTS)]
         low = name.lower()
-        if "clip" in low and "grad" in low:
+        if "clip" in low and "grad" in low and not naming.QUESTION.match(low):
             kind = ClipKind.VALUE if "value" in low else ClipKind.NORM
             self.clip(node, a, kind=kind, api=ClipApi.CUSTOM)
         elif grads and "norm" in low:

@@ -30,6 +30,8 @@ MICRO = Pattern(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?
 TOTAL = Pattern(
     r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin"
 )
+#: functions that only say yes or no: `allow_clip_gradients()`
+QUESTION = Pattern(r"(?i)_*(allows?|should|can|is|has|needs?|wants?|supports?|uses?|get|set|skip|enable|disable)_")
 #: mixed precision is on
 AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec|scaler|autocast")
 #: a helper that may clear, make or use gradients
