@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Schedule, Step, Update
+from gradlint.events import Backward, Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
@@ -73,7 +73,10 @@ class SchedulerPerMicroBatch(Rule):
         window = state.window
         if not window.closes and not (window.inner_loop and window.accumulates):
             return
-        counts = Counter(e.site for e in window.of(Schedule))
+        # a loop of its own, over schedulers or to catch up, is no loop over micro-batches
+        loops = {frame.loop for backward in window.of(Backward) for frame in backward.frames}
+        turns = {(e.site, tuple(f for f in e.frames if f.loop in loops)) for e in window.of(Schedule)}
+        counts = Counter(site for site, _ in turns)
         for schedule in window.of(Schedule):
             if counts[schedule.site] < 2 or step.manager is not Manager.NOBODY:
                 continue
