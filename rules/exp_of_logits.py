@@ -111,7 +111,7 @@ def _is_softplus(log: Operation) -> bool:
 def _cooled(operand: s.Bin) -> bool:
     """`exp(similarity / temperature)`, as contrastive losses have it, of embeddings that were normalised elsewhere."""
     below = last(operand.right) if operand.op == "/" else ""
-    return bool(api.TEMPERATURE.search(below)) and not api.LOGITS.search(last(operand.left))
+    return bool(api.TEMPERATURE.search(below)) and not api.SCORES.search(last(operand.left))
 
 
 def _unbounded(exp: Operation) -> bool:

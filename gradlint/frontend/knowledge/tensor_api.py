@@ -102,6 +102,7 @@ NO_PREDICTION = Pattern(
 TARGET = Pattern(r"(?i)(^|_)(targets?|tgts?|one_?hot|labels?|gt|truth|y_true|masks?|weights?|gts)($|_|\d)|^y$|ground")
 LOGITS = Pattern(r"(?i)logits?\d*$")
 TEMPERATURE = Pattern(r"(?i)(^|_)(temp|temperature|tau)($|_)")
+SCORES = Pattern(r"(?i)logits?\d*$|scores?\d*$|energ(y|ies)$")
 #: logarithms of positive numbers that a model predicts: exp() of them is meant
 LOG_SCALE = Pattern(r"(?i)log|^(mu|kappa)$|_rate$|scale")
 EVALUATION = Pattern(
