@@ -25,11 +25,12 @@ def test_a_correct_loop_is_silent(path: Path) -> None:
 
 @pytest.mark.slow
 def test_injected_bugs_are_found_at_their_line() -> None:
+    """One of each code in a loop; `python -m benchmarks.recall` takes two."""
     made, near = collections.Counter[str](), collections.Counter[str]()
-    for outcome in outcomes([LOOPS]):
+    for outcome in outcomes([LOOPS], per_code=1):
         made[outcome.code] += 1
         near[outcome.code] += outcome.near
-    assert made.total() > 400
+    assert made.total() > 200
     assert near.total() / made.total() >= GOAL
     few = {code: (near[code], made[code]) for code in made if near[code] / made[code] < 0.8}
     assert few == {}, "codes of which many are missed"
