@@ -22,3 +22,5 @@ def _keep_bytecode() -> None:
 
 
 _keep_bytecode()
+# tests run side by side: more threads for each of their small scripts only get into each other's way
+os.environ.setdefault("OMP_NUM_THREADS", "1")
