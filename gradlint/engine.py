@@ -174,14 +174,12 @@ class _Offering:
 
     def _made(self) -> Offers:
         if self._offers is None:
-            from collections import Counter
-
             from gradlint.fix.offer import Offers
 
             rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
             # with the usual rules the first reading has said it already
-            known = Counter(d.rule.meta.code for d in self._reading.drafts) if self._watched <= self._enabled else None
+            known = self._reading.survey if self._watched <= self._enabled else None
             # a large file is read in part, with every line at its place, so that the edits hold for all of it
             text = self._text
             if text.text != self._reading.text:

@@ -13,6 +13,7 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.events import (
+        Aspect,
         Backward,
         Clip,
         Edit,
@@ -56,6 +57,8 @@ class Draft:
     severity: Severity | None = None
     #: ways to put it right, the best first; each is tried, and offered only if it works
     remedies: tuple[Remedy, ...] = ()
+    #: the optimizer whose gradients it speaks of; None where no path was followed
+    optimizer: str | None = None
 
 
 class Rule:
@@ -69,6 +72,8 @@ class Rule:
 
     meta: ClassVar[RuleMeta]
     message: ClassVar[str]
+    #: what of an update its fix may change: a fix that changes anything else is not offered
+    mends: ClassVar[tuple[Aspect, ...]] = ()
     options: ClassVar[Mapping[str, OptionValue]] = {}
 
     def __init__(self, options: Mapping[str, OptionValue] | None = None) -> None:

@@ -123,6 +123,7 @@ class Explorer:
             tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
             frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
+            run.exhausted,
         )  # fmt: skip
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
@@ -135,7 +136,7 @@ class Explorer:
             else:
                 self._start(interpreter, run, function, cls)
         except OutOfBudget:
-            pass
+            run.exhausted = True
         self.left -= before - max(run.budget, 0)
         self.reached |= run.reached
         if function is None and self._module_run is None:

@@ -22,6 +22,7 @@ from gradlint.events import (
 )
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import Life, Trace, build
+from gradlint.records import replace
 from gradlint.rule import Draft, Rule
 
 #: called with a rule and the exception it raised
@@ -63,7 +64,8 @@ class Judge:
             for state in touched or ([orphan] if not isinstance(event, Mark) else []):
                 state.window = state.life.of_event.get(event.index, state.window)
                 if hook is not None:
-                    yield from self._ask(hook, event, state)
+                    for draft in self._ask(hook, event, state):
+                        yield replace(draft, optimizer=state.optimizer.id)
                 state.advance(event)
         yield from self._ask("on_trace", trace)
 

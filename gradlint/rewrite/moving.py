@@ -73,17 +73,8 @@ def _statements(bench: Bench, event: Event, goal: Event) -> tuple[Statement, Sta
     if moved is target:
         raise NotFixable("both are in one statement")
     if depth < len(event.via):
-        _check_function(bench, event)
+        bench.check_nothing_else(event, depth)
     return moved, target
-
-
-def _check_function(bench: Bench, event: Event) -> None:
-    """The call of a function may be moved if the function does nothing that the others would miss."""
-    inside = bench.statement(event).function
-    for statement in inside.leaves() if inside is not None else ():
-        other = statement is not inside and not bench.events_in(statement)
-        if other and any("." in name for name in bench.names_in(statement).bound):
-            raise NotFixable("the function that does it does something else, too")
 
 
 @dataclass(slots=True)
