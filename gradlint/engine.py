@@ -78,7 +78,7 @@ def fixed(
 
 
 def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:
-    """What the watched rules say of a text."""
+    """What the watched rules say of a text, beside advice."""
     from collections import Counter
 
     from gradlint.frontend import source as reading
@@ -86,7 +86,7 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     text = reading.read(source)
     if not isinstance(text, reading.Source) or text.tree is None:
         return Counter()
-    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).codes
+    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).grave
 
 
 def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -192,8 +192,7 @@ def finding_of(draft: Draft, spans: dict[int, Span]) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
     related = tuple(Related(spans[site.node], said) for site, said in draft.related)
-    severity = draft.severity if draft.severity is not None else meta.severity
-    return Finding(meta.code, draft.rule.rule_name(), severity, draft.message, spans[draft.site.node], related)
+    return Finding(meta.code, draft.rule.rule_name(), draft.level, draft.message, spans[draft.site.node], related)
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

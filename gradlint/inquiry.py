@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gradlint.model import RuleCrash
+from gradlint.model import RuleCrash, Severity
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Survey:
     """How often each rule speaks of a text, and on which paths."""
 
     codes: Counter[str]
+    #: the same without advice
+    grave: Counter[str]
     recipes: set[Recipe]
     #: all that were followed
     paths: tuple[Path, ...] = ()
@@ -123,7 +125,8 @@ class Inquiry:
         drafts = found.drafts
         sites = [site for d in drafts for site in (d.site, *(other for other, _ in d.related))]
         lines = None if recipes else frozenset(lowered.line(site.node) for site in sites)
-        return Survey(Counter(d.rule.meta.code for d in drafts), recipes, tuple(found.paths), lines, unread)
+        grave = Counter(d.rule.meta.code for d in drafts if d.level is not Severity.ADVICE)
+        return Survey(Counter(d.rule.meta.code for d in drafts), grave, recipes, tuple(found.paths), lines, unread)
 
     def read_again(self, text: str, survey: Survey | None) -> Reading:
         """All drafts of a text, on the paths that were of interest in a survey."""

@@ -60,6 +60,10 @@ class Draft:
     #: the optimizer whose gradients it speaks of; None where no path was followed
     optimizer: str | None = None
 
+    @property
+    def level(self) -> Severity:
+        return self.severity if self.severity is not None else self.rule.meta.severity
+
 
 class Rule:
     """Base of all rules. A rule overrides the hooks it needs; each yields drafts.

@@ -13,7 +13,7 @@ from gradlint.fix.focus import concerned, narrowed, reaching
 from gradlint.fix.names import newly_unbound
 from gradlint.fix.switches import newly_unswitched
 from gradlint.machine.effects import Licence, exhausted, harm
-from gradlint.model import Fix, FixSafety
+from gradlint.model import Fix, FixSafety, Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -47,11 +47,15 @@ class _Verdict:
     #: where paths that come by the changed code may start
     starts: frozenset[str]
 
-    def beyond(self, code: str) -> Counter[str]:
-        """What is there beyond what may be: all that was, without one of the finding's own code."""
+    def beyond(self, code: str, *, advice: bool) -> Counter[str]:
+        """What is there beyond what may be: all that was, without one of the finding's own code.
+
+        What was wrong may leave something to advise upon; `advice`: what was only advice may not.
+        """
         allowed = self.before.codes.copy()
         allowed[code] -= 1
-        return Counter({key: count for key, count in self.after.codes.items() if count > allowed[key]})
+        told = self.after.codes if advice else self.after.grave | Counter({code: self.after.codes[code]})
+        return Counter({key: count for key, count in told.items() if count > allowed[key]})
 
     def harm(self, licence: Licence) -> str | None:
         """What the fix does to training beside what it is meant to do."""
@@ -110,7 +114,7 @@ class Offers:
             if isinstance(now, str):
                 reasons.append(now)
                 continue
-            extra = now.beyond(code)
+            extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
             cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
             harm = now.harm(licence) if not extra else None
             if harm:

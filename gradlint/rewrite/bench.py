@@ -191,17 +191,13 @@ class Bench:
                     self._check_idle(statement)
 
     def _check_idle(self, statement: Statement) -> None:
-        mine = self._event_nodes(statement)
-        stored = any("." in name or "[" in name for name in self.names_in(statement).bound)
-        other = [x for part in _header_parts(statement) for x in within(part, cst.Call) if id(x) not in mine]
-        if (stored and not mine) or any(self.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
-            raise NotFixable("the function that does it does something else, too")
-
-    def _event_nodes(self, statement: Statement) -> set[int]:
-        """The calls that are events, lead to events, or stand in such a one, in a statement."""
         numbers = {n for e in self._events for n in (*e.via, e.site.node)}
         tops = [self._nodes[n] for n in numbers if self.document.at(self._nodes[n]) is statement]
-        return {id(call) for top in tops for call in within(top, cst.Call)}
+        mine = {id(call) for top in tops for call in within(top, cst.Call)}
+        stores = not tops and any("." in name for name in self.names_in(statement).bound)
+        other = [x for part in _header_parts(statement) for x in within(part, cst.Call) if id(x) not in mine]
+        if stores or any(self.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
+            raise NotFixable("the function that does it does something else, too")
 
     # -- inserting, deleting, rewriting
 
