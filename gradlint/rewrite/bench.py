@@ -194,9 +194,10 @@ class Bench:
         numbers = {n for e in self._events for n in (*e.via, e.site.node)}
         tops = [self._nodes[n] for n in numbers if self.document.at(self._nodes[n]) is statement]
         mine = {id(call) for top in tops for call in within(top, cst.Call)}
-        stores = not tops and any("." in name for name in self.names_in(statement).bound)
-        other = [x for part in _header_parts(statement) for x in within(part, cst.Call) if id(x) not in mine]
-        if stores or any(self.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
+        parts = _header_parts(statement)
+        keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
+        other = [x for part in parts for x in within(part, cst.Call) if id(x) not in mine]
+        if keeps or any(self.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
             raise NotFixable("the function that does it does something else, too")
 
     # -- inserting, deleting, rewriting
@@ -289,6 +290,17 @@ class Bench:
                 raise NotFixable("it is not an expression")
             new = self._parsed(new)
         self.document.exchange(statement, node, new)
+
+
+def _is_kept(part: cst.CSTNode) -> bool:
+    """A part of a line that does something which outlives the function, or ends it early."""
+    targets: list[cst.CSTNode] = []
+    if isinstance(part, cst.Assign):
+        targets = [x.target for x in part.targets]
+    elif isinstance(part, cst.AugAssign | cst.AnnAssign):
+        targets = [part.target]
+    outlives = any(isinstance(x, cst.Attribute | cst.Subscript) for x in targets)
+    return outlives or isinstance(part, cst.Global | cst.Nonlocal | cst.Raise | cst.Assert | cst.Del)
 
 
 def _header_parts(statement: Statement) -> list[cst.CSTNode]:
