@@ -61,8 +61,11 @@ def modulo_in(node: cst.BaseExpression) -> cst.BinaryOperation:
     return found[0]
 
 
-def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
-    """N as the boundary writes it: a side of its modulo or of its comparison, the one that the window was seen by."""
+def size_of_window(bench: Bench, backward: Backward, step: Step, seen_from: Statement | None = None) -> str:
+    """N as the boundary writes it: a side of its modulo or of its comparison, the one that the window was seen by.
+
+    `seen_from`: where it is to be written, if not at the backward.
+    """
     if step.guard is None:
         loop = inner_loop(bench, backward, step)
         if loop is None:
@@ -78,7 +81,7 @@ def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
     for side in sides:
         text = bench.code(bare(side))
         if last_name(text) == known and text not in ("0", "1"):
-            _check_means_the_same(bench, text, bench.statement(backward), guard_of(bench, step))
+            _check_means_the_same(bench, text, seen_from or bench.statement(backward), guard_of(bench, step))
             return text
     if known.isidentifier():
         return in_user_words(step.window)
