@@ -93,9 +93,14 @@ def _check_means_the_same(bench: Bench, name: str, here: Statement, there: State
     homes = [x.function for x in (here, there)]
     if homes[0] is homes[1] or not name.isidentifier() or homes[0] is None:
         return
-    bound = {p.name.value for p in within(homes[0].node.params, cst.Param)}
-    if name in bound or any(name in bench.names_in(x).bound for x in homes[0].leaves()):
+    hidden = homes[1] is not None and not homes[1].holds(homes[0]) and name in _local_names(bench, homes[1])
+    if hidden or name in _local_names(bench, homes[0]):
         raise NotFixable(f"`{name}` may be another number where the backward is")
+
+
+def _local_names(bench: Bench, function: Statement) -> set[str]:
+    params = {p.name.value for p in within(function.node.params, cst.Param)}
+    return params.union(*(bench.names_in(x).bound for x in function.leaves() if x is not function))
 
 
 def last_name(text: str) -> str:
