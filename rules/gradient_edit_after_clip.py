@@ -75,8 +75,10 @@ class GradientEditAfterClip(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         clip = state.clip
-        if clip is None or edit.kind in (EditKind.CLAMP, EditKind.DIVIDE) or _shrinks(edit) or self._private:
+        if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self._private:
             return
+        if not edit.params.may_meet(clip.params):
+            return  # another network's
         if state.window.step is not None and same_turn(edit, clip):
             yield self.finding(
                 edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")],
@@ -99,4 +101,6 @@ def _shrinks(edit: Edit) -> bool:
         return False  # a name, an expression
 
 
+#: what cannot lengthen a gradient, and another gradient, for which the clip promised nothing
+_ALLOWED = (EditKind.CLAMP, EditKind.DIVIDE, EditKind.NEW)
 _PRIVATE = re.compile(r"(?i)privacy|noise_mult|(^|_)dp_")

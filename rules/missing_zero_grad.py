@@ -50,7 +50,8 @@ class MissingZeroGrad(Rule):
     Safe. The fix inserts `optimizer.zero_grad()` at the head of the loop or, when gradients are accumulated, behind
     the step, with the arguments that the file's other calls have. Each update then uses its own gradients only: expect
     smaller steps, and choose the learning rate again if it was lowered to keep the loss from diverging. Nothing is
-    offered where the gradients are still read behind the step.
+    offered where the gradients are still read behind the step, or where the step stands amid the accumulation window
+    of another step.
 
     ## Known limits
     A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
@@ -85,6 +86,8 @@ class MissingZeroGrad(Rule):
         early, late = clear_first(first, _never_cleared(step, state)), clear_behind(step)
         windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
         fix = [late, early] if windowed else [early, late]
+        if not windowed and state.life.accumulates:
+            fix = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
             fix=fix,

@@ -8,7 +8,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp.binding import Binding
 from gradlint.frontend.interp.run import owner
 from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
+from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
 
 _BUILTINS = {
     "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",
@@ -50,6 +50,8 @@ class Attributes(Binding):
                 return self._model_attribute(base, name)
             case v.Parameter():
                 return v.Grad(f"{base.key}.grad", base.params, base.wrap, base.partial) if name == "grad" else base
+            case v.Optimizer() if name in INNER_OPTIMIZER:
+                return base  # what is wrapped is what wraps it: they have the same parameters
             case v.Grad():
                 return base if name == "data" else v.Bound(f"{base.key}.{name}", base, name)
             case v.Tensor():

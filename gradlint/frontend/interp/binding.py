@@ -11,6 +11,12 @@ from gradlint.frontend.knowledge import naming
 from gradlint.records import replace
 
 
+#: where a parameter keeps its gradient
+_GRADIENT = ("grad", "_grad")
+#: `p.grad[:] = g`
+_WHOLE = (":", "...", "slice")
+
+
 class Binding(Conditions):
     """Assignment, in all its forms."""
 
@@ -24,8 +30,14 @@ class Binding(Conditions):
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         raise NotImplementedError("abstract: see Gradients")
 
+    def put_aside(self, value: v.Value, node: s.Expr, *, alias: bool = False) -> v.Value:
+        raise NotImplementedError("abstract: see Gradients")
+
     def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
         """`source` is the right-hand side if there is one, for the text of the statement."""
+        if source is not None and not (isinstance(target, s.Attr) and target.name in _GRADIENT):
+            # a name for `.grad` is another name, an entry somewhere else is a place to keep it
+            value = self.put_aside(value, target, alias=isinstance(target, s.Name))
         match target:
             case s.Name():
                 if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
@@ -38,6 +50,10 @@ class Binding(Conditions):
                 self._assign_attribute(base, target, value, source)
             case s.Item():
                 base, index = self.ev(target.base), self.ev(target.index)
+                if isinstance(base, v.Grad):
+                    if isinstance(index, v.Unknown) and index.key in _WHOLE and isinstance(target.base, s.Attr):
+                        self._assign_attribute(self.ev(target.base.base), target.base, value, source)
+                    return
                 key = f"{base.key}[{index.key}]"
                 named = self.named(value, key, key)
                 if isinstance(base, v.Collection):
@@ -61,8 +77,11 @@ class Binding(Conditions):
         return v.Unknown(name)
 
     def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
-        if target.name == "grad" and isinstance(base, v.Parameter | v.Unknown | v.Grad):
+        if target.name in _GRADIENT and isinstance(base, v.Parameter | v.Unknown | v.Grad):
             self.assign_grad(base, target, value, source)
+            return
+        if isinstance(base, v.Grad) and target.name == "data" and not base.copy and isinstance(target.base, s.Attr):
+            self.assign_grad(self.ev(target.base.base), target.base, value, source)  # `p.grad.data = g`
             return
         if isinstance(base, v.Parameter | v.Grad) and target.name == "data":
             return

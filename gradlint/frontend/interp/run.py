@@ -8,6 +8,7 @@ from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Para
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge import naming
+from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -129,8 +130,12 @@ class Run:
                 key = value.key
                 if not key or not (naming.OPTIMIZER.search(naming.last(key)) or key in self.program.zeroed):
                     return None
-                return self._infer_optimizer(key, text or key)
+                return self._infer_optimizer(_outermost(key), text or key)
             case v.Instance():
+                for name in INNER_OPTIMIZER:
+                    inner = self.attributes.get((value.key, name))
+                    if isinstance(inner, v.Optimizer):
+                        return inner
                 if value.cls is not None and naming.OPTIMIZER.search(value.cls.key):
                     return self._infer_optimizer(value.key, text or value.key)
                 return None
@@ -226,6 +231,15 @@ class Run:
                 return Wrap.NONE
             case _:
                 return Wrap.NONE
+
+
+def _outermost(key: str) -> str:
+    """`self.optim.optimizer` -> `self.optim`: a wrapper and the optimizer in it are one."""
+    stem, _, last = key.rpartition(".")
+    while last in INNER_OPTIMIZER and naming.OPTIMIZER.search(naming.last(stem)) and not stem.endswith(")"):
+        key = stem
+        stem, _, last = key.rpartition(".")
+    return key
 
 
 def owner(value: v.Value) -> str:

@@ -12,6 +12,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
 from gradlint.frontend.interp.loops import Break, Continue, Loops
 from gradlint.frontend.interp.run import WINDOW, Guard
+from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.tensors import IN_PLACE
 from gradlint.frontend.knowledge import naming
 
@@ -73,8 +74,12 @@ class Interpreter(Loops):
 
     def _aug_assign(self, stmt: s.AugAssign) -> None:
         current, value = self.ev(stmt.target), self.ev(stmt.value)
-        if isinstance(current, v.Grad):
+        if isinstance(current, v.Grad) and not current.copy:
             self.aug_assign_grad(current, stmt, value)
+            return
+        if tensors.gradients_in(value) is not None:
+            self.put_aside(value, stmt.target)
+            self.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
             return
         text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
         result: v.Value
