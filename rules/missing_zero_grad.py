@@ -86,7 +86,7 @@ class MissingZeroGrad(Rule):
         early, late = clear_first(first, _never_cleared(step, state)), clear_behind(step)
         windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
         fix = [late, early] if windowed else [early, late]
-        if not windowed and state.life.accumulates:
+        if not windowed and any(other.window for other in state.life.events(Step)):
             fix = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],

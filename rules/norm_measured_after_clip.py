@@ -85,8 +85,8 @@ class NormMeasuredAfterClip(Rule):
 def _measured_before(read: Read, clip: Clip, state: GradientState) -> bool:
     """The same is measured in front of the clip, too: somebody wants to see what the clip does."""
     made = state.pending[-1].index if state.pending else 0
-    before = (e for e in state.window.before(clip, Read) if e.index > made)
-    return any(e.params.may_meet(read.params) and not _FINITE.search(e.text) for e in before)
+    before = [e for e in state.path.events[made : clip.index] if isinstance(e, Read) and not _FINITE.search(e.text)]
+    return any(e.params.may_meet(read.params) and e.params.may_meet(clip.params) for e in before)
 
 
 _FINITE = re.compile(r"isnan|isinf|isfinite")
