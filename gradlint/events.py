@@ -151,6 +151,8 @@ class Zero(Event):
     params: Params = ANY
     #: set when an optimizer cleared its own
     optimizer: str | None = None
+    #: a batch that went wrong (NaN, a spike) is thrown away on purpose
+    aborts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

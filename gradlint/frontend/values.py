@@ -27,6 +27,8 @@ class Unknown(Value):
     params: Params = Params(known=True)
     #: the parameters whose gradients went into it, as they were
     grads: Params | None = None
+    #: the optimizer that it was made from, if it is an object of an unknown class
+    wraps: Optimizer | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -69,10 +69,12 @@ class GradientState:
         """Move on."""
         match event:
             case Zero():
-                if not self.saved:
+                if not self.saved and not event.aborts:
                     self.lost.extend((b, event) for b in self.pending)
                 self.pending.clear()
                 self.phase, self.stale, self.scaled, self.clip, self.last_zero = Phase.EMPTY, None, None, None, event
+                if event.aborts:
+                    self.phase = Phase.UNKNOWN
             case Backward():
                 if self.phase is Phase.CONSUMED:
                     self.stale = self.last_step

@@ -73,7 +73,9 @@ class Attributes(Binding):
         if name == "sync_gradients" and naming.ACCELERATOR.search(naming.last(base.key)):
             return self.framework_attribute(v.Framework(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
-            return v.Grad(f"{base.key}.grad", Params())
+            # `model.head.weight.grad` beside `model.head.parameters()`
+            known = any(base.key.startswith(f"{owned}.") for owned in self.program.owners)
+            return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True) if known else Params())
         if name in ("no_sync", "zero_grad", "backward", "unscale_") or (
             name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
         ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gradlint.events import OptimizerRef, Params
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -11,6 +13,8 @@ from gradlint.frontend.knowledge import naming
 from gradlint.records import replace
 
 
+#: a class that is a schedule whatever its object is called
+_SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
 #: where a parameter keeps its gradient
 _GRADIENT = ("grad", "_grad")
 #: `p.grad[:] = g`
@@ -128,6 +132,9 @@ class Binding(Conditions):
                 for number, item in enumerate(value.items):
                     if isinstance(item, v.Optimizer) and not item.key:
                         self.named(item, name, f"{key}[{number}]")
+                for entry, item in value.entries.items():
+                    if isinstance(item, v.Optimizer) and not item.key:
+                        self.named(item, name, f"{key}[{entry}]")
                 return value
             case v.Scheduler() | v.Framework() | v.ParamsValue() if not value.key:
                 value.key = key
@@ -141,9 +148,13 @@ class Binding(Conditions):
                 return value
 
     def _named_result(self, value: v.Unknown, name: str, key: str) -> v.Value:
-        if naming.SCHEDULER.search(name) and value.called and naming.last(value.called)[:1].isupper():
+        made = naming.last(value.called)
+        if made[:1].isupper() and (naming.SCHEDULER.search(name) or _SCHEDULES.search(made)):
             # a class of the project: how it wants to be stepped is its own affair
             return v.Scheduler(key, None, False, self.run.default_manager())
+        if value.wraps is not None and made[:1].isupper() and naming.OPTIMIZER.search(name):
+            inner = self.named(value.wraps, name, key)
+            return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.default_manager())

@@ -41,8 +41,9 @@ class Guesses(Invoke):
             self.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
             return self.criterion(last, a, node)
-        if self.run.no_grad:
-            return v.Unknown(s.render(node), called=name)
+        wraps = next((x for x in every if isinstance(x, v.Optimizer)), None) if last[:1].isupper() else None
+        if self.run.no_grad or wraps is not None:
+            return v.Unknown(s.render(node), called=name, wraps=wraps)
         merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
         if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(every)):
             return merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge import naming
@@ -83,6 +83,8 @@ class Run:
     #: > 0 inside a condition that picks some of the parameters that a loop goes over
     partial: int = 0
     over_parameters: int = 0
+    #: > 0 where a batch that went wrong is given up
+    aborting: int = 0
     #: what a context manager of this file does behind its yield
     exits: dict[int, tuple[list[s.Stmt], v.Env]] = field(default_factory=dict)
     #: flags that the file sets to a constant once, as a setting: what they usually are
@@ -108,6 +110,8 @@ class Run:
         return self.program.site(node, text)
 
     def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
+        if self.aborting and event_type is Zero:
+            facts["aborts"] = True
         frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
         event = event_type(
             site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, **facts

@@ -20,6 +20,13 @@ from gradlint.frontend.knowledge import naming
 _UNSCALED = re.compile(r"(?i)unscaled")
 
 
+#: what is asked of a loss or a norm before its gradients are used
+_WENT_WRONG = re.compile(
+    r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt|"
+    r"(norm|loss)\w*(\.item\(\))? *[<>]|[<>]=? *[\w.]*(norm|loss)"
+)
+
+
 class Interpreter(Loops):
     """The top layer."""
 
@@ -120,11 +127,22 @@ class Interpreter(Loops):
         if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
         picks = self._picks_parameters(stmt.test)
+        body = stmt.body if taken else stmt.orelse
+        aborts = self._aborts(stmt.test, body)
         self.run.partial += picks
+        self.run.aborting += aborts
         try:
-            self._run_guarded(stmt.body if taken else stmt.orelse, guard if taken else None, unsure)
+            self._run_guarded(body, guard if taken else None, unsure)
         finally:
             self.run.partial -= picks
+            self.run.aborting -= aborts
+
+    def _aborts(self, test: s.Expr, body: list[s.Stmt]) -> bool:
+        """`if not isfinite(norm): optimizer.zero_grad()`: what is done with a batch that went wrong."""
+        words = self.program.words(body)
+        if "zero_grad" not in words.called or words.steps or words.backward:
+            return False
+        return bool(_WENT_WRONG.search(s.render(test)))
 
     def _is_unscaled(self) -> bool:
         """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""
