@@ -65,7 +65,7 @@ class Window:
 
     @property
     def by_hand(self) -> bool:
-        """The gradients of the step are put together by the code: written anew, or put aside before they are cleared."""
+        """The code puts the step's gradients together itself: writes them anew, or keeps them when they are cleared."""
         if any(edit.kind is EditKind.NEW for edit in self.of(Edit)):
             return True
         return any(True for save in self.of(Save) for _ in self.after(save, Zero))

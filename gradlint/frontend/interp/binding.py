@@ -12,7 +12,6 @@ from gradlint.frontend.interp.run import Run, owner, params_in
 from gradlint.frontend.knowledge import naming
 from gradlint.records import replace
 
-
 #: a class that is a schedule whatever its object is called
 _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
 #: where a parameter keeps its gradient
@@ -81,7 +80,7 @@ class Binding(Conditions):
         return v.Unknown(name)
 
     def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
-        if target.name in _GRADIENT and isinstance(base, v.Parameter | v.Unknown | v.Grad):
+        if target.name in _GRADIENT and not isinstance(base, v.Instance | v.Dotted | v.ClassValue | v.Function):
             self.assign_grad(base, target, value, source)
             return
         if isinstance(base, v.Grad) and target.name == "data" and not base.copy and isinstance(target.base, s.Attr):
@@ -148,11 +147,11 @@ class Binding(Conditions):
                 return value
 
     def _named_result(self, value: v.Unknown, name: str, key: str) -> v.Value:
-        made = naming.last(value.called)
-        if made[:1].isupper() and (naming.SCHEDULER.search(name) or _SCHEDULES.search(made)):
+        cls = naming.last(value.called)
+        if cls[:1].isupper() and (naming.SCHEDULER.search(name) or _SCHEDULES.search(cls)):
             # a class of the project: how it wants to be stepped is its own affair
             return v.Scheduler(key, None, False, self.run.default_manager())
-        if value.wraps is not None and made[:1].isupper() and naming.OPTIMIZER.search(name):
+        if value.wraps is not None and cls[:1].isupper() and naming.OPTIMIZER.search(name):
             inner = self.named(value.wraps, name, key)
             return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):

@@ -222,6 +222,10 @@ class Gradients(Expressions):
 
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
+        if not isinstance(base, v.Parameter | v.Unknown | v.Grad):
+            if not (isinstance(value, v.Known) and value.value is None):
+                self.new_gradient(self.params_of(base), target)  # of a tensor that was made here, of one layer
+            return
         grad = self.attribute(base, "grad", target)
         if not isinstance(grad, v.Grad) or grad.copy:
             return

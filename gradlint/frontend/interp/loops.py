@@ -45,11 +45,12 @@ class Loops(Calls):
         """A loop over optimizers is one step of all of them: the window that is full round it is full in it."""
         many = iterable.items if isinstance(iterable, v.Collection) else []
         rows = [x for item in many for x in (item.items if isinstance(item, v.Collection) else [item])]
-        if any(isinstance(x, v.Optimizer) for x in rows):
-            return list(self.run.guards)
+        together = any(isinstance(x, v.Optimizer) for x in rows)
         if isinstance(iterable, v.Counted):
-            return list(self.run.guards) if self._counts_training_objects(iterable) else []
-        return list(self.run.guards) if isinstance(iterable, v.Unknown) and self._over_training_objects(iterable) else []
+            together = self._counts_training_objects(iterable)
+        elif isinstance(iterable, v.Unknown):
+            together = self._over_training_objects(iterable)
+        return list(self.run.guards) if together else []
 
     def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
         """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""
