@@ -64,7 +64,8 @@ class GradientEditAfterClip(Rule):
     Edits that cannot lengthen a gradient (division, clamping, a constant factor of at most 1, clearing some of them)
     are left alone; of a factor with a name, gradlint does not work out how large it is. Differentially
     private training clips first and adds noise afterwards on purpose; it is recognised by its names (`privacy`,
-    `noise_multiplier`, `dp_...`).
+    `noise_multiplier`, `dp_...`). A `.grad` that is written anew, from a sum or from anything but itself, is another
+    gradient, for which the clip promised nothing. Edits of parameters that were not clipped are left alone.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)

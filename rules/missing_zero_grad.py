@@ -55,6 +55,7 @@ class MissingZeroGrad(Rule):
 
     ## Known limits
     A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
+    An object with an `.optimizer` in it and that optimizer are taken for one: clearing either is enough.
     DeepSpeed's `engine.step()`, distributed autograd, Lightning's automatic optimisation and optimizers that run inside
     backward hooks clear by themselves and are not flagged.
 
