@@ -151,6 +151,8 @@ class Zero(Event):
     params: Params = ANY
     #: set when an optimizer cleared its own
     optimizer: str | None = None
+    #: a batch that went wrong (NaN, a spike) is thrown away on purpose
+    aborts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ class EditKind(enum.Enum):
     NOISE = "noise"
     REDUCE = "all-reduce"
     CLAMP = "clamp"
+    #: another gradient is put in the place of what was there
+    NEW = "new"
     OTHER = "other"
 
 
@@ -207,11 +211,20 @@ class Edit(Event):
     by: str = ""
     #: the model is wrapped by DDP, which has reduced these gradients already
     wrap: Wrap = Wrap.NONE
+    #: what is written was not read from `.grad` just now: there is a gradient behind it even if there was none before
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Event):
     """The code looks at gradients (norms, logging)."""
+
+    params: Params = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Save(Event):
+    """Gradients are put aside (a list of copies, a running sum): clearing them does not lose them any more."""
 
     params: Params = ANY
 

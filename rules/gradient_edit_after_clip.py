@@ -64,7 +64,8 @@ class GradientEditAfterClip(Rule):
     Edits that cannot lengthen a gradient (division, clamping, a constant factor of at most 1, clearing some of them)
     are left alone; of a factor with a name, gradlint does not work out how large it is. Differentially
     private training clips first and adds noise afterwards on purpose; it is recognised by its names (`privacy`,
-    `noise_multiplier`, `dp_...`).
+    `noise_multiplier`, `dp_...`). A `.grad` that is written anew, from a sum or from anything but itself, is another
+    gradient, for which the clip promised nothing. Edits of parameters that were not clipped are left alone.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -76,8 +77,10 @@ class GradientEditAfterClip(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         clip = state.clip
-        if clip is None or edit.kind in (EditKind.CLAMP, EditKind.DIVIDE) or _shrinks(edit) or self._private:
+        if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self._private:
             return
+        if not edit.params.may_meet(clip.params):
+            return  # another network's
         if state.window.step is not None and same_turn(edit, clip):
             yield self.finding(
                 edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")],
@@ -100,4 +103,6 @@ def _shrinks(edit: Edit) -> bool:
         return False  # a name, an expression
 
 
+#: what cannot lengthen a gradient, and another gradient, for which the clip promised nothing
+_ALLOWED = (EditKind.CLAMP, EditKind.DIVIDE, EditKind.NEW)
 _PRIVATE = re.compile(r"(?i)privacy|noise_mult|(^|_)dp_")

@@ -50,10 +50,12 @@ class MissingZeroGrad(Rule):
     Safe. The fix inserts `optimizer.zero_grad()` at the head of the loop or, when gradients are accumulated, behind
     the step, with the arguments that the file's other calls have. Each update then uses its own gradients only: expect
     smaller steps, and choose the learning rate again if it was lowered to keep the loss from diverging. Nothing is
-    offered where the gradients are still read behind the step.
+    offered where the gradients are still read behind the step, or where the step stands amid the accumulation window
+    of another step.
 
     ## Known limits
     A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
+    An object with an `.optimizer` in it and that optimizer are taken for one: clearing either is enough.
     DeepSpeed's `engine.step()`, distributed autograd, Lightning's automatic optimisation and optimizers that run inside
     backward hooks clear by themselves and are not flagged.
 
@@ -86,6 +88,8 @@ class MissingZeroGrad(Rule):
         early, late = clear_first(first, _never_cleared(step, state)), clear_behind(step)
         windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
         fix = [late, early] if windowed else [early, late]
+        if not windowed and any(other.window for other in state.life.events(Step)):
+            fix = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
             fix=fix,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, ClipKind, Read
+from gradlint.events import Aspect, Clip, ClipKind, Read
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -57,7 +58,8 @@ class NormMeasuredAfterClip(Rule):
     that the clip returns is kept already, or where a `try` is in the way.
 
     ## Known limits
-    Comparing norms before and after the clip on purpose is reported as well. A check whether gradients are finite is
+    Gradients that are measured on both sides of the clip are left alone: somebody wants to see what the clip does. A
+    norm behind a clip whose returned norm is kept is reported, without a fix. A check whether gradients are finite is
     no measurement. Helpers are followed only inside the file.
 
     ## References
@@ -72,8 +74,20 @@ class NormMeasuredAfterClip(Rule):
         clip = state.clip
         if state.path.entry.startswith(("test", "check", "assert")):
             return  # a test of the clip looks at what it did
-        if clip is not None and clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
+        if clip is None or not read.params.may_meet(clip.params) or _measured_before(read, clip, state):
+            return
+        if clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
             yield self.finding(
                 read, read=short(read), clip=short(clip), related=[(clip, "clipped here")],
                 fix=measure_first(read, clip),
             )  # fmt: skip
+
+
+def _measured_before(read: Read, clip: Clip, state: GradientState) -> bool:
+    """The same is measured in front of the clip, too: somebody wants to see what the clip does."""
+    made = state.pending[-1].index if state.pending else 0
+    before = [e for e in state.path.events[made : clip.index] if isinstance(e, Read) and not _FINITE.search(e.text)]
+    return any(e.params.may_meet(read.params) and e.params.may_meet(clip.params) for e in before)
+
+
+_FINITE = re.compile(r"isnan|isinf|isfinite")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from gradlint.events import Aspect, Manager, Step, Update
-from gradlint.machine.state import GradientState
+from gradlint.frontend.program import Program
+from gradlint.frontend.syntax import ExprStmt, blocks
+from gradlint.machine.state import GradientState, Phase
+from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import step_through_scaler
+from gradlint.remedy.statements import delete
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -15,7 +20,8 @@ class StepBypassesScaler(Rule):
     """The loss is scaled, but the optimizer steps without the scaler.
 
     ## What it does
-    Finds `optimizer.step()` behind `scaler.scale(loss).backward()`, where `scaler.step(optimizer)` belongs.
+    Finds `optimizer.step()` behind `scaler.scale(loss).backward()`, where `scaler.step(optimizer)` belongs, and an
+    `optimizer.step()` in the same block behind `scaler.step(optimizer)`, which steps a second time.
 
     ## Why is this bad?
     Without `unscale_`, the weights are updated with gradients multiplied by the scale (65536 at first), and
@@ -55,8 +61,8 @@ class StepBypassesScaler(Rule):
     `scaler.update()` behind it if there is none. It is safe: a scaled loss has no other use than a step through
     the scaler. Steps with inf or NaN gradients are skipped from now on; where `unscale_` was missing, too, the
     updates of SGD shrink by the scale (they were that many times too large), those of Adam, which hardly feels a
-    constant factor, change little. No fix is offered for a step with a closure, which a scaler cannot take, nor
-    where the step is in a function that does not know the scaler.
+    constant factor, change little. A second step behind the scaler's is dropped. No fix is offered for a step
+    with a closure, which a scaler cannot take, nor where the step is in a function that does not know the scaler.
 
     ## Known limits
     Scalers built with `enabled=False` are left alone. Where a flag chooses between the two ways (`if use_amp: ...`),
@@ -68,14 +74,36 @@ class StepBypassesScaler(Rule):
     """
 
     meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
-    mends = (Aspect.SCALE, Aspect.UPDATES)
+    #: a second step behind the scaler's is dropped
+    mends = (Aspect.SCALE, Aspect.UPDATES, Aspect.STEPS, Aspect.USED)
     message = "`{step}` bypasses the scaler: {consequence}"
+
+    def on_program(self, program: Program) -> Iterator[Draft]:
+        """Which statements stand in one row: no flag can choose between these."""
+        every = [program.body, *(b for stmt in program.statements() for b in blocks(stmt))]
+        self._rows = {x.value.node: n for n, block in enumerate(every) for x in block if isinstance(x, ExprStmt)}
+        yield from ()
+
+    _rows: Mapping[int, int] = MappingProxyType({})
+
+    def _again(self, step: Step, state: GradientState) -> Iterator[Draft]:
+        """`scaler.step(optimizer)`, and right behind it, in the same block, `optimizer.step()`."""
+        first = state.last_step
+        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not same_turn(first, step):
+            return
+        if self._rows.get(first.site.node, -1) == self._rows.get(step.site.node, -2) and state.has_backward:
+            yield self.finding(
+                step, step=short(step),
+                consequence=f"`{short(first)}` has used these gradients already, so every update is made twice",
+                related=[(first, "stepped through the scaler here")], fix=[delete(step, "Drop the second step")],
+            )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if step.scaler is not None or step.manager not in (Manager.NOBODY, Manager.ACCELERATE):
             return
         scaled = next((b for b in state.pending if b.scaler is not None and b.scaler.enabled is not False), None)
         if scaled is None:
+            yield from self._again(step, state)
             return
         consequence = (
             "inf and NaN gradients reach the weights" if state.scaled is None

@@ -54,7 +54,8 @@ class ZeroGradBeforeStep(Rule):
 
     ## Known limits
     Clearing some parameters only (a frozen last layer), clearing one optimizer between the backward and the step of
-    another, and warm-up backwards whose gradients are thrown away on purpose are not flagged.
+    another, and warm-up backwards whose gradients are thrown away on purpose are not flagged; nor are gradients that
+    are kept and written again (`w.grad = -g`), and a clearing that is asked for by a loss or a norm that went wrong.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)

@@ -56,7 +56,10 @@ class ZeroGradInAccumulation(Rule):
 
     ## Known limits
     Only windows with a visible boundary are judged: a modulo, a counter, an inner loop, Accelerate. With `accumulate`,
-    clearing *after* the step on every batch is right, because Accelerate skips it in mid-window.
+    clearing *after* the step on every batch is right, because Accelerate skips it in mid-window. Gradients that are put
+    aside before they are cleared (copies in a list, a running sum, `get_grads(model)`) are not lost, and where `.grad`
+    is written anew before the step nothing is said: private training and gradient surgery work like that. Whether all
+    that was put aside comes back is not followed.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)

@@ -25,6 +25,10 @@ class Unknown(Value):
     called: str = ""
     #: the owners of parameters that went into it
     params: Params = Params(known=True)
+    #: the parameters whose gradients went into it, as they were
+    grads: Params | None = None
+    #: the optimizer that it was made from, if it is an object of an unknown class
+    wraps: Optimizer | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -174,6 +178,8 @@ class Grad(Value):
     partial: bool = False
     op: str = ""
     by: str = ""
+    #: a copy: what is done to it is not done to `.grad`
+    copy: bool = False
 
 
 @dataclass(slots=True, eq=False)

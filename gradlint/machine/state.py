@@ -7,10 +7,13 @@ import enum
 from gradlint.events import (
     Backward,
     Clip,
+    Edit,
+    EditKind,
     Event,
     Opaque,
     OptimizerRef,
     Path,
+    Save,
     ScalerRef,
     Step,
     Unscale,
@@ -54,6 +57,8 @@ class GradientState:
     #: a step through the scaler after which update() has not been called yet
     waiting_update: Step | None = None
     steps: int = 0
+    #: what is pending was put aside: clearing does not lose it
+    saved: bool = False
 
     @property
     def has_backward(self) -> bool:
@@ -64,20 +69,27 @@ class GradientState:
         """Move on."""
         match event:
             case Zero():
-                self.lost.extend((b, event) for b in self.pending)
+                if not self.saved and not event.aborts:
+                    self.lost.extend((b, event) for b in self.pending)
                 self.pending.clear()
                 self.phase, self.stale, self.scaled, self.clip, self.last_zero = Phase.EMPTY, None, None, None, event
+                if event.aborts:
+                    self.phase = Phase.UNKNOWN
             case Backward():
                 if self.phase is Phase.CONSUMED:
                     self.stale = self.last_step
                 self.pending.append(event)
-                self.phase, self.clip = Phase.FILLED, None
+                self.phase, self.clip, self.saved = Phase.FILLED, None, False
                 if event.scaler is not None and event.scaler.enabled is not False:
                     self.scaled = event
             case Unscale():
                 self.unscaled, self.scaled = event, None
             case Clip():
                 self.clip = event
+            case Save():
+                self.saved = True
+            case Edit():
+                self._edited(event)
             case Step():
                 self._step(event)
             case Update():
@@ -86,6 +98,14 @@ class GradientState:
                 self._forget()
             case _:
                 pass
+
+    def _edited(self, edit: Edit) -> None:
+        """A gradient made by hand is one to step with, and nothing holds for it that held for the old one."""
+        if edit.kind is EditKind.NEW:
+            self.clip, self.scaled, self.stale = None, None, None
+        if edit.kind is EditKind.NEW or (edit.fresh and self.phase is Phase.EMPTY):
+            self.lost.clear()
+            self.phase = Phase.FILLED
 
     def _updated(self, update: Update) -> None:
         """Of several scalers only the one that was updated starts anew."""

@@ -10,6 +10,7 @@ from gradlint.events import (
     Backward,
     Clip,
     Edit,
+    EditKind,
     Event,
     Manager,
     Mark,
@@ -18,6 +19,7 @@ from gradlint.events import (
     Params,
     Path,
     Read,
+    Save,
     Schedule,
     Step,
     Unscale,
@@ -52,12 +54,21 @@ class Window:
     @property
     def accumulates(self) -> bool:
         """The same backward runs several times, in several turns, before the step."""
+        if self.by_hand:
+            return False
         seen: list[Backward] = []
         for backward in self.of(Backward):
             if any(same_loss(first, backward) and first.frames != backward.frames for first in seen):
                 return True
             seen.append(backward)
         return False
+
+    @property
+    def by_hand(self) -> bool:
+        """The code puts the step's gradients together itself: writes them anew, or keeps them when they are cleared."""
+        if any(edit.kind is EditKind.NEW for edit in self.of(Edit)):
+            return True
+        return any(True for save in self.of(Save) for _ in self.after(save, Zero))
 
     @property
     def closes(self) -> bool:
@@ -238,6 +249,8 @@ class _Touched:
             case Clip():
                 return self._named_alike(event.target, self._holders(event.params))
             case Edit() | Read():
+                return self._named_alike(" ".join(event.params.owners), self._holders(event.params))
+            case Save():
                 return self._holders(event.params)
             case Schedule():
                 return self._scheduled(event)

@@ -13,6 +13,11 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge import torch_api as api
 
 _SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
+#: functions whose result has the same numbers in it, in another shape
+_GATHERS = {
+    "cat", "concat", "stack", "hstack", "vstack", "clone", "flatten", "ravel", "deepcopy", "parameters_to_vector",
+    "_flatten_dense_tensors", "_unflatten_dense_tensors", "split", "chunk", "reshape",
+}  # fmt: skip
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
@@ -47,7 +52,7 @@ class Api(Frameworks):
             known = dotted == tail or dotted.startswith(_SCHEDULER_HOMES)
             manager = Manager.HELPER if self._counts_micro_batches(node) else Manager.NOBODY
             return v.Scheduler("", optimizer.ref.id if optimizer else None, known, manager)
-        if api.OPTIMIZER_CLASS.match(tail) or (dotted.startswith("torch.optim.") and tail[:1].isupper()):
+        if api.OPTIMIZER_CLASS.match(tail) or api.TORCH_OPTIMIZER.match(dotted):
             return self.make_optimizer(tail, a, node)
         if tail in api.SCALER_CLASSES:
             return self._make_scaler(a, node)
@@ -136,6 +141,10 @@ class Api(Frameworks):
             if grads and dotted.startswith("torch."):
                 self.read(grads[0], node)
                 return v.Unknown(s.render(node), called=tail)
+        if tail in _GATHERS:
+            found = next((x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)), None)
+            if found is not None:
+                return v.Grad(found.key, found.params, found.wrap, found.partial, copy=True)
         if tail == "master_params" and a.args:
             optimizer = self.run.optimizer_for(a.args[0])
             return v.ParamsValue("", optimizer.ref.params if optimizer else Params())

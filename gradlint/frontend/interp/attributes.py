@@ -8,7 +8,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp.binding import Binding
 from gradlint.frontend.interp.run import owner
 from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
+from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
 
 _BUILTINS = {
     "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",
@@ -50,6 +50,8 @@ class Attributes(Binding):
                 return self._model_attribute(base, name)
             case v.Parameter():
                 return v.Grad(f"{base.key}.grad", base.params, base.wrap, base.partial) if name == "grad" else base
+            case v.Optimizer() if name in INNER_OPTIMIZER:
+                return base  # what is wrapped is what wraps it: they have the same parameters
             case v.Grad():
                 return base if name == "data" else v.Bound(f"{base.key}.{name}", base, name)
             case v.Tensor():
@@ -71,7 +73,9 @@ class Attributes(Binding):
         if name == "sync_gradients" and naming.ACCELERATOR.search(naming.last(base.key)):
             return self.framework_attribute(v.Framework(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
-            return v.Grad(f"{base.key}.grad", Params())
+            # `model.head.weight.grad` beside `model.head.parameters()`
+            known = any(base.key.startswith(f"{owned}.") for owned in self.program.owners)
+            return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True) if known else Params())
         if name in ("no_sync", "zero_grad", "backward", "unscale_") or (
             name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
         ):

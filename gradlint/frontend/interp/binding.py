@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gradlint.events import OptimizerRef, Params
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -9,6 +11,13 @@ from gradlint.frontend.interp.conditions import Conditions
 from gradlint.frontend.interp.run import Run, owner, params_in
 from gradlint.frontend.knowledge import naming
 from gradlint.records import replace
+
+#: a class that is a schedule whatever its object is called
+_SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
+#: where a parameter keeps its gradient
+_GRADIENT = ("grad", "_grad")
+#: `p.grad[:] = g`
+_WHOLE = (":", "...", "slice")
 
 
 class Binding(Conditions):
@@ -24,8 +33,14 @@ class Binding(Conditions):
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         raise NotImplementedError("abstract: see Gradients")
 
+    def put_aside(self, value: v.Value, node: s.Expr, *, alias: bool = False) -> v.Value:
+        raise NotImplementedError("abstract: see Gradients")
+
     def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
         """`source` is the right-hand side if there is one, for the text of the statement."""
+        if source is not None and not (isinstance(target, s.Attr) and target.name in _GRADIENT):
+            # a name for `.grad` is another name, an entry somewhere else is a place to keep it
+            value = self.put_aside(value, target, alias=isinstance(target, s.Name))
         match target:
             case s.Name():
                 if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
@@ -38,6 +53,10 @@ class Binding(Conditions):
                 self._assign_attribute(base, target, value, source)
             case s.Item():
                 base, index = self.ev(target.base), self.ev(target.index)
+                if isinstance(base, v.Grad):
+                    if isinstance(index, v.Unknown) and index.key in _WHOLE and isinstance(target.base, s.Attr):
+                        self._assign_attribute(self.ev(target.base.base), target.base, value, source)
+                    return
                 key = f"{base.key}[{index.key}]"
                 named = self.named(value, key, key)
                 if isinstance(base, v.Collection):
@@ -61,8 +80,11 @@ class Binding(Conditions):
         return v.Unknown(name)
 
     def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
-        if target.name == "grad" and isinstance(base, v.Parameter | v.Unknown | v.Grad):
+        if target.name in _GRADIENT and not isinstance(base, v.Instance | v.Dotted | v.ClassValue | v.Function):
             self.assign_grad(base, target, value, source)
+            return
+        if isinstance(base, v.Grad) and target.name == "data" and not base.copy and isinstance(target.base, s.Attr):
+            self.assign_grad(self.ev(target.base.base), target.base, value, source)  # `p.grad.data = g`
             return
         if isinstance(base, v.Parameter | v.Grad) and target.name == "data":
             return
@@ -109,6 +131,9 @@ class Binding(Conditions):
                 for number, item in enumerate(value.items):
                     if isinstance(item, v.Optimizer) and not item.key:
                         self.named(item, name, f"{key}[{number}]")
+                for entry, item in value.entries.items():
+                    if isinstance(item, v.Optimizer) and not item.key:
+                        self.named(item, name, f"{key}[{entry}]")
                 return value
             case v.Scheduler() | v.Framework() | v.ParamsValue() if not value.key:
                 value.key = key
@@ -122,9 +147,13 @@ class Binding(Conditions):
                 return value
 
     def _named_result(self, value: v.Unknown, name: str, key: str) -> v.Value:
-        if naming.SCHEDULER.search(name) and value.called and naming.last(value.called)[:1].isupper():
+        cls = naming.last(value.called)
+        if cls[:1].isupper() and (naming.SCHEDULER.search(name) or _SCHEDULES.search(cls)):
             # a class of the project: how it wants to be stepped is its own affair
             return v.Scheduler(key, None, False, self.run.default_manager())
+        if value.wraps is not None and cls[:1].isupper() and naming.OPTIMIZER.search(name):
+            inner = self.named(value.wraps, name, key)
+            return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.default_manager())

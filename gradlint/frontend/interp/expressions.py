@@ -78,8 +78,9 @@ class Expressions(Attributes):
         if op == "+" and (isinstance(left, v.ParamsValue | v.Collection) or isinstance(right, v.ParamsValue)):
             return self._joined(left, right, text)
         if isinstance(left, v.Grad):
-            return v.Grad(left.key, left.params, left.wrap, left.partial, op, right.key)
-        return v.Unknown(text, params=params_in(left).union(params_in(right)))
+            return v.Grad(left.key, left.params, left.wrap, left.partial, op, right.key, True)
+        held = tensors.gradients_in(right) or tensors.gradients_in(left)
+        return v.Unknown(text, params=params_in(left).union(params_in(right)), grads=held)
 
     def _joined(self, left: v.Value, right: v.Value, text: str) -> v.Value:
         if isinstance(left, v.Collection) and isinstance(right, v.Collection):
@@ -151,6 +152,8 @@ class Expressions(Attributes):
                 return base.items[0]
         if isinstance(base, v.Tensor):
             return base
+        if isinstance(base, v.Grad):
+            return v.Grad(base.key, base.params, base.wrap, True, copy=base.copy)
         if isinstance(base, v.ParamsValue):
             return v.Parameter(f"{base.key}[{index.key}]", base.params, base.wrap, True)
         key = f"{base.key}[{index.key}]"

@@ -16,6 +16,7 @@ from gradlint.events import (
     Opaque,
     Params,
     Read,
+    Save,
     Schedule,
     Site,
     Step,
@@ -38,6 +39,9 @@ _EDITS = {
     "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
     "nan_to_num_": EditKind.OTHER,
 }  # fmt: skip
+#: other names for the same numbers, and copies of them
+_SAME = {"detach", "data", "float", "view", "flatten", "reshape", "to", "detach_", "contiguous", "view_as"}
+_COPIES = {"clone", "numpy", "ravel", "half", "double"}
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
 
 
@@ -170,13 +174,17 @@ class Gradients(Expressions):
                 Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
                 target=grad.key,
             )  # fmt: skip
+        elif name == "copy_" and not grad.copy:
+            self._overwrite(grad, a.get(0) or v.Unknown(), node, s.render(node))
         elif name in _EDITS:
             self.edit(grad, _EDITS[name], a.get(0), node)
         elif name in _READS:
             self.read(grad, node)
-            return v.Unknown(s.render(node))
-        elif name in ("detach", "data", "clone", "float", "view", "flatten", "reshape", "to", "detach_", "contiguous"):
+            return v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None)
+        elif name in _SAME:
             return grad
+        elif name in _COPIES:
+            return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, grad.op, grad.by, True)
         return v.Unknown(s.render(node))
 
     def is_partial(self, grad: v.Grad) -> bool:
@@ -185,33 +193,71 @@ class Gradients(Expressions):
 
     def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None) -> None:
         """`text` is the whole statement where `node` is only what it assigns to."""
-        if self.is_partial(grad):
+        if self.is_partial(grad) or grad.copy:
             return
         shown = text or s.render(node)
-        self.run.emit(Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap)
+        fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
+        self.run.emit(
+            Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap, fresh=fresh
+        )  # fmt: skip
 
-    def read(self, grad: v.Grad | v.ParamsValue, node: s.Node) -> None:
+    def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
+        if isinstance(grad, v.Grad) and grad.copy and "grad" not in self.program.said(node).names:
+            return  # a copy of what was there once
         self.run.emit(Read, node, params=grad.params)
+
+    def put_aside(self, value: v.Value, node: s.Expr, *, alias: bool = False) -> v.Value:
+        """Gradients that are kept; what was `p.grad` under another name (`alias`) is kept only if it is a copy."""
+        held = tensors.gradients_in(value, copies=alias)
+        if held is None:
+            return value
+        self.run.emit(Save, node, "", params=held)
+        if alias or tensors.gradients_in(value, copies=True) is None:
+            return value
+        return v.Unknown(s.render(node), called="copy")  # in a list or a sum they are numbers like others
+
+    def new_gradient(self, params: Params, node: s.Node, text: str | None = None) -> None:
+        self.run.emit(Edit, node, text, params=params, kind=EditKind.NEW, fresh=True)
 
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
+        if not isinstance(base, v.Parameter | v.Unknown | v.Grad):
+            if not (isinstance(value, v.Known) and value.value is None):
+                self.new_gradient(self.params_of(base), target)  # of a tensor that was made here, of one layer
+            return
         grad = self.attribute(base, "grad", target)
-        if not isinstance(grad, v.Grad):
+        if not isinstance(grad, v.Grad) or grad.copy:
             return
         if isinstance(value, v.Known) and value.value is None:
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
             return
         text = value.key
-        kind = EditKind.OTHER
-        if isinstance(value, v.Grad) and value.op:
-            kind = _BY_OPERATOR.get(value.op, kind)
-            value = v.Unknown(value.by)
         if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
             return
-        self.edit(grad, kind, value, target, f"{s.render(target)} = {s.render(source)}" if source is not None else None)
+        whole = f"{s.render(target)} = {s.render(source)}" if source is not None else None
+        self._overwrite(grad, value, target, whole, source)
+
+    def _overwrite(
+        self, grad: v.Grad, value: v.Value, node: s.Expr, text: str | None, source: s.Expr | None = None
+    ) -> None:
+        """A value in the place of a gradient: made of that gradient, or another one altogether."""
+        reads = _reads_gradient(source if source is not None else node, whole=source is not None)
+        if isinstance(value, v.Grad) and not value.params.may_meet(grad.params):
+            self.run.emit(Save, node, "", params=value.params)  # one network's gradients are handed to another
+            self.new_gradient(grad.params, node, text)
+        elif not isinstance(value, v.Grad) and not reads:
+            self.new_gradient(grad.params, node, text)
+        elif not self.is_partial(grad):
+            kind = EditKind.OTHER
+            if isinstance(value, v.Grad) and value.op:
+                kind = _BY_OPERATOR.get(value.op, kind)
+                value = v.Unknown(value.by)
+            self.run.emit(
+                Edit, node, text, params=grad.params, kind=kind, by=value.key, wrap=grad.wrap, fresh=not reads
+            )  # fmt: skip
 
     def aug_assign_grad(self, grad: v.Grad, stmt: s.AugAssign, value: v.Value) -> None:
         text = f"{s.render(stmt.target)} {stmt.op}= {s.render(stmt.value)}"
@@ -278,6 +324,31 @@ class Gradients(Expressions):
         else:
             sync = Sync.MANAGED
         return v.Context(f"{model.key}.no_sync()", "no_sync", self.run.site(node), owner(model), sync)
+
+
+def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:
+    """Whether the numbers of a gradient are read here; its shape and what is made in its shape do not count."""
+    if isinstance(expr, s.Attr):
+        if expr.name in ("grad", "_grad"):
+            return True
+        return expr.name not in _SHAPE and _reads_gradient(expr.base, whole=True)
+    if isinstance(expr, s.Call):
+        name = expr.func.name if isinstance(expr.func, s.Attr) else s.render(expr.func)
+        if name in _SHAPE or name.endswith("_like"):
+            return False
+        inside: list[s.Expr] = [*expr.args, *expr.kwargs.values()]
+        if whole and isinstance(expr.func, s.Attr):
+            inside.append(expr.func.base)
+        return any(_reads_gradient(part, whole=True) for part in inside)
+    return any(
+        _reads_gradient(part, whole=True)
+        for part in s.walk_expr(expr)
+        if part is not expr and isinstance(part, s.Attr | s.Call)
+    )
+
+
+#: what is asked of a tensor beside its numbers
+_SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda", "layout"}
 
 
 def _is_number(value: v.Value | None, number: int) -> bool:

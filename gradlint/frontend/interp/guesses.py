@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Step, Zero
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Save, Step, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -41,8 +41,9 @@ class Guesses(Invoke):
             self.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
             return self.criterion(last, a, node)
-        if self.run.no_grad:
-            return v.Unknown(s.render(node), called=name)
+        wraps = next((x for x in every if isinstance(x, v.Optimizer)), None) if last[:1].isupper() else None
+        if self.run.no_grad or wraps is not None:
+            return v.Unknown(s.render(node), called=name, wraps=wraps)
         merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
         if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(every)):
             return merged
@@ -60,6 +61,8 @@ class Guesses(Invoke):
         if optimizers and not naming.HARMLESS.search(name):
             self.opaque(frozenset(o.ref.id for o in optimizers), node)
             return
+        if self.hands_gradients(name, a.args[0] if a.args else None, a, node):
+            return
         grads = [x for x in every if isinstance(x, _HAS_GRADIENTS)]
         low = name.lower()
         if "clip" in low and "grad" in low and not naming.QUESTION.match(low):
@@ -74,6 +77,19 @@ class Guesses(Invoke):
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
             params = self.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params)
+
+    def hands_gradients(self, name: str, whose: v.Value | None, a: Arguments, node: s.Call) -> bool:
+        """`get_grads(model)` from elsewhere puts gradients aside, `set_grads(model, …)` writes others."""
+        if naming.NO_GRADIENTS.search(name):
+            return False
+        params = self.params_of(whose) if whose is not None else Params()
+        if naming.GETS_GRADIENTS.search(name):
+            self.run.emit(Save, node, "", params=params)
+            return True
+        if naming.SETS_GRADIENTS.search(name) and (a.every or isinstance(whose, v.Model)):
+            self.new_gradient(params, node)
+            return True
+        return False
 
     def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
         """timm- and Swin-style: `loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""

@@ -9,7 +9,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.calls import Calls
 from gradlint.frontend.interp.invoke import Unwound
-from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, WINDOW, LoopState
+from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, WINDOW, Guard, LoopState
 from gradlint.frontend.knowledge import naming
 
 
@@ -38,8 +38,19 @@ class Loops(Calls):
         )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
-        self._loop(loop, stmt, values)
+        self._loop(loop, stmt, values, self._around(iterable))
         self.run.over_parameters -= over
+
+    def _around(self, iterable: v.Value) -> list[Guard]:
+        """A loop over optimizers is one step of all of them: the window that is full round it is full in it."""
+        many = iterable.items if isinstance(iterable, v.Collection) else []
+        rows = [x for item in many for x in (item.items if isinstance(item, v.Collection) else [item])]
+        together = any(isinstance(x, v.Optimizer) for x in rows)
+        if isinstance(iterable, v.Counted):
+            together = self._counts_training_objects(iterable)
+        elif isinstance(iterable, v.Unknown):
+            together = self._over_training_objects(iterable)
+        return list(self.run.guards) if together else []
 
     def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
         """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""
@@ -66,13 +77,15 @@ class Loops(Calls):
         test = self.ev(stmt.test)
         return isinstance(test, v.Known) and not test.value
 
-    def _loop(self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value]) -> None:
+    def _loop(
+        self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = ()
+    ) -> None:
         self.run.loops.append(loop)
-        guards, self.run.guards = self.run.guards, []
+        guards = self.run.guards
         try:
             for turn, value in enumerate(values):
                 loop.turn = turn
-                self.run.guards = []
+                self.run.guards = list(around)
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
                     self.assign(stmt.target, value)

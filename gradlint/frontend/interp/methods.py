@@ -18,6 +18,10 @@ _NO_FORWARD = {
 }  # fmt: skip
 
 
+#: methods that keep what they are given
+_STORES = {"append", "extend", "add", "add_", "copy_", "insert", "put", "push", "update", "store", "mul_", "sub_"}
+
+
 class Methods(Guesses):
     """Method calls, on known things and on things that only have a name."""
 
@@ -26,7 +30,11 @@ class Methods(Guesses):
         name = func.name
         if (base.key, name) in self.run.attributes:
             return None
+        if name in _STORES and not isinstance(base, v.Grad):
+            a = Arguments([self.put_aside(x, node) for x in a.args], a.kwargs)
         match base:
+            case v.Unknown() | v.Model() if self.hands_gradients(name, base, a, node):
+                return v.Unknown(s.render(node), called=name)
             case v.Dotted():
                 return self._dotted_method(base, name, a, node)
             case v.Optimizer():

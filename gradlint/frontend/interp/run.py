@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge import naming
+from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Run:
     #: > 0 inside a condition that picks some of the parameters that a loop goes over
     partial: int = 0
     over_parameters: int = 0
+    #: > 0 where a batch that went wrong is given up
+    aborting: int = 0
     #: what a context manager of this file does behind its yield
     exits: dict[int, tuple[list[s.Stmt], v.Env]] = field(default_factory=dict)
     #: flags that the file sets to a constant once, as a setting: what they usually are
@@ -109,6 +112,8 @@ class Run:
         return self.program.site(node, text)
 
     def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
+        if self.aborting and event_type is Zero:
+            facts["aborts"] = True
         frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
         event = event_type(
             site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, **facts
@@ -131,8 +136,12 @@ class Run:
                 key = value.key
                 if not key or not (naming.OPTIMIZER.search(naming.last(key)) or key in self.program.zeroed):
                     return None
-                return self._infer_optimizer(key, text or key)
+                return self._infer_optimizer(_outermost(key), text or key)
             case v.Instance():
+                for name in INNER_OPTIMIZER:
+                    inner = self.attributes.get((value.key, name))
+                    if isinstance(inner, v.Optimizer):
+                        return inner
                 if value.cls is not None and naming.OPTIMIZER.search(value.cls.key):
                     return self._infer_optimizer(value.key, text or value.key)
                 return None
@@ -228,6 +237,15 @@ class Run:
                 return Wrap.NONE
             case _:
                 return Wrap.NONE
+
+
+def _outermost(key: str) -> str:
+    """`self.optim.optimizer` -> `self.optim`: a wrapper and the optimizer in it are one."""
+    stem, _, last = key.rpartition(".")
+    while last in INNER_OPTIMIZER and naming.OPTIMIZER.search(naming.last(stem)) and not stem.endswith(")"):
+        key = stem
+        stem, _, last = key.rpartition(".")
+    return key
 
 
 def owner(value: v.Value) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from gradlint.events import Backward, Step, Sync, Unscale, Update
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
+from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
 from gradlint.frontend.interp.loops import Break, Continue, Loops
 from gradlint.frontend.interp.run import WINDOW, Guard
@@ -17,6 +18,13 @@ from gradlint.frontend.knowledge import naming
 
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
 _UNSCALED = re.compile(r"(?i)unscaled")
+
+
+#: what is asked of a loss or a norm before its gradients are used
+_WENT_WRONG = re.compile(
+    r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt|"
+    r"(norm|loss)\w*(\.item\(\))? *[<>]|[<>]=? *[\w.]*(norm|loss)"
+)
 
 
 class Interpreter(Loops):
@@ -73,8 +81,12 @@ class Interpreter(Loops):
 
     def _aug_assign(self, stmt: s.AugAssign) -> None:
         current, value = self.ev(stmt.target), self.ev(stmt.value)
-        if isinstance(current, v.Grad):
+        if isinstance(current, v.Grad) and not current.copy:
             self.aug_assign_grad(current, stmt, value)
+            return
+        if tensors.gradients_in(value) is not None:
+            self.put_aside(value, stmt.target)
+            self.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
             return
         text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
         result: v.Value
@@ -115,11 +127,22 @@ class Interpreter(Loops):
         if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
         picks = self._picks_parameters(stmt.test)
+        body = stmt.body if taken else stmt.orelse
+        aborts = self._aborts(stmt.test, body)
         self.run.partial += picks
+        self.run.aborting += aborts
         try:
-            self._run_guarded(stmt.body if taken else stmt.orelse, guard if taken else None, unsure)
+            self._run_guarded(body, guard if taken else None, unsure)
         finally:
             self.run.partial -= picks
+            self.run.aborting -= aborts
+
+    def _aborts(self, test: s.Expr, body: list[s.Stmt]) -> bool:
+        """`if not isfinite(norm): optimizer.zero_grad()`: what is done with a batch that went wrong."""
+        words = self.program.words(body)
+        if "zero_grad" not in words.called or words.steps or words.backward:
+            return False
+        return bool(_WENT_WRONG.search(s.render(test)))
 
     def _is_unscaled(self) -> bool:
         """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""

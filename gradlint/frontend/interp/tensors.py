@@ -44,6 +44,16 @@ def flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
     return out
 
 
+def gradients_in(value: v.Value, *, copies: bool = False) -> Params | None:
+    """The parameters whose gradients a value holds (as copies, if only these count); None if it holds none."""
+    for part in flatten([value]):
+        if isinstance(part, v.Grad) and (part.copy or not copies):
+            return part.params
+        if isinstance(part, v.Unknown) and part.grads is not None:
+            return part.grads
+    return None
+
+
 def kept_norm(parts: list[v.Value]) -> Norm:
     """A function of a loss keeps what was done to it."""
     norms = [p.norm for p in flatten(parts) if isinstance(p, v.Tensor)]

@@ -38,6 +38,18 @@ AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec
 TOUCHES_GRADIENTS = Pattern(
     r"(?i)zero|reset|clear|clip|backward|backprop|optimi[sz]e|update|train|learn|grad|fit|step|minimi[sz]e|optim"
 )
+#: a helper that hands gradients out, and one that writes the gradients that it is given
+GETS_GRADIENTS = Pattern(
+    r"(?i)^_*(get|collect|gather|extract|retrieve|save|store|copy|clone|flatten|cache|pack|record|keep|stash)"
+    r"\w*grads?(ients?)?(_\w+)?$|^_*(grads?|gradients?)_?(to|2)_?(vec|vector|list|flat)|^_*flat_?grads?$"
+)
+SETS_GRADIENTS = Pattern(
+    r"(?i)^_*(set|assign|put|write|restore|overwrite|replace|load|unflatten|unpack|(vec|vector|list)_?(to|2)_?)"
+    r"\w*grads?(ients?)?(_\w+)?$"
+)
+NO_GRADIENTS = Pattern(
+    r"(?i)requires|enabled|accum|sync|clip|norm|scal|checkpoint|zero|none|no_grad|stat|hist|fn|func|hook|step|mode|bucket"
+)
 #: a helper that is given an optimizer but leaves gradients alone
 HARMLESS = Pattern(
     r"(?i)(^|_)lr($|_)|learning_?rate|save|load|log|print|state|checkpoint|isinstance|^len$|^id$|^type$|^list$|"

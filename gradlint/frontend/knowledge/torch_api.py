@@ -29,8 +29,15 @@ OPTIMIZER_CLASS = Pattern(
 SCALE_FREE = Pattern(r"(?i)adam|lion|rmsprop|adagrad|lamb|nadam|radam|adafactor|prodigy")
 SCHEDULER_CLASS = Pattern(
     r"^(LambdaLR|MultiplicativeLR|StepLR|MultiStepLR|ConstantLR|LinearLR|ExponentialLR|PolynomialLR|CosineAnnealingLR|"
-    r"ChainedScheduler|SequentialLR|CyclicLR|OneCycleLR|CosineAnnealingWarmRestarts|ReduceLROnPlateau)$"
+    r"ChainedScheduler|SequentialLR|CyclicLR|OneCycleLR|CosineAnnealingWarmRestarts|ReduceLROnPlateau|SWALR)$"
 )
+#: `torch.optim.Adam`, `torch.optim.adam.Adam`, but neither `torch.optim.swa_utils.AveragedModel` nor a scheduler
+TORCH_OPTIMIZER = Pattern(r"^torch\.optim\.(?!swa_utils\.|lr_scheduler\.)(\w+\.)?(?!\w*(LR|Model|Scheduler)$)[A-Z]\w*$")
+#: where a wrapper keeps the optimizer that it wraps
+INNER_OPTIMIZER = {
+    "optimizer", "_optimizer", "optim", "_optim", "opt", "_opt", "base_optimizer", "_base_optimizer", "inner_optimizer",
+    "inner", "wrapped", "wrapped_optimizer", "torch_optimizer", "optimizer_", "base",
+}  # fmt: skip
 HF_SCHEDULER = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
 SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
 
