@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint.documents.cells import CodeCell, Joined, join
@@ -83,8 +84,8 @@ def fix_cells(
     """Applies what is offered, round after round, as for a file; `keep` chooses the findings that count."""
     from gradlint import engine
 
-    def linted(now: Cells) -> FileResult:
-        result = lint_cells(now, path, settings)
+    def linted(now: Cells, repeats: bool) -> FileResult:
+        result = lint_cells(now, path, settings, lint=partial(engine.lint, repeats=repeats))
         return result if keep is None else keep(result, shown_program(now))
 
     mended, done, result = engine.fixed(
