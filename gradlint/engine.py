@@ -39,7 +39,7 @@ def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False)
         return FileResult(path, unreadable=text)
     try:
         if isinstance(text, reading.Broken):
-            return _broken(text, path, settings, enabled)
+            return _broken(text, source, path, settings, enabled)
         return _judged(text, path, settings, enabled, repeats=repeats)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
@@ -94,11 +94,19 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).codes
 
 
-def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
+def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
     if "GL900" not in enabled:
         return FileResult(path)
+    from gradlint.frontend import blanks
+    from gradlint.frontend.source import decoded
+
+    severity, message = Severity.ERROR, text.message
+    if blanks.unfinished(decoded(source), text.row, text.message):
+        if not blanks.has_gradients(source):
+            return FileResult(path)
+        severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))
-    finding = Finding("GL900", "syntax-error", Severity.ERROR, text.message, Span(place, place))
+    finding = Finding("GL900", "syntax-error", severity, message, Span(place, place))
     return FileResult(path, (as_severe_as_wanted(finding, settings),))
 
 
