@@ -27,8 +27,8 @@ Text = TypeVar("Text")
 _RECURSION = 5000
 
 
-def lint(source: bytes, path: str, settings: Settings) -> FileResult:
-    """All findings of one file."""
+def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False) -> FileResult:
+    """All findings of one file; with `repeats` those, too, that say again what another one says."""
     from gradlint.frontend import source as reading
 
     enabled = settings.enabled_for(path)
@@ -39,8 +39,8 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
         return FileResult(path, unreadable=text)
     try:
         if isinstance(text, reading.Broken):
-            return _broken(text, path, settings, enabled)
-        return _judged(text, path, settings, enabled)
+            return _broken(text, source, path, settings, enabled)
+        return _judged(text, path, settings, enabled, repeats=repeats)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
@@ -55,18 +55,21 @@ def fix(
     from gradlint.fix.rounds import edited
     from gradlint.frontend.source import decoded
 
-    def linted(text: bytes) -> FileResult:
-        result = lint(text, path, settings)
+    def linted(text: bytes, repeats: bool) -> FileResult:
+        result = lint(text, path, settings, repeats=repeats)
         return result if keep is None else keep(result, decoded(text))
 
     return Fixed(*fixed(source, path, settings, unsafe=unsafe, lint=linted, program=lambda text: text, edited=edited))
 
 
 def fixed(
-    text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text], FileResult],
+    text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text, bool], FileResult],
     program: Callable[[Text], bytes], edited: Callable[[Text, Sequence[Edit]], Text],
 ) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
-    """The same for anything that holds a program; `lint`: what is found in it, in places that `edited` understands."""
+    """The same for anything that holds a program; `lint`: what is found in it, in places that `edited` understands.
+
+    Findings that repeat another one are mended as well; of what is left, they are not told.
+    """
     from gradlint.fix.rounds import rounds
 
     watched = _watched(settings.enabled_for(path), settings)
@@ -74,7 +77,9 @@ def fixed(
     def codes(now: Text) -> Counter[str]:
         return _codes(program(now), watched, settings)
 
-    return rounds(text, lint, codes, edited, settings.fixable, unsafe=unsafe)
+    mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
+    said = [finding.code for finding in left.findings]
+    return mended, done, left if len(set(said)) == len(said) else lint(mended, False)
 
 
 def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:
@@ -89,17 +94,28 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).grave
 
 
-def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
+def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
     if "GL900" not in enabled:
         return FileResult(path)
+    from gradlint.frontend import blanks
+    from gradlint.frontend.source import decoded
+
+    severity, message = Severity.ERROR, text.message
+    if blanks.unfinished(decoded(source), text.row, text.message):
+        if not blanks.has_gradients(source):
+            return FileResult(path)
+        severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))
-    finding = Finding("GL900", "syntax-error", Severity.ERROR, text.message, Span(place, place))
+    finding = Finding("GL900", "syntax-error", severity, message, Span(place, place))
     return FileResult(path, (as_severe_as_wanted(finding, settings),))
 
 
-def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
+def _judged(
+    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool
+) -> FileResult:  # fmt: skip
     from gradlint import suppress
     from gradlint.registry import all_rules
+    from gradlint.telling import repeated
 
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
@@ -110,6 +126,8 @@ def _judged(text: Source, path: str, settings: Settings, enabled: frozenset[str]
     kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
+        again = repeated(drafted, reading.lowered.body, settings) if not repeats else ()
+        kept = [finding for finding in kept if id(finding) not in again]
         offers = _Offering(text, reading, enabled, _watched(enabled, settings), settings, crashes)
         drafts = {id(finding): draft for finding, draft in drafted}
         kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in kept]

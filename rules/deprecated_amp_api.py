@@ -53,14 +53,15 @@ class DeprecatedAmpApi(Rule):
     ## Fix safety
     The fix rewrites the call to `torch.amp`, with the device as first argument, and the import with it; arguments
     by position get their names where the order is another one now. It is safe: the old classes are thin wrappers
-    round the new ones, so no number changes and there is a FutureWarning less. (An `isinstance` check against the
-    old class in another file fails for the new one.) No fix is offered where `autocast` or `GradScaler` is handed
-    on uncalled (an annotation counts), called with `*` or `**`, or imported inside a function.
+    round the new ones, so no number changes and there is a FutureWarning less. No fix is offered where the file asks
+    for the old class (`isinstance`, a subclass, an annotation; what the new class makes is no instance of the old one,
+    also for a check in another file), hands it on uncalled, calls it with `*` or `**`, or imports it inside a function.
 
     ## Known limits
     Projects that support PyTorch before 2.4 are left alone: set `target-torch = "2.1"` in the configuration, or state
-    the floor in your dependencies, which gradlint reads. Code behind a version check or a `try`/`except` for the
-    import is not reported. `custom_fwd` and `custom_bwd`, deprecated at the same time, are not reported yet.
+    the floor in your dependencies, which gradlint reads (torchvision, torchaudio and torchtext imply one). Code behind
+    a version check or a `try`/`except` for the import is not reported. `custom_fwd` and `custom_bwd`, deprecated at the
+    same time, are not reported yet.
 
     ## References
     - [torch.amp](https://pytorch.org/docs/stable/amp.html)
@@ -85,7 +86,33 @@ class DeprecatedAmpApi(Rule):
                 name = dotted.rpartition(".")[2]
                 if dotted.startswith(home) and name in ("autocast", "GradScaler") and call.node not in guarded:
                     site, new = program.site(call.func), f'torch.amp.{name}("{device}")'
-                    yield self.finding(site, old=home + name, new=new, fix=[migrate_amp(site, new)])
+                    # what the new class makes is no instance of the old one
+                    asked = _asked_for(program, home + name)
+                    related = [(program.site(part), "the old class is asked for here") for part in asked[:1]]
+                    fix = [] if asked else [migrate_amp(site, new)]
+                    yield self.finding(site, old=home + name, new=new, related=related, fix=fix)
+
+
+def _asked_for(program: Program, dotted: str) -> list[s.Expr]:
+    """Where the class itself is meant, not an object of it: `isinstance`, an annotation, a base, a variable."""
+    called = {call.func.node for call in program.calls()}
+    return [
+        part
+        for stmt in program.statements()
+        for expr in (*s.expressions(stmt), *_annotations(stmt))
+        for part in s.walk_expr(expr)
+        if isinstance(part, s.Attr | s.Name) and part.node not in called and program.dotted(part) == dotted
+    ]
+
+
+def _annotations(stmt: s.Stmt) -> list[s.Expr]:
+    match stmt:
+        case s.Def():
+            return [p.annotation for p in stmt.params if p.annotation is not None]
+        case s.Assign() if stmt.annotation is not None:
+            return [stmt.annotation]
+        case _:
+            return []
 
 
 def _bound_twice(program: Program) -> set[str]:

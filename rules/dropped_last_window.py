@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale
+from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale, Zero
 from gradlint.frontend.interp.run import WINDOW
+from gradlint.frontend.names.sizes import is_one
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window
@@ -23,8 +24,9 @@ class DroppedLastWindow(Rule):
 
     ## Why is this bad?
     When the loader's length is no multiple of N, up to N - 1 micro-batches are left at the end of the epoch. Their
-    gradients are either thrown away by the next `zero_grad()`, so this work was for nothing, or they leak into the
-    first window of the next epoch, which is then larger than all others.
+    gradients are thrown away where a `zero_grad()` comes first, so this work was for nothing. Where none does, they stay
+    in `.grad` and leak into the first window of the next epoch, or of the next call, which is then larger than all
+    others. The message says which of the two the code shows.
 
     ## Example
     ```python
@@ -62,7 +64,9 @@ class DroppedLastWindow(Rule):
 
     ## Known limits
     gradlint does not know the loader's length: if it is always a multiple of N, nothing is dropped. Streams without
-    a `len()` need a step behind the loop instead. Boundaries that count with a variable of their own are not flagged.
+    a `len()` need a step behind the loop instead. Boundaries that count with a variable of their own are not flagged,
+    nor is an N that the file itself sets to 1. It is told once a function, also where a flag for mixed precision has a
+    step in each arm.
 
     ## References
     - [torch.utils.data.DataLoader](https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
@@ -89,15 +93,34 @@ class DroppedLastWindow(Rule):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):
             return  # the counter runs on: the window is filled up in the next epoch
-        fate = "leak into the next epoch" if isinstance(following, Backward) else "are thrown away"
-        yield self.finding(step, step=short(step), fate=fate, fix=[step_at_the_end(step)])
+        if self._program is not None and is_one(step.window, self._program):
+            return  # every batch is stepped
+        yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers whether Accelerate does the counting."""
+        """Remembers whether Accelerate does the counting, and where N is written."""
         self._accumulate = "accumulate" in program.all_words.called
+        self._program = program
         yield from ()
 
     _accumulate = False
+    _program: Program | None = None
+
+
+def _fate(following: Event | None, state: GradientState) -> str:
+    """What becomes of the rest: they are thrown away only where a zero_grad is seen to come first."""
+    if isinstance(following, Zero):
+        return "are thrown away"
+    if isinstance(following, Backward):
+        return "leak into the next epoch"
+    first = next((e for w in state.life.windows for e in w.events if not isinstance(e, Mark)), None)
+    if isinstance(first, Zero):
+        return "are thrown away"  # so does the next call begin
+    return "are lost" if state.path.recipe[0] == MODULE else "leak into the next call"
+
+
+#: the number of the path that starts with the file's first line
+MODULE = -1
 
 
 def _ended(event: Event, mark: Mark) -> bool:

@@ -9,6 +9,7 @@ from gradlint.frontend.cited import cited, origin
 from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics.facts import Prob
 from gradlint.frontend.numerics.operations import Kind, Operation
+from gradlint.frontend.numerics.policy import sampled_action
 from gradlint.frontend.program import Program
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.numerics import clamp_operand
@@ -58,6 +59,10 @@ class LogOfUnbounded(Rule):
         return -torch.log(picked.clamp_min(1e-6)).mean()
     ```
 
+    A policy gradient takes the logarithm of the probability of an action that was just drawn with it, which is above 0.
+    This is advice, without a fix: `clamp_min` would take the gradient of rare actions. Actions that are replayed, or used
+    once more after the weights have changed, can have a probability of 0 by then.
+
     ## Fix safety
     The fix puts `.clamp_min(1e-6)` on the operand; `1e-4` in a file that works with float16 (autocast, a `GradScaler`,
     `.half()`; bfloat16 has float32's range and gets 1e-6). It is unsafe because it chooses a number: below the eps
@@ -77,12 +82,22 @@ class LogOfUnbounded(Rule):
 
     meta = RuleMeta("GL601", Category.NUMERICS, Severity.WARNING, fix=FixSafety.UNSAFE)
     message = "`{operand}` {why}: one such value makes the log, the loss and every gradient inf or NaN"
+    drawn = (
+        "`{operand}` is 0 only for an action that is never drawn, but small ones lose digits: use `log_softmax`, or "
+        "`Categorical.log_prob` of the logits"
+    )
 
     def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
         if operation.kind is not Kind.LOG or not operation.exposed or operation.fact.exps or operation.fused:
             return
         why = _reaches_zero(operation)
-        if why:
+        if why and sampled_action(operation, program):
+            # no fix: clamp_min takes the gradient of rare actions, and the logits may be anywhere
+            yield self.finding(
+                program.site(operation.node), message=self.drawn, operand=cited(operation.operand),
+                severity=Severity.ADVICE,
+            )  # fmt: skip
+        elif why:
             at = program.site(operation.node)
             fix = [clamp_operand(at, program.site(operation.operand, ""))]
             made = origin(operation)

@@ -30,7 +30,8 @@ class UnfusedLog(Rule):
     label 0 (a clear mistake, to be corrected) the loss is 100 and the gradient exactly 0. With
     `binary_cross_entropy_with_logits` it is 17 and 1. Under CUDA's autocast `BCELoss` raises.
 
-    `1 + x` rounds a small x away: `log(1 + 1e-9)` is 0, `log1p(1e-9)` is 1e-9.
+    `1 + x` rounds a small x away: `log(1 + 1e-9)` is 0, `log1p(1e-9)` is 1e-9. The gradient does not suffer, so this
+    one is advice.
 
     ## Example
     ```python
@@ -58,7 +59,8 @@ class UnfusedLog(Rule):
     function or by a layer of `nn.Sequential`, or if the `BCELoss` object is called with something else, too.
 
     ## Known limits
-    The softmax or sigmoid and the logarithm must be in one function. A model that ends in `nn.Sigmoid` and is trained
+    The softmax or sigmoid and the logarithm must be in one function. Numbers that are made by hand and have no gradient
+    are left alone. A model that ends in `nn.Sigmoid` and is trained
     with `BCELoss` is left alone: whoever uses the model may rely on its probabilities. `log(softmax(x) + eps)` is left
     alone, too; `log_softmax` would still be better.
 
@@ -75,18 +77,20 @@ class UnfusedLog(Rule):
         fused, fact = operation.fused, operation.fact
         if not fused:
             return
-        message = None
+        message = severity = None
         if operation.kind is Kind.BCE:
             message = "`{operation}` gives a saturated sigmoid no gradient: use `{fused}`, which does"
             fused = "nn.BCEWithLogitsLoss" if operation.made is not None else fused
         elif fused.endswith("log1p"):
             message = "`{operation}` is 0 where the small number beside 1 is rounded away: use `{fused}`"
+            severity = Severity.ADVICE  # the gradient is the same, and the loss to seven digits
         related = []
         if fact.made is not None and not fused.endswith("log1p"):
             related.append((program.site(fact.made), f"the {_kind(operation)} is taken here"))
         yield self.finding(
             program.site(operation.node), message=message, operation=_short(operation.node), fused=fused,
             prob=_probability(operation), related=related, fix=_fixes(operation, fused),
+            severity=severity,
         )  # fmt: skip
 
 

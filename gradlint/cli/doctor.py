@@ -207,8 +207,9 @@ def _stated_in(folder: str) -> str:
     from gradlint.config.dependencies import SOURCES, folder_floor
 
     while True:
+        floor = folder_floor(folder, SOURCES)
         for name in SOURCES:
-            if folder_floor(folder, (name,)) is not None:
+            if floor is not None and folder_floor(folder, (name,)) == floor:
                 return os.path.join(folder, name)
         parent = os.path.dirname(folder)
         if parent == folder:

@@ -55,12 +55,13 @@ class Block:
         return Edit(span, content)
 
 
-def lint(source: bytes, path: str, settings: Settings) -> FileResult:
-    """The findings of all blocks."""
+def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False) -> FileResult:
+    """The findings of all blocks; with `repeats` those, too, that say again what another one says."""
     text = _decoded(source)
     if isinstance(text, Unreadable):
         return FileResult(path, unreadable=text)
-    results = [(block, found) for block in blocks(text) if (found := _linted(block, path, settings)) is not None]
+    linted = ((block, _linted(block, path, settings, repeats)) for block in blocks(text))
+    results = [(block, found) for block, found in linted if found is not None]
     return FileResult(
         path,
         tuple(finding for _, result in results for finding in result.findings),
@@ -73,8 +74,8 @@ def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Kee
     """All fixes applied; what stands round the blocks stays."""
     from gradlint import engine
 
-    def linted(now: bytes) -> FileResult:
-        result = lint(now, path, settings)
+    def linted(now: bytes, repeats: bool) -> FileResult:
+        result = lint(now, path, settings, repeats=repeats)
         return result if keep is None else keep(result, now.decode("utf-8-sig", "replace"))
 
     return Fixed(*engine.fixed(source, path, settings, unsafe=unsafe, lint=linted, program=_programs, edited=_edited))
@@ -133,13 +134,13 @@ def _program(block: Block) -> Hidden | None:
     return hidden if hidden is not None and is_python(hidden.text) else None
 
 
-def _linted(block: Block, path: str, settings: Settings) -> FileResult | None:
+def _linted(block: Block, path: str, settings: Settings, repeats: bool) -> FileResult | None:
     from gradlint import engine
 
     hidden = _program(block)
     if hidden is None:
         return None
-    result = engine.lint(hidden.text.encode(), path, settings)
+    result = engine.lint(hidden.text.encode(), path, settings, repeats=repeats)
     return replace(result, findings=tuple(_placed(finding, block, hidden) for finding in result.findings))
 
 

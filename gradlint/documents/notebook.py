@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint.documents.cells import CodeCell, Joined, join
 from gradlint.documents.escapes import hide, is_python
 from gradlint.documents.raw import NotANotebook, read
 from gradlint.fix.edits import applied
+from gradlint.frontend.blanks import has_gradients, unfinished
 from gradlint.model import (
     Cell,
     Edit,
@@ -71,7 +73,7 @@ def lint_cells(
     notes = list(result.notes)
     findings = [_shown(_with_splittable_fix(finding, joined, cells, notes), joined) for finding in result.findings]
     if "GL900" in settings.enabled_for(path):
-        findings += [_broken(cell, text, settings) for cell, text in joined.broken]
+        findings += _syntax_errors(cells, joined, settings)
     findings.sort(key=lambda f: (f.span.start, f.code, f.message))
     return replace(result, findings=tuple(findings), notes=tuple(notes), cells=joined.cells)
 
@@ -83,8 +85,8 @@ def fix_cells(
     """Applies what is offered, round after round, as for a file; `keep` chooses the findings that count."""
     from gradlint import engine
 
-    def linted(now: Cells) -> FileResult:
-        result = lint_cells(now, path, settings)
+    def linted(now: Cells, repeats: bool) -> FileResult:
+        result = lint_cells(now, path, settings, lint=partial(engine.lint, repeats=repeats))
         return result if keep is None else keep(result, shown_program(now))
 
     mended, done, result = engine.fixed(
@@ -166,7 +168,23 @@ def _still_parses(cell: CodeCell, edits: tuple[Edit, ...]) -> bool:
     return hidden is not None and is_python(hidden.text)
 
 
-def _broken(cell: Cell, text: str, settings: Settings) -> Finding:
+def _syntax_errors(cells: Sequence[CodeCell], joined: Joined, settings: Settings) -> Iterator[Finding]:
+    """Each cell that is broken; blanks to be filled in, and prose, are one piece of advice, if anything is trained."""
+    blank: list[Position] = []
+    for cell, text in joined.broken:
+        place, said, unfinished = _broken(cell, text)
+        if unfinished:
+            blank.append(place)
+        else:
+            yield _syntax_error(f"This cell does not parse: {said}", place, settings)
+    if blank and any(has_gradients(cell.text.encode("utf-8", "replace")) for cell in cells):
+        more = f" ({len(blank)} cells are so)" if len(blank) > 1 else ""
+        message = f"This cell is not finished, or is no code, and was not read{more}"
+        yield _syntax_error(message, blank[0], settings, Severity.ADVICE)
+
+
+def _broken(cell: Cell, text: str) -> tuple[Position, str, bool]:
+    """Where Python gives up, what it says, and whether that is a blank to be filled in."""
     import ast
 
     row, column, said = 1, 1, "it is nested too deeply"
@@ -179,7 +197,7 @@ def _broken(cell: Cell, text: str, settings: Settings) -> Finding:
     except (ValueError, RecursionError, MemoryError):
         pass
     place = Position(cell.first_row + min(row, cell.rows) - 1, max(1, column))
-    return _syntax_error(f"This cell does not parse: {said}", place, settings)
+    return place, said, unfinished(text, row, said)
 
 
 def _not_read(notebook: NotANotebook, path: str, settings: Settings) -> FileResult:
@@ -190,6 +208,8 @@ def _not_read(notebook: NotANotebook, path: str, settings: Settings) -> FileResu
     return FileResult(path, (_syntax_error(notebook.reason, Position(notebook.row, notebook.column), settings),))
 
 
-def _syntax_error(message: str, place: Position, settings: Settings) -> Finding:
-    severity = settings.severity_of("GL900") or Severity.ERROR
+def _syntax_error(
+    message: str, place: Position, settings: Settings, severity: Severity = Severity.ERROR
+) -> Finding:  # fmt: skip
+    severity = settings.severity_of("GL900") or severity
     return Finding("GL900", "syntax-error", severity, message, Span(place, place))

@@ -27,7 +27,7 @@ _EXP = b"exp("
 _SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
 #: the line keeps away from zero
 _GUARDED = re.compile(
-    rb"1\.?0?e-|(?i:eps|_guard)|clamp|clip\(|finfo|\bint\(|mask\.?\w*\)?\.sum|(?i:^\(*\w*(?:mel|spec|label|durat|position|prior))"
+    rb"1\.?0?e-|(?i:(?<![a-z])eps|_guard)|clamp|clip\(|finfo|\bint\(|mask\.?\w*\)?\.sum|(?i:^\(*\w*(?:mel|spec|label|durat|position|prior))"
 )
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
 _EXP_OF_LOGITS = re.compile(rb"logits?\d*\.exp\(|exp\( ?[\w.]*logits?\d*\)|exp\(.*\bsum\(|\bsum\(.*exp\(")
@@ -36,7 +36,7 @@ _CRITERIA = (_CROSS_ENTROPY, b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"
 _CRITERION = re.compile(rb"\s*(?:self\.)?(\w+)\s*=\s*[\w.]*Loss\(")
 #: attention and routing weights leave their functions, too, and are no predictions
 _KEPT = re.compile(rb"[ \t]*(\w+) = ")
-_NO_PREDICTION = re.compile(rb"att|weight|scor|rout|gat|mask|align|pool|log_prob")
+_NO_PREDICTION = re.compile(rb"(?<![a-z])(?:att|weight|scor|rout|gat|mask|align|pool)|log_prob")
 #: a gate, a mask, a box; or prose
 _NO_LAYER = re.compile(
     rb"^\s*(?:def |#|g\w* = )|\*= |ard(?:tanh|sigmoid)|log_?sigmoid|\) ?\*|\* ?\(?[\w.]*(?:sigmoid|tanh)\(|0\.5 ?\*|`|"

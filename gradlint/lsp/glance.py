@@ -22,6 +22,7 @@ from gradlint.frontend.quick import QuickLowering
 from gradlint.inquiry import Inquiry
 from gradlint.model import FileResult, Finding, Position, RuleCrash, Span
 from gradlint.records import replace
+from gradlint.telling import repeated
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -51,6 +52,7 @@ def _glanced(source: bytes, path: str, settings: Settings, memory: Memory) -> Fi
         return None
     enabled = settings.enabled_for(path)
     findings: list[Finding] = []
+    again: frozenset[int] = frozenset()
     if worth_reading(text.data, enabled):
         crashes: dict[str, RuleCrash] = {}
         lowered = _Noting(text.tree, scout.unread(text.tree, text.text))
@@ -68,9 +70,11 @@ def _glanced(source: bytes, path: str, settings: Settings, memory: Memory) -> Fi
             if found is None:
                 return None
             findings.append(found)
+        again = repeated(list(zip(findings, drafts, strict=True)), lowered.body, settings)
     from gradlint.registry import by_code
 
     kept, suppressed = suppress.apply(text.text, findings, enabled, frozenset(by_code()))
+    kept = [finding for finding in kept if id(finding) not in again]
     kept = [engine.as_severe_as_wanted(f if f.fix is None else replace(f, fix=None), settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
     return FileResult(path, tuple(kept), suppressed=suppressed)

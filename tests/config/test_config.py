@@ -311,6 +311,12 @@ def test_torch_floor(text: str, floor: tuple[int, int] | None) -> None:
         ("requirements.txt", "numpy\n# torch>=1.0 was too old\ntorch>=2.0  # for compile\n"),
         ("setup.cfg", "[options]\ninstall_requires =\n    torch>=2.0\n"),
         ("setup.py", 'setup(install_requires=["torch>=2.0,<3"])\n'),
+        ("requirements.txt", "numpy\ntorchaudio==2.0.2+cu118\n"),
+        ("requirements.txt", "torch\ntorchvision>=0.15,<1\n"),
+        ("requirements.txt", "torchvision>=0.11\ntorchaudio==2.0.1\n"),
+        ("requirements.txt", "torchtext~=0.15.1\n"),
+        ("pyproject.toml", '[project]\ndependencies = ["torch>=2.0", "torchvision==0.20"]\n'),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorchvision = "^0.15"\n'),
     ],
 )
 def test_target_torch_is_read_from_dependencies(tmp_path: Path, name: str, text: str) -> None:
@@ -320,6 +326,22 @@ def test_target_torch_is_read_from_dependencies(tmp_path: Path, name: str, text:
     assert ConfigTree().at(str(inner)).target_torch == (2, 0)
     (tmp_path / "gradlint.toml").write_text('target-torch = "2.4"\n')
     assert ConfigTree().at(str(inner)).target_torch == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("pin", "floor"),
+    [("torchvision==0.9.1", (1, 8)), ("torchaudio==0.13.1", (1, 13)), ("torchvision==0.14.*", (1, 13)),
+     ("torchaudio==2.2.2", (2, 2)), ("torchvision<0.15", None), ("torchvision", None)],
+)  # fmt: skip
+def test_what_belongs_to_one_torch_is_a_floor(tmp_path: Path, pin: str, floor: tuple[int, int] | None) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{pin}\n")
+    assert ConfigTree().at(str(tmp_path)).target_torch == floor
+
+
+def test_torch_itself_is_asked_before_its_companions(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torchvision>=0.15"]\n')
+    (tmp_path / "requirements.txt").write_text("torch==2.6.0\n")
+    assert ConfigTree().at(str(tmp_path)).target_torch == (2, 6)
 
 
 def test_another_repository_does_not_inherit_dependencies(tmp_path: Path) -> None:

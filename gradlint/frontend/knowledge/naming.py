@@ -8,13 +8,13 @@ OPTIMIZER = Pattern(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])
 SCHEDULER = Pattern(r"(?i)sched|lr_?decay|lr_?policy|warm_?up")
 SCALER = Pattern(r"(?i)scaler|^grad_scale$")
 MODEL = Pattern(
-    r"(?i)model|net($|_|\d|[a-z]$)|^net|module|actor|critic|policy|agent|encoder|decoder|generator|discriminator|"
+    r"(?i)model|net($|_|\d|[a-z]$)|^net|module|(?<!f)actor|critic(?!al)|policy|agent|encoder|decoder|generator|discriminator|"
     r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
 )
 ACCELERATOR = Pattern(r"(?i)accelerator$|^accel$")
 FABRIC = Pattern(r"(?i)^_?fabric$")
 ENGINE = Pattern(r"(?i)engine|deepspeed")
-LOSS = Pattern(r"(?i)loss|criterion|objective|cost|err|nll|kl|^crit")
+LOSS = Pattern(r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|nll|(^|_)kl|kl(d|div)?($|_|\d)|^crit")
 #: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
 CRITERION = Pattern(
     r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$"
@@ -33,7 +33,7 @@ TOTAL = Pattern(
 #: functions that only say yes or no: `allow_clip_gradients()`
 QUESTION = Pattern(r"(?i)_*(allows?|should|can|is|has|needs?|wants?|supports?|uses?|get|set|skip|enable|disable)_")
 #: mixed precision is on
-AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp|fp16|float16|half|mixed_?prec|scaler|autocast")
+AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp(?!l)|fp16|float16|half|mixed_?prec|scaler|autocast")
 #: a helper that may clear, make or use gradients
 TOUCHES_GRADIENTS = Pattern(
     r"(?i)zero|reset|clear|clip|backward|backprop|optimi[sz]e|update|train|learn|grad|fit|step|minimi[sz]e|optim"

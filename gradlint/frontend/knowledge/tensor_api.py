@@ -74,7 +74,9 @@ BCE = frozenset({"binary_cross_entropy", "BCELoss"})
 TORCH_PREFIXES = ("torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.nn.", "torch.Tensor.", "torch.")
 
 #: a small number that keeps something away from zero
-EPS = Pattern(r"(?i)eps|tiny|small|(^|_)delta$|smooth|^TINY|finfo|stab|fuzz|jitter|min_(val|prob|log)")
+EPS = Pattern(
+    r"(?i)(^|_|\d)eps(?![a-z])|epsilon|tiny|small|(^|_)delta$|smooth|finfo|(^|_)stab|fuzz|jitter|min_(val|prob|log)"
+)
 #: a function whose result is a loss
 LOSS_FUNCTION = Pattern(
     r"(?i)loss(?!less)|criterion|objective|(^|_)nll|likelihood|divergence|(^|_)kl(_|$|d|div)|cross_?entropy|(^|_)bce|penalty|"
@@ -94,17 +96,22 @@ PREDICTION = Pattern(
     r"(?i)(^|_)(y_?)?(preds?|predictions?|predicted|probs?|probabilit(y|ies)|outputs?|y_?hat|hat|recons?|reconstruct\w*|softmax|"
     r"sigmoid)($|_|\d)|^(p|q)(_?t|_?hat)?$|^(pt|p_t)$|^(dis|disc|d)_(real|fake)|^D_(real|fake|G|x)"
 )
-#: names of numbers that are positive by what they are, or are no prediction
+#: names of numbers that are positive by what they are, or are no prediction: the beginning of a word of the name, a
+#: whole word, or its end (`melspec`). Never its middle: pre-dict-ions, i-mag-e, gene-rate-d
 NO_PREDICTION = Pattern(
-    r"(?i)sigma|std|var|scale|rate|depth|width|height|size|len|count|num|mask|target|label|gt|true|weight|freq|time|lr|"
-    r"denom|total|sum|temp|alpha|beta|gamma|log|dim|idx|index|ids?$|mel|spec|mag|energy|power|noise|dict|channels?|features?|hidden"
+    r"(?i)(^|_|\d)(sigma|scale|depth|width|height|length|count|num|mask|target|label|weight|freq|time|denom|total|temp|alpha|"
+    r"beta|gamma|log|index|energ|power|noise|channel|feature|hidden|varian|spectr|magnitude)|"
+    r"(^|_|\d)(rates?|gt|true|lr|idx|ids?|dicts?)($|_|\d)|"
+    r"(std|var|sum|mel|spec|mag|len|dim|size|scale|sigma|weight|mask|count)s?($|_|\d)"
 )
-TARGET = Pattern(r"(?i)(^|_)(targets?|tgts?|one_?hot|labels?|gt|truth|y_true|masks?|weights?|gts)($|_|\d)|^y$|ground")
+TARGET = Pattern(
+    r"(?i)(^|_)(targets?|tgts?|one_?hot|labels?|gt|truth|y_true|masks?|weights?|gts)($|_|\d)|^y$|(?<!back)(?<!fore)ground"
+)
 LOGITS = Pattern(r"(?i)logits?\d*$")
 TEMPERATURE = Pattern(r"(?i)(^|_)(temp|temperature|tau)($|_)")
 SCORES = Pattern(r"(?i)logits?\d*$|scores?\d*$|energ(y|ies)$")
 #: logarithms of positive numbers that a model predicts: exp() of them is meant
-LOG_SCALE = Pattern(r"(?i)log|^(mu|kappa)$|_rate$|scale")
+LOG_SCALE = Pattern(r"(?i)(?<!dia)(?<!cata)log|^(mu|kappa)$|_rate$|scale")
 EVALUATION = Pattern(
     r"(?i)(^|_)(eval\w*|valid\w*|test\w*|infer\w*|predict\w*|metrics?|accuracy|score|generate|sample\w*|visuali\w*|plot\w*|demo)($|_)"
 )
@@ -119,6 +126,17 @@ TEST = Pattern(r"^Test|TestCase$|Test$")
 #: the last layer of well-known models
 HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear"})
 #: names of numbers that are not negative, so that exp() of what is behind the minus is at most 1
-NEVER_BELOW_ZERO = Pattern(r"(?i)entropy|dist|loss|cost|norm|err")
+NEVER_BELOW_ZERO = Pattern(r"(?i)entropy|dist(?!ill|rib)|loss|cost|norm(?!al)|(^|[._])err|err(or)?s?($|_)")
 #: numbers that somebody sets
 SETTING = Pattern(r"(?i)momentum|decay|^tau$|(^|_)ema($|_)|lambda|coef|^(alpha|beta|gamma)$|temperature|^temp$")
+#: what an agent did, and what followed from it; by these a policy gradient is known
+ACTION = Pattern(r"(?i)^(a|u|acts?)($|_|\d)|(^|_)actions?($|_|\d)|_(a|act|acts)$")
+RETURN = Pattern(
+    r"(?i)(^|_)adv(antage)?s?($|_)|(^|_)returns?($|_)|(^|_)rets?($|_)|(^|_)rewards?($|_)|(^|_)gaes?($|_)|discounted|^[RG]s?$|"
+    r"(^|_)td_?(error|target)|^deltas?$|(^|_)q_?vals?(ues?)?($|_)"
+)
+#: the actions were taken with other weights: a memory is replayed, a ratio is corrected, a batch is used several times
+REPLAY = Pattern(
+    r"(?i)replay|memory|buffer|(^|_)old($|_)|ratio|(^|_)rhos?($|_)|importance|(^|_)mu($|_)|(^|_)k_?epochs?($|_)|"
+    r"(^|_)ppo($|_)|behaviou?r|off_?policy"
+)

@@ -158,6 +158,8 @@ def _quotient(base: Fact, left: Fact, right: Fact) -> Fact:
     ratio = bool(left.exps and right.exps)
     exps = left.exps + right.exps if ratio else left.exps
     zero = left.zero if low is Low.ZERO else ""
+    if zero == "a sum of squared differences" and right.grad is False and right.number is None:
+        zero = "a mean squared error"  # `((a - b) ** 2).sum() / len(a)`
     return base.but(low=low, prob=prob, exps=exps, ratio=ratio or left.ratio, capped=left.capped or ratio, zero=zero)
 
 
@@ -266,7 +268,8 @@ def function(name: str, first: Fact, rest: list[Fact], operand: s.Expr) -> Fact 
         zero = "a norm" if name in api.NORMS else "a ReLU" if name.startswith("relu") else "an absolute value"
         if first.low >= Low.GUARDED and name not in api.NORMS:
             return merged.but(low=first.low, capped=first.capped)
-        return merged.but(low=Low.ZERO, zero="a variance" if name in ("var", "std") else zero, capped=first.capped)
+        kind = "a variance" if name in ("var", "std") else zero
+        return merged.but(low=Low.ZERO, zero=kind, capped=first.capped, layer="")
     if name in api.DISTANCES:
         return merged.but(low=Low.ZERO, zero="a mean squared error")
     if name in api.POSITIVE:

@@ -150,14 +150,14 @@ class Calls(Expressions):
             case Chain():
                 return self._chain(callee, node, given)
             case Model():
-                raw = combine(given.facts).but(grad=True, raw=True)
+                raw = combine(given.facts).but(grad=True, raw=True, layer=s.render(node.func))
                 return raw if callee.head is None else self.apply(callee.head, node, Arguments([raw], {}, [node], {}))
             case _:
                 return self._unknown_call(s.render(node.func), given)
 
     def _unknown_call(self, name: str, given: Arguments, *, function: bool = False) -> Value:
         last = name.rpartition(".")[2]
-        result = combine(given.facts)
+        result = combine(given.facts).but(layer=name)
         if api.LOSS_FUNCTION.search(last) or naming.CRITERION.search(last):
             self.reach(result)
         if given.kwargs and last[:1].isupper():
@@ -229,10 +229,11 @@ class Calls(Expressions):
             self.reach(result)
             known = arithmetic.function(name, fact, given.facts[1:], node)
             return known if known is not None else result
+        made = s.render(node.func)
         if name in api.LINEAR_LAYERS:
-            return combine(given.facts).but(grad=True, raw=True)
+            return combine(given.facts).but(grad=True, raw=True, layer=made)
         known = arithmetic.function(api.ACTIVATIONS.get(name, name), fact, [], node)
-        return known if known is not None else combine(given.facts).but(grad=True)
+        return known if known is not None else combine(given.facts).but(grad=True, layer=made)
 
     def _chain(self, chain: Chain, node: s.Call, given: Arguments) -> Value:
         value: Value = given.args[0] if given.args else UNKNOWN
@@ -327,6 +328,8 @@ class Calls(Expressions):
         if name == "backward":
             self.reach(combine(given.facts))
             return DATA
+        if _is_parameter(name, given):
+            return Fact(grad=True)
         if operand is None:
             return DATA if name in api.DATA else None
         if name in api.SOFTMAXES or name in api.SIGMOIDS:
@@ -378,6 +381,14 @@ class Calls(Expressions):
     @staticmethod
     def _marked(result: Fact, operation: Operation | None) -> Fact:
         return result.but(ops=result.ops | {operation}) if operation is not None else result
+
+
+def _is_parameter(name: str, given: Arguments) -> bool:
+    """`torch.randn(n, requires_grad=True)`; a number that is written out, to show what autograd does, is none."""
+    asked = given.named.get("requires_grad")
+    if name not in api.DATA or not isinstance(asked, s.Const) or asked.value is not True:
+        return False
+    return name not in ("tensor", "as_tensor", "Tensor", "FloatTensor")
 
 
 def _joined(value: Value, name: str) -> Fact:

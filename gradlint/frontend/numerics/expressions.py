@@ -88,6 +88,9 @@ class Expressions(Frames):
     def binary(self, expr: s.Bin, left: Fact, right: Fact) -> Fact:
         same = expr.op == "*" and same_text(expr.left, expr.right)
         result = arithmetic.binary(expr.op, left, right, same, expr.left)
+        if expr.op == "-" and left.layer and right.layer and left.layer != right.layer and not self._near():
+            # what two layers of a model make of their inputs is not equal, down to the last digit
+            result = result.but(difference=False, layer=f"{left.layer} - {right.layer}")
         if expr.op == "/" and right.number is None:
             return self._with(result, Kind.DIVIDE, expr, expr.right, right, left)
         if expr.op == "**" and right.number == 0.5:

@@ -60,6 +60,8 @@ class Fact(Value):
     square: s.Expr | None = None
     #: two tensors were subtracted, so that it is zero wherever they agree
     difference: bool = False
+    #: the layer that made it, by its name
+    layer: str = ""
     #: it counts as bounded only because something was subtracted
     shifted: bool = False
     #: the largest or smallest of some numbers: what is left when it is subtracted has a limit
@@ -168,7 +170,8 @@ def grad_of(facts: Iterable[Fact]) -> bool | None:
 def combine(facts: Iterable[Fact]) -> Fact:
     """A result of which only that it is made of these is known."""
     known = list(facts)
-    return Fact(grad=grad_of(known), ops=frozenset().union(*(f.ops for f in known)))
+    layer = known[0].layer if len(known) == 1 else ""
+    return Fact(grad=grad_of(known), ops=frozenset().union(*(f.ops for f in known)), layer=layer)
 
 
 def as_fact(value: Value) -> Fact:
@@ -206,7 +209,7 @@ def join(one: Value, other: Value) -> Value:
         home=one.home if same else None, pure=same and one.pure and other.pure,
         square=one.square if one.square is other.square else None, zero=one.zero if one.zero == other.zero else "",
         exps=one.exps if one.exps == other.exps else (), ratio=one.ratio and other.ratio,
-        raw=one.raw and other.raw, difference=one.difference and other.difference,
+        layer=one.layer if one.layer == other.layer else "", raw=one.raw and other.raw, difference=one.difference and other.difference,
         shrunk=one.shrunk and other.shrunk, extreme=one.extreme and other.extreme, eps=one.eps and other.eps,
         number=one.number if one.number == other.number else None, ops=one.ops | other.ops,
     )  # fmt: skip

@@ -67,6 +67,8 @@ class Operation:
                 fact.prob or Prob.PIECE, ""
             )
         if self.kind is Kind.BCE and fact.prob is Prob.SIGMOID and fact.pure and fact.home is self.function:
+            if fact.grad is False:
+                return ""  # numbers made by hand: nothing is trained
             return "binary_cross_entropy_with_logits"
         return ""
 
