@@ -365,6 +365,8 @@ class Path:
     recipe: Recipe = (-1, frozenset())
     #: its budget was spent before its end
     exhausted: bool = False
+    #: it was decided on it that a window has one micro-batch: nothing accumulates
+    single: bool = False
 
     @property
     def whole(self) -> bool:

@@ -146,6 +146,8 @@ class Inquiry:
 
         program = Program(body, self._target)
         found = _Found()
+        if program.foreign:
+            return found
         for draft in (*self._about_program(program), *self._about_numbers(program)):
             found.add(draft)
         if not program.trains:

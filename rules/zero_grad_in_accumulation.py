@@ -72,7 +72,7 @@ class ZeroGradInAccumulation(Rule):
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.lost or not state.pending:
+        if not state.lost or not state.pending or state.window.single:
             return
         if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
             return

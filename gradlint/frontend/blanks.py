@@ -8,6 +8,8 @@ import re
 _ANGLES = re.compile(r"(?:^|[=(,\[{:]|\b(?:return|in|if|and|or|not))\s*<\s*(?:[^\W\d_]|\.{3})[^<>]*>")
 _YOURS = re.compile(r"<your\b[^<>]*>", re.IGNORECASE)
 _UNDERSCORES = re.compile(r"(?<![A-Za-z0-9])_{3,}(?![A-Za-z0-9])")
+#: a line of nothing but dots, where a block should be
+_ELIDED = re.compile(r"\.{3}\s*(?:#.*)?")
 _DOTS = re.compile(r"\bdef \w+\([^)]*\.\.\.|\w \.{3}(?: |$)|(?:^|\s)\.{3} \w|\u2026")
 _MARKS = re.compile(r"\?{2,}|\[(?:blank|fill|your|todo)[^\]]*\]", re.IGNORECASE)
 #: a comment that asks for code, at the place or right above it
@@ -42,6 +44,8 @@ def unfinished(text: str, row: int, said: str) -> bool:
     if any(word in said for word in _OPEN):
         return False
     if _DOTS.search(code) or _PROSE.fullmatch(line) or _SHELL.match(line):
+        return True
+    if "expected an indented block" in said and _ELIDED.fullmatch(line):
         return True
     if "expected an indented block" in said or not code.strip() or code.rstrip().endswith(("=", "(", ",", "return")):
         return any(_ASKS.search(each) for each in lines[max(0, at - _ABOVE) : at + 1])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 
 from gradlint.records import dataclass, field
 
 AMP = "mixed precision is on"
+
+_ORDER: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -18,11 +23,27 @@ class Oracle:
     asked: dict[str, bool] = field(default_factory=dict)
     #: `x == "a"` was answered yes: then `x == "b"` is no
     equal: dict[str, str] = field(default_factory=dict)
+    #: what was answered of a number: its text, to comparisons and their answers
+    numbers: dict[str, list[tuple[str, float, bool]]] = field(default_factory=dict)
 
     def decide(self, key: str, usual: bool, *, fork: bool = True) -> bool:
         if fork:
             self.asked.setdefault(key, usual)
         return self.forced.get(key, self.asked.get(key, usual))
+
+    def implied(self, left: str, op: str, number: float) -> bool | None:
+        """The answer to `left < number` that follows from those before: `n == 1` is no where `n > 1` was yes."""
+        known = self.numbers.get(left)
+        if not known:
+            return None
+        limits = {number, *(limit for _, limit, _ in known)}
+        tried = {limit + way for limit in limits for way in (-1, -0.5, 0, 0.5, 1)}
+        left_over = [x for x in tried if all(_ORDER[o](x, limit) == answer for o, limit, answer in known)]
+        answers = {_ORDER[op](x, number) for x in left_over}
+        return answers.pop() if len(answers) == 1 else None
+
+    def note(self, left: str, op: str, number: float, answer: bool) -> None:
+        self.numbers.setdefault(left, []).append((op, number, answer))
 
     def decide_equal(self, left: str, right: str, usual: bool, *, fork: bool = True) -> bool:
         """Whether `left == right`, two texts of which the second is a constant."""

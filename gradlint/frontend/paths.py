@@ -123,7 +123,7 @@ class Explorer:
             tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
             frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
-            run.exhausted,
+            run.exhausted, _decided_single(oracle),
         )  # fmt: skip
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
@@ -209,6 +209,11 @@ class Explorer:
             run.events.clear()
         run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
         return me
+
+
+def _decided_single(oracle: Oracle) -> bool:
+    """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
+    return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
 
 def _has_step_loop(program: Program, function: s.Def) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar, cast
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
 
@@ -131,6 +131,13 @@ class Program:
     def trains(self) -> bool:
         """Gradients are made, cleared, clipped or used here; in a file with models and losses alone they are not."""
         return bool(self.all_words.seen & _TRAINS)
+
+    @property
+    def foreign(self) -> bool:
+        """It is written for another library, whose optimizers and losses have other rules."""
+        roots = {dotted.partition(".")[0] for dotted in self.imports.values()}
+        ours = any("torch" in root or root in ("lightning", "accelerate") for root in roots)
+        return bool(roots & OTHER_LIBRARIES) and not ours
 
     def once(self, make: Callable[[Program], T]) -> T:
         """What a function makes of this program; it is asked once, however many rules want to know."""

@@ -38,6 +38,8 @@ class Window:
     number: int
     events: list[Event] = field(default_factory=list)
     step: Step | None = None
+    #: it is known to have one micro-batch
+    single: bool = False
 
     def of(self, kind: type[E]) -> Iterator[E]:
         return (e for e in self.events if isinstance(e, kind))
@@ -57,7 +59,7 @@ class Window:
         if self.by_hand:
             return False
         seen: list[Backward] = []
-        for backward in self.of(Backward):
+        for backward in self.of(Backward) if not self.single else ():
             if any(same_loss(first, backward) and first.frames != backward.frames for first in seen):
                 return True
             seen.append(backward)
@@ -163,7 +165,7 @@ def build(path: Path) -> Trace:
         for key in touched.by(event):
             life = lives[key]
             if not life.windows or life.windows[-1].step is not None:
-                life.windows.append(Window(len(life.windows)))
+                life.windows.append(Window(len(life.windows), single=path.single))
             window = life.windows[-1]
             window.events.append(event)
             life.of_event[event.index] = window

@@ -23,6 +23,9 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+_EQUALITIES = ("is", "is not", "==", "!=", "in", "not in")
+_ORDERS = ("==", "!=", "<", "<=", ">", ">=")
+
 #: the statement or expression that asks
 Branch = s.If | s.IfExp | s.While | None
 
@@ -193,9 +196,16 @@ class Conditions:
             return all(self._decide(x, q) for x in sorted(operands, key=_knownness))
         if value.op == "or":
             return any(self._decide(x, q) for x in sorted(operands, key=_knownness))
-        if value.op in ("is", "is not", "==", "!=", "in", "not in"):
-            return self._decide_equality(value, q)
-        return self._decide_order(value, q)
+        limit = _limit(value)
+        if limit is not None:
+            known = self.run.oracle.implied(operands[0].key, value.op, limit)
+            if known is not None:
+                return known
+        decided = self._decide_equality if value.op in _EQUALITIES else self._decide_order
+        answer = decided(value, q)
+        if limit is not None:
+            self.run.oracle.note(operands[0].key, value.op, limit, answer)
+        return answer
 
     def _decide_equality(self, value: v.Symbol, q: _Question) -> bool:
         left, right = value.operands
@@ -322,6 +332,16 @@ def _far_apart(a: v.Known, b: v.Known) -> bool:
         if counter.counter and not limit.counter and isinstance(limit.value, int | float) and abs(limit.value) > FAR:
             return True
     return False
+
+
+def _limit(value: v.Symbol) -> float | None:
+    """The number of a comparison between something that keeps its value and a number."""
+    left, right = value.operands
+    if value.op not in _ORDERS or not isinstance(left, v.Unknown) or left.called or not isinstance(right, v.Known):
+        return None
+    number = right.value
+    plain = isinstance(number, int | float) and not isinstance(number, bool) and not right.counter
+    return float(number) if plain and isinstance(number, int | float) else None
 
 
 def _knownness(value: v.Value) -> int:

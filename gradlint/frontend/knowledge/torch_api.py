@@ -18,6 +18,9 @@ USUAL_NAMES = {
     "functools": "functools", "partial": "functools.partial", "chain": "itertools.chain",
 }  # fmt: skip
 
+#: libraries whose training looks like PyTorch's and is not
+OTHER_LIBRARIES = frozenset({"paddle", "mindspore", "oneflow", "jittor", "megengine", "mxnet", "chainer", "tinygrad"})
+
 OPTIMIZER_CLASS = Pattern(
     r"^(Fused|Deep[sS]peed|Distributed|Paged|Hybrid|Schedule[fF]ree|Bf16|LB)?(CPU)?"
     r"(Adam|AdamW|SGD|ASGD|RMSprop\w*|RMSProp\w*|Adagrad|Adadelta|Adamax|NAdam|RAdam|SparseAdam|LBFGS|Rprop|Adafactor|"
