@@ -104,7 +104,9 @@ NO_PREDICTION = Pattern(
     r"(^|_|\d)(rates?|gt|true|lr|idx|ids?|dicts?)($|_|\d)|"
     r"(std|var|sum|mel|spec|mag|len|dim|size|scale|sigma|weight|mask|count)s?($|_|\d)"
 )
-TARGET = Pattern(r"(?i)(^|_)(targets?|tgts?|one_?hot|labels?|gt|truth|y_true|masks?|weights?|gts)($|_|\d)|^y$|(?<!back)(?<!fore)ground")
+TARGET = Pattern(
+    r"(?i)(^|_)(targets?|tgts?|one_?hot|labels?|gt|truth|y_true|masks?|weights?|gts)($|_|\d)|^y$|(?<!back)(?<!fore)ground"
+)
 LOGITS = Pattern(r"(?i)logits?\d*$")
 TEMPERATURE = Pattern(r"(?i)(^|_)(temp|temperature|tau)($|_)")
 SCORES = Pattern(r"(?i)logits?\d*$|scores?\d*$|energ(y|ies)$")
