@@ -24,8 +24,8 @@ class DroppedLastWindow(Rule):
 
     ## Why is this bad?
     When the loader's length is no multiple of N, up to N - 1 micro-batches are left at the end of the epoch. Their
-    gradients are thrown away where a `zero_grad()` comes first, so this work was for nothing. Where none does, they stay
-    in `.grad` and leak into the first window of the next epoch, or of the next call, which is then larger than all
+    gradients are thrown away where a `zero_grad()` comes first, so this work was for nothing. Where none does, they
+    stay in `.grad` and leak into the first window of the next epoch, or of the next call, which is then larger than all
     others. The message says which of the two the code shows.
 
     ## Example

@@ -60,8 +60,8 @@ class LogOfUnbounded(Rule):
     ```
 
     A policy gradient takes the logarithm of the probability of an action that was just drawn with it, which is above 0.
-    This is advice, without a fix: `clamp_min` would take the gradient of rare actions. Actions that are replayed, or used
-    once more after the weights have changed, can have a probability of 0 by then.
+    This is advice, without a fix: `clamp_min` would take the gradient of rare actions. Actions that are replayed, or
+    used once more after the weights have changed, can have a probability of 0 by then.
 
     ## Fix safety
     The fix puts `.clamp_min(1e-6)` on the operand; `1e-4` in a file that works with float16 (autocast, a `GradScaler`,
@@ -92,6 +92,8 @@ class LogOfUnbounded(Rule):
             return
         why = _reaches_zero(operation)
         if why and sampled_action(operation, program):
+            if operation.fact.prob is None:
+                return  # only its name says that it is a probability
             # no fix: clamp_min takes the gradient of rare actions, and the logits may be anywhere
             yield self.finding(
                 program.site(operation.node), message=self.drawn, operand=cited(operation.operand),

@@ -59,9 +59,9 @@ class SqrtAtZero(Rule):
 
     ## Known limits
     Only sums of non-negative parts are seen to reach 0, not `1 - x ** 2` or a determinant. Inside a model, norms of
-    activations, and of what two of its layers differ by, are left alone: they are not 0 in practice. Any `+ eps`, `clamp`
-    above 0, `where` or `masked_fill` inside the root counts as a guard. Roots of data, schedules and buffers have no
-    gradient.
+    activations, and of what two of its layers differ by, are left alone: they are not 0 in practice. Any `+ eps`,
+    `clamp` above 0, `where` or `masked_fill` inside the root counts as a guard. Roots of data, schedules and buffers
+    have no gradient.
 
     ## References
     - [torch.sqrt](https://pytorch.org/docs/stable/generated/torch.sqrt.html)

@@ -13,9 +13,9 @@ class SyntaxError(Rule):  # noqa: A001  # the rule's name follows from the class
     Reports a file that cannot be parsed, with the line where the parser gave up. Of a notebook, each cell that cannot
     be parsed is reported, and the others are linted.
 
-    A course's blanks (`<YOUR CODE HERE>`, `____`, `def f(self, ...)`, nothing but a comment that asks for code) and prose
-    in a code cell are no mistakes: they are one piece of advice for a notebook or a file, and none where nothing is
-    trained.
+    A course's blanks (`<YOUR CODE HERE>`, `____`, `def f(self, ...)`, nothing but a comment that asks for code) and
+    prose in a code cell are no mistakes: they are one piece of advice for a notebook or a file, and none where nothing
+    is trained.
 
     ## Why is this bad?
     A file that does not parse does not run either. gradlint can say nothing about its gradients, and silence

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import warnings
 from collections.abc import Iterable, Sequence
 
 from gradlint.comments import lines_of
 from gradlint.model import Edit, Position, Span
 
 
-def difference(old: str, new: str) -> tuple[Edit, ...]:
-    """The edits that make the new text of the old one; whole lines, or the middle of a single line."""
+def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
+    """The edits that make the new text of the old one; whole lines, or the middle of a single line.
+
+    Empty lines that come or go by themselves, away from what changes, are left alone unless it is to be exact.
+    """
     before, after = lines_of(old), lines_of(new)
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
@@ -26,7 +31,31 @@ def difference(old: str, new: str) -> tuple[Edit, ...]:
     for tag, low, high, start, end in matcher.get_opcodes():
         if tag != "equal":
             edits.append(_edit(before, head + low, head + high, after[head + start : head + end]))
-    return tuple(edits)
+    return tuple(edits) if exact else _without_blank_lines(old, new, edits)
+
+
+def _without_blank_lines(old: str, new: str, edits: list[Edit]) -> tuple[Edit, ...]:
+    before = lines_of(old)
+    kept = [edit for edit in edits if not _only_blank_lines(before, edit)]
+    if len(kept) < len(edits) and not _same_program(applied(old, kept), new):
+        return tuple(edits)  # they stand in a string
+    return tuple(kept)
+
+
+def _only_blank_lines(before: list[str], edit: Edit) -> bool:
+    start, end = edit.span.start, edit.span.end
+    if start.column != 1 or end.column != 1:
+        return False
+    return not "".join([edit.content, *before[start.row - 1 : end.row - 1]]).strip()
+
+
+def _same_program(one: str, other: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
 
 
 def _edit(before: list[str], low: int, high: int, new: list[str]) -> Edit:

@@ -24,11 +24,11 @@ _PROSE = re.compile(
     r"\s*(?:[-*•]\s+|\d+[.)]\s+)?"
     r"(?!(?:as|assert|async|await|class|def|del|elif|else|except|exec|for|from|global|if|import|in|is|lambda|match|not|print|"
     r"raise|return|try|while|with|yield)\b)"
-    r"[\w'’`*]+[,:]?(?: [\w'’`*/,;:()\"“”.-]+){3,}[.?!:]?\s*"
+    r"[\w'\u2019`*]+[,:]?(?: [\w'\u2019`*/,;:()\"“”.-]+){3,}[.?!:]?\s*"
 )
 _SHELL = re.compile(
-    r"\s*\$ |\s*(?:python3?|pip3?|git|wget|curl|docker|bash|sudo|apt|apt-get|export|kaggle|unzip|tar|torchrun|accelerate|"
-    r"jupyter|npm|streamlit|tensorboard|source|conda|nvidia-smi)\s+[-\w./~]"
+    r"\s*\$ |\s*(?:python3?|pip3?|git|wget|curl|docker|bash|sudo|apt|apt-get|export|kaggle|unzip|tar|torchrun|"
+    r"accelerate|jupyter|npm|streamlit|tensorboard|source|conda|nvidia-smi)\s+[-\w./~]"
 )
 _OPEN = ("never closed", "unterminated", "does not match", "unmatched", "EOF")
 

@@ -58,7 +58,7 @@ class Actions:
 
     async def all_fixes(self, program: Program) -> types.WorkspaceEdit | None:
         texts = await self._analyses.fixed(program)
-        edits = {uri: difference(program.buffer(uri).text, text) for uri, text in texts.items()}
+        edits = {uri: difference(program.buffer(uri).text, text, exact=True) for uri, text in texts.items()}
         return self._workspace_edit(program, edits) if any(edits.values()) else None
 
     def _fix(self, program: Program, finding: Finding, own: list[types.Diagnostic]) -> Iterator[types.CodeAction]:

@@ -63,17 +63,14 @@ def test_mistakes(text: str) -> None:
     assert not _unfinished(text)
 
 
-def _said(result: FileResult) -> list[tuple[str, Severity, str]]:
-    return [(f.code, f.severity, result.place(f.span.start)) for f in result.findings]
+def _said(result: FileResult) -> list[tuple[str, Severity, int | None]]:
+    return [(f.code, f.severity, result.place(f.span.start).cell) for f in result.findings]
 
 
 def test_blanks_of_a_notebook_are_one_piece_of_advice() -> None:
     cells = ["loss = <YOUR CODE HERE>\n", TRAINS, "y = ____ ____\n", "for x in loader\n    pass\n"]
     result = documents.lint(notebook(*cells), "course.ipynb", Settings())
-    assert _said(result) == [
-        ("GL900", Severity.ADVICE, "cell 2:1:8"),
-        ("GL900", Severity.ERROR, "cell 5:1:16"),
-    ]
+    assert _said(result) == [("GL900", Severity.ADVICE, 2), ("GL900", Severity.ERROR, 5)]
     assert "2 cells" in result.findings[0].message
 
 

@@ -68,7 +68,16 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "    c\n", "\n", "d\r\n", "\x0c\
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(old=LINES, new=LINES)
 def test_edits_make_the_new_text_of_the_old(old: str, new: str) -> None:
-    assert applied(old, difference(old, new)) == new
+    assert applied(old, difference(old, new, exact=True)) == new
+
+
+def test_empty_lines_alone_are_no_fix() -> None:
+    old = "a = 1\n\n\nb = 2\nc = 3\n"
+    assert difference(old, "a = 1\n\nb = 2\nc = 3\n") == ()
+    assert applied(old, difference(old, "a = 1\n\nb = 2\nc = 4\n")) == "a = 1\n\n\nb = 2\nc = 4\n"
+    assert applied(old, difference(old, "a = 1\n\n\nc = 3\n")) == "a = 1\n\n\nc = 3\n"
+    text = 's = """x\n\ny"""\n'
+    assert applied(text, difference(text, 's = """x\ny"""\n')) == 's = """x\ny"""\n'
 
 
 def test_an_edit_inside_a_line_names_only_what_changes() -> None:

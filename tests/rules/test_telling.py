@@ -20,6 +20,13 @@ def train_epoch(model, optimizer, loader, n):
             optimizer.zero_grad()
 {rest}"""
 
+MAIN = """
+
+def main(model, optimizer, loader, n, epochs):
+    for _ in range(epochs):
+        train_epoch(model, optimizer, loader, n)
+"""
+
 TWO_CLIPS = """\
 import torch
 
@@ -58,10 +65,8 @@ def _said(text: str, settings: Settings = ONLY) -> list[tuple[str, int]]:
     [
         ("", "", "leak into the next call"),
         ("    optimizer.zero_grad()\n", "", "are thrown away"),
-        ("    model.train()\n", "\n\ndef main(model, optimizer, loader, n, epochs):\n    for _ in range(epochs):\n"
-         "        train_epoch(model, optimizer, loader, n)\n", "leak into the next"),
-        ("", "\n\ndef main(model, optimizer, loader, n, epochs):\n    for _ in range(epochs):\n"
-         "        optimizer.zero_grad()\n        train_epoch(model, optimizer, loader, n)\n", "are thrown away"),
+        ("    model.train()\n", MAIN, "leak into the next"),
+        ("", MAIN.replace("        train", "        optimizer.zero_grad()\n        train"), "are thrown away"),
     ],
 )  # fmt: skip
 def test_gradients_are_thrown_away_only_where_a_zero_grad_comes_first(head: str, rest: str, fate: str) -> None:

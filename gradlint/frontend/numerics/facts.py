@@ -209,7 +209,8 @@ def join(one: Value, other: Value) -> Value:
         home=one.home if same else None, pure=same and one.pure and other.pure,
         square=one.square if one.square is other.square else None, zero=one.zero if one.zero == other.zero else "",
         exps=one.exps if one.exps == other.exps else (), ratio=one.ratio and other.ratio,
-        layer=one.layer if one.layer == other.layer else "", raw=one.raw and other.raw, difference=one.difference and other.difference,
+        layer=one.layer if one.layer == other.layer else "",
+        raw=one.raw and other.raw, difference=one.difference and other.difference,
         shrunk=one.shrunk and other.shrunk, extreme=one.extreme and other.extreme, eps=one.eps and other.eps,
         number=one.number if one.number == other.number else None, ops=one.ops | other.ops,
     )  # fmt: skip

@@ -68,7 +68,7 @@ def _draws(part: s.Expr) -> bool:
 
 
 def _indices(expr: s.Expr, given: dict[str, list[s.Expr]], depth: int = 0) -> Iterator[s.Expr]:
-    """What picks entries on the way to an expression: `a` of `pi.gather(1, a)`, `pi[range(n), a]`, `pi * one_hot(a)`."""
+    """What picks entries on the way to an expression: `a` of `pi.gather(1, a)`, `pi[rows, a]`, `pi * one_hot(a)`."""
     for part in s.walk_expr(expr):
         match part:
             case s.Call() if called(part) in _PICKS:
