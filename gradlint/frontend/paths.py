@@ -123,8 +123,15 @@ class Explorer:
             tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
             frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
-            run.exhausted, _decided_single(oracle),
+            run.exhausted, self._single(oracle),
         )  # fmt: skip
+
+    def _single(self, oracle: Oracle) -> bool:
+        """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
+        sizes = self.program.modulus_names
+        if any(oracle.forced.get(f"{name} > 1") is False for name in sizes):
+            return True
+        return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
         run = Run(self.program, oracle, min(PATH_BUDGET, max(self.left, 500)))
@@ -209,11 +216,6 @@ class Explorer:
             run.events.clear()
         run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
         return me
-
-
-def _decided_single(oracle: Oracle) -> bool:
-    """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
-    return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
 
 def _has_step_loop(program: Program, function: s.Def) -> bool:
