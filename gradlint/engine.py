@@ -195,7 +195,8 @@ def finding_of(draft: Draft, spans: dict[int, Span]) -> Finding:
     meta = draft.rule.meta
     related = tuple(Related(spans[site.node], said) for site, said in draft.related)
     severity = draft.severity if draft.severity is not None else meta.severity
-    return Finding(meta.code, draft.rule.rule_name(), severity, draft.message, spans[draft.site.node], related)
+    span = spans[draft.site.node]
+    return Finding(meta.code, draft.rule.rule_name(), severity, draft.message, span, related, grade=draft.grade)
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from gradlint.events import Site
-from gradlint.model import Category, FixSafety, Severity
+from gradlint.events import Event, Site
+from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Backward,
         Clip,
         Edit,
-        Event,
         Mark,
         Read,
         Schedule,
@@ -56,6 +55,9 @@ class Draft:
     severity: Severity | None = None
     #: ways to put it right, the best first; each is tried, and offered only if it works
     remedies: tuple[Remedy, ...] = ()
+    #: the events that it speaks of; the judge looks at what they are made of, and at what lies between them
+    story: tuple[Event, ...] = ()
+    grade: Grade = Grade.SEEN
 
 
 class Rule:
@@ -99,8 +101,10 @@ class Rule:
     ) -> Draft:
         """Draft a finding at an event, filling the message's blanks; `related` tells the story, `fix` mends it."""
         text = in_user_words((message or self.message).format(**names))
-        story = tuple((_site(e), in_user_words(said)) for e, said in related)
-        return Draft(type(self), _site(at), text, story, severity, tuple(fix))
+        told = list(related)
+        lines = tuple((_site(e), in_user_words(said)) for e, said in told)
+        story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
+        return Draft(type(self), _site(at), text, lines, severity, tuple(fix), story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()

@@ -20,6 +20,7 @@ from gradlint.events import (
     Update,
     Zero,
 )
+from gradlint.machine.grade import graded
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import Life, Trace, build
 from gradlint.rule import Draft, Rule
@@ -63,9 +64,9 @@ class Judge:
             for state in touched or ([orphan] if not isinstance(event, Mark) else []):
                 state.window = state.life.of_event.get(event.index, state.window)
                 if hook is not None:
-                    yield from self._ask(hook, event, state)
+                    yield from (graded(draft, path, event, state) for draft in self._ask(hook, event, state))
                 state.advance(event)
-        yield from self._ask("on_trace", trace)
+        yield from (graded(draft, path) for draft in self._ask("on_trace", trace))
 
     @staticmethod
     def _start(trace: Trace, life: Life) -> GradientState:
