@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.frontend.bytescan import worth_reading
 from gradlint.inquiry import Inquiry, crash
-from gradlint.model import FileResult, Finding, Fixed, Position, Related, RuleCrash, Severity, Span, Unreadable
+from gradlint.model import (
+    FileResult,
+    Finding,
+    Fixed,
+    FixSafety,
+    Grade,
+    Position,
+    Related,
+    RuleCrash,
+    Severity,
+    Span,
+    Unreadable,
+)
 from gradlint.records import replace
 
 if TYPE_CHECKING:
@@ -170,7 +182,11 @@ class _Offering:
         if isinstance(offered, str):
             start = finding.span.start
             notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: {offered}")
-        return finding if offered is None or isinstance(offered, str) else replace(finding, fix=offered)
+        if offered is None or isinstance(offered, str):
+            return finding
+        if draft.grade is Grade.GUESSED:
+            offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author can confirm what was guessed
+        return replace(finding, fix=offered)
 
     def _made(self) -> Offers:
         if self._offers is None:

@@ -174,17 +174,21 @@ def _has_groups(asked: _Asked) -> bool:
 
 
 def _steps_behind_backward(asked: _Asked) -> bool:
-    """The backward is one of the same call of the same function, or of what that calls."""
+    """Both stand in one function, or in what that calls: a function of the file that runs either is seen."""
     if naming.SCHEDULER.search(naming.last(asked.key)):
         return False
-    begun: set[tuple[int, ...]] = set()
+    begun: list[Backward] = []
     for event in asked.events:
         if isinstance(event, Backward) and event.guess is None:
-            begun.update(event.via[:n] for n in range(len(event.via) + 1))
+            begun.append(event)
         elif isinstance(event, Step) and event.optimizer in asked.ids and event.guess is None:
-            if event.via in begun and _PLAIN_STEP.search(event.text):
+            if _PLAIN_STEP.search(event.text) and any(_in_one_function(b, event) for b in begun):
                 return True
     return False
+
+
+def _in_one_function(a: Event, b: Event) -> bool:
+    return a.via[:1] == b.via[:1] or () in (a.via, b.via)
 
 
 #: neither a metric nor an epoch is handed over

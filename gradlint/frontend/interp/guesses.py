@@ -55,7 +55,7 @@ class Guesses(Invoke):
         given = [x for x in every if isinstance(x, _MAY_OPTIMIZE)]
         optimizers = [o for o in map(self.run.optimizer_for, given) if o is not None]
         if optimizers and naming.OPTIMIZES.search(name):
-            steps = roles.unseen(s.render(node), "steps, and does nothing else")
+            steps = roles.unseen(s.render(node), "only steps")
             for optimizer in optimizers:
                 self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER, guess=steps)
             return
@@ -67,7 +67,7 @@ class Guesses(Invoke):
         if "clip" in low and "grad" in low and not naming.QUESTION.match(low):
             kind = ClipKind.VALUE if "value" in low else ClipKind.NORM
             plain = roles.clips_plainly(a.every)
-            guess = None if plain else roles.unseen(s.render(node), "clips, and does nothing else")
+            guess = None if plain else roles.unseen(s.render(node), "only clips")
             self.clip(node, a, kind=kind, api=ClipApi.CUSTOM, guess=guess)
         elif grads and "norm" in low:
             self.read(grads[0], node)

@@ -240,7 +240,7 @@ class Methods(Guesses):
         if first is not None and not isinstance(first, v.Known) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
-                guess = roles.unseen(s.render(node), "is a backward, and nothing else")
+                guess = roles.unseen(s.render(node), "is a plain backward")
                 self.backward(first, node, manager=Manager.HELPER, guess=guess)
                 return v.Known("", None)
         self.backward(base, node)
