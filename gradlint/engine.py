@@ -12,7 +12,6 @@ from gradlint.model import (
     Finding,
     Fixed,
     FixSafety,
-    Grade,
     Position,
     Related,
     RuleCrash,
@@ -184,8 +183,8 @@ class _Offering:
             notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: {offered}")
         if offered is None or isinstance(offered, str):
             return finding
-        if draft.grade is Grade.GUESSED:
-            offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author can confirm what was guessed
+        if draft.guess is not None and draft.guess.of_code:
+            offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author knows what code does that is not seen
         return replace(finding, fix=offered)
 
     def _made(self) -> Offers:

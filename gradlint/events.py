@@ -98,6 +98,11 @@ class Guess:
     key: str
     clause: str
 
+    @property
+    def of_code(self) -> bool:
+        """It is about code that is not seen, not about a thing that would be misnamed."""
+        return self.role in (Role.CALL, Role.WINDOW)
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Backward,
         Clip,
         Edit,
+        Guess,
         Mark,
         Read,
         Schedule,
@@ -57,7 +58,12 @@ class Draft:
     remedies: tuple[Remedy, ...] = ()
     #: the events that it speaks of; the judge looks at what they are made of, and at what lies between them
     story: tuple[Event, ...] = ()
-    grade: Grade = Grade.SEEN
+    #: what it takes for granted; None if all of it was seen
+    guess: Guess | None = None
+
+    @property
+    def grade(self) -> Grade:
+        return Grade.SEEN if self.guess is None else Grade.GUESSED
 
 
 class Rule:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from gradlint.events import Backward, Event, Guess, Manager, Mark, Opaque, Path, Step, Unscale, Update, Zero
+from gradlint.events import Backward, Event, Guess, Manager, Mark, Opaque, Path, Role, Step, Unscale, Update, Zero
 from gradlint.machine.state import GradientState
-from gradlint.model import Grade, Severity
+from gradlint.model import Severity
 from gradlint.records import replace
 from gradlint.rule import Draft, in_user_words, short
+
+#: a message with its "if" leaves out what follows from the mistake if it gets longer than this
+_LONGEST = 200
 
 
 def graded(draft: Draft, path: Path, event: Event | None = None, state: GradientState | None = None) -> Draft:
@@ -16,21 +19,23 @@ def graded(draft: Draft, path: Path, event: Event | None = None, state: Gradient
         return draft
     severity = draft.severity if draft.severity is not None else draft.rule.meta.severity
     if severity is not Severity.ERROR:
-        return replace(draft, grade=Grade.GUESSED)
-    message = f"if {in_user_words(guess)}: {draft.message}"
-    return replace(draft, grade=Grade.GUESSED, severity=Severity.WARNING, message=message)
+        return replace(draft, guess=guess)
+    message = f"if {in_user_words(guess.clause)}: {draft.message}"
+    if len(message) > _LONGEST:
+        message = f"if {in_user_words(guess.clause)}: {draft.message.rpartition(': ')[0] or draft.message}"
+    return replace(draft, guess=guess, severity=Severity.WARNING, message=message)
 
 
-def _guess(draft: Draft, path: Path, event: Event | None, state: GradientState | None) -> str | None:
-    """The first thing that the finding takes for granted, as a clause; None if all was seen."""
+def _guess(draft: Draft, path: Path, event: Event | None, state: GradientState | None) -> Guess | None:
+    """The first thing that the finding takes for granted; None if all was seen."""
     told = [*draft.story, *(state.pending if state is not None else ()), *([event] if event is not None else [])]
     story = sorted({e.index: e for e in told}.values(), key=lambda e: e.index)
     if state is not None and state.optimizer.guess is not None:
-        return state.optimizer.guess.clause
+        return state.optimizer.guess
     for part in story:
         guess = part_guessed(part, path)
         if guess is not None:
-            return guess.clause
+            return guess
     if state is None or not story:
         return None
     return _unknown_between(story, path, state)
@@ -46,24 +51,24 @@ def part_guessed(event: Event, path: Path) -> Guess | None:
     return ref.guess if ref is not None else None
 
 
-def _unknown_between(story: list[Event], path: Path, state: GradientState) -> str | None:
+def _unknown_between(story: list[Event], path: Path, state: GradientState) -> Guess | None:
     """What lies between the events of a story and could change what they mean."""
     first, last = story[0].index, story[-1].index
     own = [e for e in path.events if e.index in state.life.of_event and not isinstance(e, Mark)]
     for event in own:
         if first < event.index < last:
             if isinstance(event, Opaque):
-                return f"`{short(event)}` leaves the gradients alone"
+                return _call(event.text, f"`{short(event)}` leaves the gradients alone")
             if isinstance(event, Zero | Step | Backward) and event.guess is not None:
-                return event.guess.clause
+                return event.guess
     for event in path.events[first + 1 : last]:
         if isinstance(event, Zero) and event.index not in state.life.of_event and part_guessed(event, path):
             if event.params.may_meet(state.optimizer.params):
-                return f"`{short(event)}` clears other gradients"
+                return _call(event.text, f"`{short(event)}` clears other gradients")
     for doubt in path.doubts:
         if first < doubt.index <= last and doubt.params.may_meet(state.optimizer.params):
             if doubt.clears or _filled(own, doubt.index):
-                return f"`{_cut(doubt.text)}` leaves the gradients alone"
+                return _call(doubt.text, f"`{_cut(doubt.text)}` leaves the gradients alone")
     return _caller_between(story, path)
 
 
@@ -75,7 +80,7 @@ def _filled(own: list[Event], index: int) -> bool:
     return False
 
 
-def _caller_between(story: list[Event], path: Path) -> str | None:
+def _caller_between(story: list[Event], path: Path) -> Guess | None:
     """A function that others call for each batch: what they do between its step and its next backward is not seen.
 
     Lightning calls `training_step`, and clears nothing where the backward is manual.
@@ -85,8 +90,12 @@ def _caller_between(story: list[Event], path: Path) -> str | None:
     turns = [(e, f.turn) for e in story for f in e.frames if f.loop == path.entry_loop]
     for event, turn in turns:
         if isinstance(event, Step) and any(isinstance(e, Backward) and t > turn for e, t in turns):
-            return f"nothing clears between two calls of `{path.entry}`"
+            return _call(path.entry, f"nothing clears between two calls of `{path.entry}`")
     return None
+
+
+def _call(text: str, clause: str) -> Guess:
+    return Guess(Role.CALL, text, clause)
 
 
 def _cut(text: str) -> str:
