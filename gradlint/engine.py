@@ -89,7 +89,7 @@ def fixed(
 
 
 def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:
-    """What the watched rules say of a text."""
+    """What the watched rules say of a text, beside advice."""
     from collections import Counter
 
     from gradlint.frontend import source as reading
@@ -97,7 +97,7 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     text = reading.read(source)
     if not isinstance(text, reading.Source) or text.tree is None:
         return Counter()
-    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).codes
+    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).grave
 
 
 def _broken(text: Broken, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -189,14 +189,12 @@ class _Offering:
 
     def _made(self) -> Offers:
         if self._offers is None:
-            from collections import Counter
-
             from gradlint.fix.offer import Offers
 
             rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
             # with the usual rules the first reading has said it already
-            known = Counter(d.rule.meta.code for d in self._reading.drafts) if self._watched <= self._enabled else None
+            known = self._reading.survey if self._watched <= self._enabled else None
             # a large file is read in part, with every line at its place, so that the edits hold for all of it
             text = self._text
             if text.text != self._reading.text:
@@ -209,9 +207,8 @@ def finding_of(draft: Draft, spans: dict[int, Span]) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
     related = tuple(Related(spans[site.node], said) for site, said in draft.related)
-    severity = draft.severity if draft.severity is not None else meta.severity
     span = spans[draft.site.node]
-    return Finding(meta.code, draft.rule.rule_name(), severity, draft.message, span, related, grade=draft.grade)
+    return Finding(meta.code, draft.rule.rule_name(), draft.level, draft.message, span, related, grade=draft.grade)
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

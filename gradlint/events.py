@@ -351,6 +351,28 @@ class Mark(Event):
     loader: bool = False
 
 
+class Aspect(enum.Enum):
+    """What of an update a fix may change; everything else has to stay as it was (see `machine.effects`)."""
+
+    BACKWARDS = "backwards"
+    STEPS = "steps"
+    CLEARS = "clearings"
+    CLIPS = "clips"
+    UNSCALES = "unscalings"
+    UPDATES = "updates of the scaler"
+    SCHEDULES = "steps of the scheduler"
+    EDITS = "changes of gradients"
+    READS = "looks at gradients"
+    #: which backwards a step uses
+    USED = "gradients that a step uses"
+    #: whether a backward, or a step, goes through the scaler
+    SCALE = "scaling"
+    DIVISION = "division of the loss"
+    SYNC = "synchronisation"
+    #: where a window ends: whatever stands there, of every optimizer, moves with it
+    BOUNDARY = "boundary"
+
+
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)
 
@@ -376,6 +398,8 @@ class Path:
     file_unscales: bool = False
     #: how to come by this path again: the number of its starting point, and what was forced
     recipe: Recipe = (-1, frozenset())
+    #: its budget was spent before its end
+    exhausted: bool = False
     #: unknown calls between the events
     doubts: tuple[Doubt, ...] = ()
 

@@ -6,13 +6,13 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gradlint.model import Grade, RuleCrash
+from gradlint.model import Grade, RuleCrash, Severity
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gradlint.events import Event, Recipe
+    from gradlint.events import Event, Path, Recipe
     from gradlint.frontend.lower import Lowering
     from gradlint.frontend.program import Program
     from gradlint.frontend.source import Source
@@ -32,9 +32,17 @@ class Reading:
     lowered: Lowering
     drafts: list[Draft]
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
+    #: the optimizers that each rule complains about; None among them: it followed no path
+    optimizers: dict[type[Rule], set[str | None]] = field(default_factory=dict)
+    survey: Survey | None = None
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self.events.get(id(draft), ())
+
+    def optimizers_of(self, rule: type[Rule]) -> frozenset[str] | None:
+        """The optimizers that a rule complains about; None if that is not known."""
+        found = self.optimizers.get(rule, {None})
+        return None if None in found else frozenset(x for x in found if x is not None)
 
     @property
     def lost(self) -> str | None:
@@ -58,7 +66,11 @@ class Survey:
     """How often each rule speaks of a text, and on which paths."""
 
     codes: Counter[str]
+    #: the same without advice
+    grave: Counter[str]
     recipes: set[Recipe]
+    #: all that were followed
+    paths: tuple[Path, ...] = ()
     #: the lines that were spoken of, if no path had to be followed to find them
     lines: frozenset[int] | None = None
     #: the functions that were not looked at
@@ -109,10 +121,12 @@ class Inquiry:
         recipes: set[Recipe] = set()
         unread = scout.unread(tree, text)
         lowered = QuickLowering(tree, unread)
-        drafts = self.drafts(lowered.body, recipes).drafts
+        found = self.drafts(lowered.body, recipes)
+        drafts = found.drafts
         sites = [site for d in drafts for site in (d.site, *(other for other, _ in d.related))]
         lines = None if recipes else frozenset(lowered.line(site.node) for site in sites)
-        return Survey(Counter(d.rule.meta.code for d in drafts), recipes, lines, unread)
+        grave = Counter(d.rule.meta.code for d in drafts if d.level is not Severity.ADVICE)
+        return Survey(Counter(d.rule.meta.code for d in drafts), grave, recipes, tuple(found.paths), lines, unread)
 
     def read_again(self, text: str, survey: Survey | None) -> Reading:
         """All drafts of a text, on the paths that were of interest in a survey."""
@@ -122,7 +136,7 @@ class Inquiry:
 
         lowered = Lowering(libcst.parse_module(text))
         found = self.drafts(lowered.body, set(), again=survey.recipes if survey is not None else None)
-        return Reading(text, lowered, found.drafts, found.events)
+        return Reading(text, lowered, found.drafts, found.events, found.optimizers, survey)
 
     def drafts(self, body: list[Stmt], spoke: set[Recipe], *, again: set[Recipe] | None = None) -> _Found:
         """What the rules say, once for each place. `spoke`: the paths on which they did; `again`: only on these."""
@@ -139,6 +153,7 @@ class Inquiry:
         judge = self._judge = self._judge or Judge(self._rules, self._on_crash)
         explorer = Explorer(program)
         for path in explorer.paths() if again is None else explorer.again(frozenset(again)):
+            found.paths.append(path)
             for draft in judge.judge(path):
                 if found.add(draft, path.events):
                     spoke.add(path.recipe)
@@ -182,6 +197,8 @@ class _Found:
     def __init__(self) -> None:
         self._by_place: dict[tuple[str, int], Draft] = {}
         self.events: dict[int, tuple[Event, ...]] = {}
+        self.optimizers: dict[type[Rule], set[str | None]] = {}
+        self.paths: list[Path] = []
 
     @property
     def drafts(self) -> list[Draft]:
@@ -189,6 +206,7 @@ class _Found:
 
     def add(self, draft: Draft, events: tuple[Event, ...] = ()) -> bool:
         """Whether it is new; one that was seen takes the place of one that was only guessed on another path."""
+        self.optimizers.setdefault(draft.rule, set()).add(draft.optimizer)
         place = draft.rule.meta.code, draft.site.node
         known = self._by_place.get(place)
         if known is not None and (known.grade is draft.grade or known.grade is Grade.SEEN):

@@ -43,15 +43,20 @@ def _module_names(package: ModuleType) -> list[str]:
 
 
 def _rules_package() -> ModuleType:
-    """The installed `gradlint.rules`, or the checkout's top-level `rules` folder under that name."""
-    if _PACKAGE not in sys.modules and importlib.util.find_spec(_PACKAGE) is None:
-        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "rules")
+    """The rules beside this package: in it where it is installed, else the checkout's top-level folder.
+
+    Another checkout may be installed under the same name: its rules are never taken.
+    """
+    if _PACKAGE not in sys.modules:
+        home = os.path.dirname(os.path.realpath(__file__))
+        places = [os.path.join(home, "rules"), os.path.join(os.path.dirname(home), "rules")]
+        folder = next((x for x in places if os.path.isfile(os.path.join(x, "__init__.py"))), places[0])
         spec = importlib.util.spec_from_file_location(
             _PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
         )
-        if spec is None or spec.loader is None:
-            raise RuntimeError(f"no rules found: neither the package {_PACKAGE} nor {folder}")
+        if spec is None or spec.loader is None or not os.path.isdir(folder):
+            raise RuntimeError(f"no rules found in {' or '.join(places)}")
         module = importlib.util.module_from_spec(spec)
         sys.modules[_PACKAGE] = module
         spec.loader.exec_module(module)
-    return importlib.import_module(_PACKAGE)
+    return sys.modules[_PACKAGE]

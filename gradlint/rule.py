@@ -13,6 +13,7 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.events import (
+        Aspect,
         Backward,
         Clip,
         Edit,
@@ -56,10 +57,16 @@ class Draft:
     severity: Severity | None = None
     #: ways to put it right, the best first; each is tried, and offered only if it works
     remedies: tuple[Remedy, ...] = ()
+    #: the optimizer whose gradients it speaks of; None where no path was followed
+    optimizer: str | None = None
     #: the events that it speaks of; the judge looks at what they are made of, and at what lies between them
     story: tuple[Event, ...] = ()
     #: what it takes for granted; None if all of it was seen
     guess: Guess | None = None
+
+    @property
+    def level(self) -> Severity:
+        return self.severity if self.severity is not None else self.rule.meta.severity
 
     @property
     def grade(self) -> Grade:
@@ -77,6 +84,8 @@ class Rule:
 
     meta: ClassVar[RuleMeta]
     message: ClassVar[str]
+    #: what of an update its fix may change: a fix that changes anything else is not offered
+    mends: ClassVar[tuple[Aspect, ...]] = ()
     options: ClassVar[Mapping[str, OptionValue]] = {}
 
     def __init__(self, options: Mapping[str, OptionValue] | None = None) -> None:
@@ -110,7 +119,7 @@ class Rule:
         told = list(related)
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
-        return Draft(type(self), _site(at), text, lines, severity, tuple(fix), story)
+        return Draft(type(self), _site(at), text, lines, severity, tuple(fix), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()

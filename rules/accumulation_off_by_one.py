@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Step, Zero
+from gradlint.events import Aspect, Backward, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window, same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -61,6 +61,7 @@ class AccumulationOffByOne(Rule):
     """
 
     meta = RuleMeta("GL308", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.BOUNDARY,)
     message = "`{boundary}` ends the first window after one micro-batch already: all windows are shifted by one"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

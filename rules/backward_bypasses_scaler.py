@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Norm, Opaque, Step
+from gradlint.events import Aspect, Manager, Norm, Opaque, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import scale_losses
@@ -68,6 +68,7 @@ class BackwardBypassesScaler(Rule):
     """
 
     meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.SCALE,)
     message = (
         "`{backward}` is not scaled, but `{step}` unscales: "
         "its gradients are divided by a scale they never had, or it raises"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip
+from gradlint.events import Aspect, Clip
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -63,6 +63,7 @@ class ClipAfterStep(Rule):
     """
 
     meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.CLIPS,)
     message = "`{clip}` runs after `{step}`: these gradients are already consumed, so nothing is clipped"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

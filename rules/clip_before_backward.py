@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Opaque, Step
+from gradlint.events import Aspect, Backward, Clip, Opaque, Step
 from gradlint.frontend.program import Program
 from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState, Phase
@@ -76,6 +76,7 @@ class ClipBeforeBackward(Rule):
     """
 
     meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
     in_vain = "`{clip}` runs before Lightning's backward and clips nothing; `{trainer}` clips behind it"

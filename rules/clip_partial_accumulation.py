@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Manager, Step, Zero
+from gradlint.events import Aspect, Backward, Clip, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -67,6 +67,7 @@ class ClipPartialAccumulation(Rule):
     """
 
     meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.CLIPS,)
     message = (
         "`{clip}` runs on every micro-batch, but `{step}` only once per {n}: partial sums are clipped again and again"
     )

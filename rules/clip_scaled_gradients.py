@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, ClipApi, Opaque, Step, Unscale
+from gradlint.events import Aspect, Backward, Clip, ClipApi, Opaque, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -76,6 +76,7 @@ class ClipScaledGradients(Rule):
     """
 
     meta = RuleMeta("GL201", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.UNSCALES,)
     message = "`{clip}` clips gradients that are still multiplied by the scale: the true limit is max_norm / scale"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Opaque, Step, Update
+from gradlint.events import Aspect, Backward, Opaque, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -74,6 +74,7 @@ class DoubleScalerUpdate(Rule):
     """
 
     meta = RuleMeta("GL213", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.UPDATES,)
     message = "`{update}` {what}"
 
     def on_update(self, update: Update, state: GradientState) -> Iterator[Draft]:

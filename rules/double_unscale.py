@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Unscale, Update
+from gradlint.events import Aspect, Unscale, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -71,6 +71,7 @@ class DoubleUnscale(Rule):
     """
 
     meta = RuleMeta("GL202", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.UNSCALES,)
     message = "`{unscale}` runs twice before `update()`: the second one raises a RuntimeError"
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:

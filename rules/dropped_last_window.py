@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale
+from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale
 from gradlint.frontend.interp.run import WINDOW
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
@@ -70,6 +70,7 @@ class DroppedLastWindow(Rule):
     """
 
     meta = RuleMeta("GL304", Category.ACCUMULATION, Severity.ADVICE, fix=FixSafety.UNSAFE)
+    mends = (Aspect.BOUNDARY,)
     message = "`{step}` never uses the last, shorter window of the loader: its gradients {fate}"
 
     def on_mark(self, mark: Mark, state: GradientState) -> Iterator[Draft]:

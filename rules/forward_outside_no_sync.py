@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Sync, Wrap
+from gradlint.events import Aspect, Backward, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.distributed import pull_forward_in
@@ -68,6 +68,7 @@ class ForwardOutsideNoSync(Rule):
     """
 
     meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.SYNC,)
     message = "`{forward}` runs outside no_sync: DDP decides there, so every backward still synchronises"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:

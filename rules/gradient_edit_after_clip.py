@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Edit, EditKind
+from gradlint.events import Aspect, Edit, EditKind
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
@@ -71,6 +71,7 @@ class GradientEditAfterClip(Rule):
     """
 
     meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.CLIPS,)
     message = "`{edit}` changes gradients after `{clip}`: the step may use a norm above the limit"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Edit, EditKind
+from gradlint.events import Aspect, Backward, Edit, EditKind
 from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
@@ -66,6 +66,7 @@ class GradientsScaledByHand(Rule):
     """
 
     meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.DIVISION, Aspect.EDITS)
     message = "`{edit}` divides gradients on every micro-batch: earlier ones are divided again and again"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Norm
+from gradlint.events import Aspect, Backward, Manager, Norm
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
 from gradlint.frontend.settings.trainers import second_divisions
@@ -84,6 +84,7 @@ class LossDividedTwice(Rule):
     """
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.DIVISION,)
     message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Edit, EditKind, Event, Norm, Sync, Wrap
+from gradlint.events import Aspect, Edit, EditKind, Event, Norm, Sync, Wrap
 from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
@@ -66,6 +66,7 @@ class ManualGradientSync(Rule):
     """
 
     meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.EDITS,)
     message = "`{edit}` averages gradients that DDP has averaged already"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gradlint.events import Aspect
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.program import Program
@@ -60,6 +61,7 @@ class MethodNotCalled(Rule):
     """
 
     meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = tuple(Aspect)
     message = "`{method}` is not called: the parentheses are missing, so nothing happens"
 
     def on_program(self, program: Program) -> Iterator[Draft]:

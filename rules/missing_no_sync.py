@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Step, Sync, Wrap
+from gradlint.events import Aspect, Manager, Step, Sync, Wrap
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.distributed import wrap_in_no_sync
@@ -81,6 +81,7 @@ class MissingNoSync(Rule):
     """
 
     meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.SYNC,)
     message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Step, Unscale, Update
+from gradlint.events import Aspect, Backward, Step, Unscale, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -68,6 +68,7 @@ class MissingScalerUpdate(Rule):
     """
 
     meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.UPDATES,)
     message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Edit, Manager, Norm, Step, Zero
+from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
 from gradlint.frontend.program import Program
 from gradlint.frontend.syntax import Def, walk_stmts
 from gradlint.machine.state import GradientState
@@ -63,6 +63,7 @@ class MissingZeroGrad(Rule):
     """
 
     meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.CLEARS,)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Edit, EditKind, Manager, Opaque, Step, Sync
+from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Opaque, Step, Sync
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
@@ -72,6 +72,7 @@ class NoSyncOnBoundary(Rule):
     """
 
     meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.SYNC,)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

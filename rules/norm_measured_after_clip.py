@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import ClipKind, Read
+from gradlint.events import Aspect, ClipKind, Read
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -65,6 +65,7 @@ class NormMeasuredAfterClip(Rule):
     """
 
     meta = RuleMeta("GL112", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.SAFE)
+    mends = (Aspect.READS,)
     message = "`{read}` looks at gradients after `{clip}`: it shows the threshold, not the gradients"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:

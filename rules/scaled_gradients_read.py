@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Edit, EditKind, Read, Unscale
+from gradlint.events import Aspect, Edit, EditKind, Read, Unscale
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
@@ -76,6 +76,7 @@ class ScaledGradientsRead(Rule):
     """
 
     meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.READS, Aspect.EDITS, Aspect.UNSCALES)
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Opaque, Schedule, Step, Update
+from gradlint.events import Aspect, Manager, Opaque, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
@@ -67,6 +67,7 @@ class SchedulerBeforeOptimizer(Rule):
     """
 
     meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.SCHEDULES,)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
     def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:

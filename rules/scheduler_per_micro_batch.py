@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Schedule, Step, Update
+from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
@@ -67,6 +67,7 @@ class SchedulerPerMicroBatch(Rule):
     """
 
     meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
+    mends = (Aspect.SCHEDULES,)
     message = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: the schedule ends {n} times too early"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

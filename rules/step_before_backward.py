@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Schedule, Step, Update
+from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
@@ -58,6 +58,8 @@ class StepBeforeBackward(Rule):
     """
 
     meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    #: the step, with what belongs to it
+    mends = (Aspect.STEPS, Aspect.UNSCALES, Aspect.CLIPS, Aspect.UPDATES, Aspect.SCHEDULES, Aspect.USED)
     message = "`{step}` runs before `{backward}`: there are no gradients, the step does nothing"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

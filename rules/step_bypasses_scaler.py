@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Manager, Step, Update
+from gradlint.events import Aspect, Manager, Step, Update
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import step_through_scaler
@@ -68,6 +68,7 @@ class StepBypassesScaler(Rule):
     """
 
     meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.SCALE, Aspect.UPDATES)
     message = "`{step}` bypasses the scaler: {consequence}"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

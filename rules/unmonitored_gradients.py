@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
+from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.monitoring import Monitoring
 from gradlint.frontend.trained.portrait import Portraits
@@ -79,6 +79,7 @@ class UnmonitoredGradients(Rule):
     """
 
     meta = RuleMeta("GL703", Category.MODEL, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
+    mends = (Aspect.READS,)
     message = "the loop round `{event}` never looks at a gradient{norm}: trouble shows only when the loss has gone"
 
     def on_trace(self, trace: Trace) -> Iterator[Draft]:

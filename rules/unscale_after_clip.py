@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, ClipApi, Unscale
+from gradlint.events import Aspect, Backward, Clip, ClipApi, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -72,6 +72,7 @@ class UnscaleAfterClip(Rule):
     """
 
     meta = RuleMeta("GL207", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.UNSCALES,)
     message = "`{unscale}` comes after `{clip}`: scaled gradients are clipped, the true limit is max_norm / scale"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Step, Unscale
+from gradlint.events import Aspect, Backward, Clip, Step, Unscale
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -74,6 +74,7 @@ class UnscalePartialAccumulation(Rule):
     """
 
     meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.UNSCALES, Aspect.CLIPS)
     message = (
         "`{unscale}` runs on every micro-batch, `{step}` only once per {n}: the second one raises, or sums mixed units"
     )

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Edit, EditKind, Manager, Norm, Site, Step
+from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import SCALE_FREE
@@ -75,6 +75,7 @@ class UnscaledAccumulationLoss(Rule):
     """
 
     meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.DIVISION,)
     message = "`{backward}` adds up {n} micro-batches, but `{loss}` is {what}: {impact}"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, ClipKind
+from gradlint.events import Aspect, Clip, ClipKind
 from gradlint.frontend.program import Program
 from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState
@@ -74,6 +74,7 @@ class ValueClipping(Rule):
     """
 
     meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE)
+    mends = (Aspect.CLIPS,)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import BEHIND_STEP, Backward, Step, Zero
+from gradlint.events import BEHIND_STEP, Aspect, Backward, Step, Zero
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
@@ -62,6 +62,7 @@ class ZeroGradBeforeStep(Rule):
     """
 
     meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.CLEARS, Aspect.USED)
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: it steps without gradients"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

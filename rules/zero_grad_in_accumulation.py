@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Step, Zero
+from gradlint.events import Aspect, Backward, Manager, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_loss
 from gradlint.model import Category, FixSafety, Severity
@@ -65,6 +65,7 @@ class ZeroGradInAccumulation(Rule):
     """
 
     meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    mends = (Aspect.CLEARS, Aspect.USED)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -6,7 +6,20 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 _BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-expected", action="store_true", help="write every fixtures/*/expected.txt anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--update-expected") and not hasattr(config, "workerinput"):
+        from tests.rules.recorded import write_all
+
+        write_all()
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -27,6 +27,42 @@ def concerned(before: ast.Module, after: ast.Module) -> frozenset[str] | None:
     return frozenset(found) if len(found) <= _WORTH * len(new) else None
 
 
+def reaching(before: ast.Module, after: ast.Module) -> frozenset[str]:
+    """The names of the functions that come by what was changed, in themselves or in whom they call; "": the module."""
+    old, new = _pieces(before), _pieces(after)
+    found = {name for name in new if [ast.dump(x) for x in old.get(name, [])] != [ast.dump(x) for x in new[name]]}
+    mentions = {name: set().union(*map(_identifiers, nodes)) for name, nodes in new.items()}
+    grown = True
+    while grown:
+        more = {name for name, said in mentions.items() if name not in found and said & found}
+        found |= more
+        grown = bool(more)
+    return frozenset(found)
+
+
+def _pieces(tree: ast.Module) -> dict[str, list[ast.AST]]:
+    """The statements of each function, by its name, without those of functions inside it; "": of the module."""
+    pieces: dict[str, list[ast.AST]] = {"": []}
+
+    def visit(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                pieces.setdefault(child.name, []).extend(x for x in child.body if not isinstance(x, _Definition))
+                visit_inner(child)
+            elif isinstance(child, ast.ClassDef):
+                visit(child, name)
+            elif not name and isinstance(child, ast.stmt):
+                pieces[""].append(child)
+
+    def visit_inner(function: ast.AST) -> None:
+        for child in ast.walk(function):
+            if child is not function and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                pieces.setdefault(child.name, []).extend(child.body)
+
+    visit(tree, "")
+    return pieces
+
+
 def narrowed(tree: ast.Module, names: frozenset[str]) -> ast.Module:
     """The file with all other definitions empty."""
     body: list[ast.stmt] = []

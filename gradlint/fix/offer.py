@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.fix.edits import difference
-from gradlint.fix.focus import concerned, narrowed
+from gradlint.fix.focus import concerned, narrowed, reaching
 from gradlint.fix.names import newly_unbound
 from gradlint.fix.switches import newly_unswitched
-from gradlint.model import Fix, FixSafety
+from gradlint.machine.effects import Licence, exhausted, harm
+from gradlint.model import Fix, FixSafety, Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.frontend.source import Source
-    from gradlint.inquiry import Inquiry, Reading
+    from gradlint.inquiry import Inquiry, Reading, Survey
     from gradlint.remedy import Remedy
     from gradlint.rule import Draft
 
@@ -41,20 +42,32 @@ class _Cure:
 class _Verdict:
     """What the rules say of the file, or of the part of it that a fix concerns, without and with the fix."""
 
-    before: Counter[str]
-    after: Counter[str]
+    before: Survey
+    after: Survey
+    #: where paths that come by the changed code may start
+    starts: frozenset[str]
 
-    def beyond(self, code: str) -> Counter[str]:
-        """What is there beyond what may be: all that was, without one of the finding's own code."""
-        allowed = self.before.copy()
+    def beyond(self, code: str, *, advice: bool) -> Counter[str]:
+        """What is there beyond what may be: all that was, without one of the finding's own code.
+
+        What was wrong may leave something to advise upon; `advice`: what was only advice may not.
+        """
+        allowed = self.before.codes.copy()
         allowed[code] -= 1
-        return Counter({key: count for key, count in self.after.items() if count > allowed[key]})
+        told = self.after.codes if advice else self.after.grave | Counter({code: self.after.codes[code]})
+        return Counter({key: count for key, count in told.items() if count > allowed[key]})
+
+    def harm(self, licence: Licence) -> str | None:
+        """What the fix does to training beside what it is meant to do."""
+        if licence.aspects and (exhausted(self.before.paths, self.starts) or exhausted(self.after.paths, self.starts)):
+            return "the code is too long to follow to its end"
+        return harm(self.before.paths, self.after.paths, licence)
 
 
 class Offers:
     """The fixes for one file's findings."""
 
-    def __init__(self, source: Source, reading: Reading, inquiry: Inquiry, before: Counter[str] | None = None) -> None:
+    def __init__(self, source: Source, reading: Reading, inquiry: Inquiry, before: Survey | None = None) -> None:
         """`before`: what the inquiry says of the source, if that is known."""
         self._source = source
         self._tree = source.tree or ast.parse(source.text)
@@ -62,12 +75,12 @@ class Offers:
         # what the parser gives back must be what it was given, or lines that no fix touches would change
         self._faithful = reading.lost is not None
         self._inquiry = inquiry
-        self._before = inquiry.survey(source.text, self._tree).codes if before is None else before
+        self._before = inquiry.survey(source.text, self._tree) if before is None else before
         self._left = _ALL_TRIALS
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
         self._seen: dict[str, _Verdict | str] = {}
-        self._narrowed: dict[frozenset[str], Counter[str]] = {}
+        self._narrowed: dict[frozenset[str], Survey] = {}
         self._readings: dict[str, Reading] = {}
 
     def offer(self, draft: Draft) -> Fix | str | None:
@@ -77,16 +90,20 @@ class Offers:
         reasons: list[str] = []
         code = draft.rule.meta.code
         self._trials = _TRIALS
-        for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, code):
+        for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, code, Licence()):
             message = "; ".join(dict.fromkeys(cure.messages))
             return Fix(cure.safety, message, difference(self._source.text, cure.text))
         return "; ".join(dict.fromkeys(reasons)) or None
 
     def _cures(
-        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str,
+        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str, licence: Licence,
         homes: frozenset[str] = frozenset(),
     ) -> Iterator[_Cure]:  # fmt: skip
-        """Texts in which the finding is gone and no other has come; those that need no further mending first."""
+        """Texts in which the finding is gone and no other has come; those that need no further mending first.
+
+        `licence`: what the fixes so far may change of the training.
+        """
+        licence |= Licence(frozenset(draft.rule.mends), reading.optimizers_of(draft.rule))
         uncovering: list[tuple[_Cure, Counter[str]]] = []
         for remedy in draft.remedies:
             tried = _attempt(reading, draft, remedy)
@@ -97,9 +114,12 @@ class Offers:
             if isinstance(now, str):
                 reasons.append(now)
                 continue
-            extra = now.beyond(code)
+            extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
             cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
-            if not extra:
+            harm = now.harm(licence) if not extra else None
+            if harm:
+                reasons.append(harm)
+            elif not extra:
                 yield cure
             elif code in extra:
                 reasons.append("the finding would stay")
@@ -108,12 +128,13 @@ class Offers:
         for cure, extra in uncovering:
             if depth:
                 here = homes or touched_functions(self._source.text, cure.text) | {reading.function_of(draft)}
-                yield from self._with_companions(cure, extra, depth, reasons, code, here)
+                yield from self._with_companions(cure, extra, depth, reasons, code, licence, here)
             else:
                 reasons.append(f"it would leave {', '.join(sorted(extra))}")
 
     def _with_companions(
-        self, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str], code: str, homes: frozenset[str]
+        self, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str], code: str, licence: Licence,
+        homes: frozenset[str],
     ) -> Iterator[_Cure]:  # fmt: skip
         """What a fix uncovers in the functions it was made in was wrong before, and is mended with it; what it causes
         elsewhere is not."""
@@ -122,7 +143,7 @@ class Offers:
         for draft in reading.drafts:
             if draft.rule.meta.code not in extra or reading.function_of(draft) not in homes:
                 continue
-            for cure in self._cures(reading, draft, depth - 1, [], code, homes):
+            for cure in self._cures(reading, draft, depth - 1, [], code, licence, homes):
                 found = True
                 yield _Cure(cure.text, (*so_far.messages, *cure.messages), _weaker(so_far.safety, cure.safety))
         if not found:
@@ -161,12 +182,13 @@ class Offers:
         if unswitched:
             return f"`{unswitched[0]}` works only under a condition here"
         names = concerned(self._tree, tree)
+        starts = reaching(self._tree, tree)
         if names is None:
-            return _Verdict(self._before, self._inquiry.survey(text, tree).codes)
+            return _Verdict(self._before, self._inquiry.survey(text, tree), starts)
         if names not in self._narrowed:
             part = narrowed(self._tree, names)
-            self._narrowed[names] = self._inquiry.survey(self._source.text, part).codes
-        return _Verdict(self._narrowed[names], self._inquiry.survey(text, narrowed(tree, names)).codes)
+            self._narrowed[names] = self._inquiry.survey(self._source.text, part)
+        return _Verdict(self._narrowed[names], self._inquiry.survey(text, narrowed(tree, names)), starts)
 
 
 @dataclass(frozen=True, slots=True)

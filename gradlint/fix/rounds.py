@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gradlint.fix.edits import applied, overlap
-from gradlint.model import Edit, FileResult, Finding, FixSafety
+from gradlint.model import Edit, FileResult, Finding, FixSafety, Severity
 
 _ROUNDS = 40
 _CAUSES = ("GL405",)
@@ -24,7 +24,7 @@ def rounds(
 ) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
     """The text after all fixes that may be applied, what was mended, and what is left.
 
-    `codes`: what all rules say, those that are not on included.
+    `codes`: what all rules say beside advice, those that are not on included.
     """
     done: list[Finding] = []
     result = lint(source)
@@ -65,11 +65,14 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _better(before: FileResult, after: FileResult, chosen: Sequence[Finding]) -> bool:
-    """What was to be mended is gone, and nothing has come that was not there."""
+    """What was to be mended is gone, and nothing has come that was not there, but for advice on what was wrong."""
     if after.unreadable is not None or after.crashes:
         return False
+    mended = {f.code for f in chosen}
+    advise = all(f.severity is Severity.ADVICE for f in chosen)
+    told = (f for f in after.findings if advise or f.severity is not Severity.ADVICE or f.code in mended)
     allowed = Counter(f.code for f in before.findings) - Counter(f.code for f in chosen)
-    return not Counter(f.code for f in after.findings) - allowed
+    return not Counter(f.code for f in told) - allowed
 
 
 def edited(source: bytes, edits: Sequence[Edit]) -> bytes:

@@ -125,7 +125,7 @@ class Explorer:
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
             frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
-            tuple(run.doubts),
+            run.exhausted, tuple(run.doubts),
         )  # fmt: skip
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
@@ -138,7 +138,7 @@ class Explorer:
             else:
                 self._start(interpreter, run, function, cls)
         except OutOfBudget:
-            pass
+            run.exhausted = True
         self.left -= before - max(run.budget, 0)
         self.reached |= run.reached
         if function is None and self._module_run is None:

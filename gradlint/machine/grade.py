@@ -17,8 +17,7 @@ def graded(draft: Draft, path: Path, event: Event | None = None, state: Gradient
     guess = _guess(draft, path, event, state)
     if guess is None:
         return draft
-    severity = draft.severity if draft.severity is not None else draft.rule.meta.severity
-    if severity is not Severity.ERROR:
+    if draft.level is not Severity.ERROR:
         return replace(draft, guess=guess)
     message = f"if {in_user_words(guess.clause)}: {draft.message}"
     if len(message) > _LONGEST:

@@ -23,6 +23,7 @@ from gradlint.events import (
 from gradlint.machine.grade import graded
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import Life, Trace, build
+from gradlint.records import replace
 from gradlint.rule import Draft, Rule
 
 #: called with a rule and the exception it raised
@@ -64,7 +65,8 @@ class Judge:
             for state in touched or ([orphan] if not isinstance(event, Mark) else []):
                 state.window = state.life.of_event.get(event.index, state.window)
                 if hook is not None:
-                    yield from (graded(draft, path, event, state) for draft in self._ask(hook, event, state))
+                    for draft in self._ask(hook, event, state):
+                        yield replace(graded(draft, path, event, state), optimizer=state.optimizer.id)
                 state.advance(event)
         yield from (graded(draft, path) for draft in self._ask("on_trace", trace))
 

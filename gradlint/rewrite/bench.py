@@ -15,6 +15,16 @@ from gradlint.rewrite.refusal import NotFixable
 
 N = TypeVar("N", bound=cst.CSTNode)
 
+#: calls that nobody misses where they do not happen, or happen less often
+_IDLE = frozenset({
+    "parameters", "named_parameters", "modules", "children", "items", "keys", "values", "get", "len", "list", "tuple",
+    "set", "dict", "filter", "map", "zip", "enumerate", "range", "isinstance", "hasattr", "getattr", "callable",
+    "bool", "int", "float", "str", "abs", "max", "min", "sum", "all", "any", "norm", "stack", "item", "detach",
+    "clone", "tolist", "is_enabled", "get_scale", "nullcontext", "autocast", "no_grad", "isfinite", "isnan", "isinf",
+    "named_children",
+    "get_world_size", "get_rank", "size", "numel", "dim",
+})  # fmt: skip
+
 
 def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
     """All nodes of a kind in a piece of the tree."""
@@ -169,6 +179,27 @@ class Bench:
             return self.document.code(node.with_changes(body=empty, leading_lines=(), **changes))
         return ""
 
+    def check_nothing_else(self, event: Event, depth: int) -> None:
+        """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
+        counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
+        places = [self._nodes[n] for n in (*event.via, event.site.node)]
+        self._check_idle(self.statement(places[depth]))
+        for inner in places[depth + 1 :]:
+            home = self.statement(inner).function
+            for statement in home.leaves() if home is not None else ():
+                if statement is not home:
+                    self._check_idle(statement)
+
+    def _check_idle(self, statement: Statement) -> None:
+        numbers = {n for e in self._events for n in (*e.via, e.site.node)}
+        tops = [self._nodes[n] for n in numbers if self.document.at(self._nodes[n]) is statement]
+        mine = {id(call) for top in tops for call in within(top, cst.Call)}
+        parts = _header_parts(statement)
+        keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
+        other = [x for part in parts for x in within(part, cst.Call) if id(x) not in mine]
+        if keeps or any(self.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
+            raise NotFixable("the function that does it does something else, too")
+
     # -- inserting, deleting, rewriting
 
     def insert(
@@ -209,8 +240,10 @@ class Bench:
         """
         place = self.outer(event, outer)
         statement = self.document.apart(self.statement(place), self.node(place))
-        if outer and not (self._does_only(statement, allowed) and self._is_plain(event, allowed)):
-            raise NotFixable("the function that does it does something else, too")
+        if outer:
+            if not self._does_only(statement, allowed):
+                raise NotFixable("the function that does it does something else, too")
+            self.check_nothing_else(event, len(event.via) - outer)
         if not outer and event.via and self.callers(event) > 1:
             raise NotFixable("the function that does it is called from elsewhere, too")
         for owner in list(statement.ancestors()) if allowed else ():
@@ -236,13 +269,6 @@ class Bench:
             return True  # `if p.grad is None: continue`
         return bool(events) and allowed is not None and all(allowed(e) for e in events)
 
-    def _is_plain(self, event: Event, allowed: Callable[[Event], bool] | None) -> bool:
-        """The function of an event binds local names, does these things, and nothing else."""
-        home = self.statement(event).function
-        inside = [x for x in home.leaves() if not x.blocks] if home is not None else []
-        plain = (cst.Assign, cst.Return)
-        return all(self._does_only(x, allowed) or isinstance(x.node.body[0], plain) for x in inside)
-
     def callers(self, event: Event) -> int:
         home = self.statement(event).function
         name = home.node.name.value if home is not None else ""
@@ -264,6 +290,32 @@ class Bench:
                 raise NotFixable("it is not an expression")
             new = self._parsed(new)
         self.document.exchange(statement, node, new)
+
+
+def _is_kept(part: cst.CSTNode) -> bool:
+    """A part of a line that does something which outlives the function, or ends it early."""
+    targets: list[cst.CSTNode] = []
+    if isinstance(part, cst.Assign):
+        targets = [x.target for x in part.targets]
+    elif isinstance(part, cst.AugAssign | cst.AnnAssign):
+        targets = [part.target]
+    outlives = any(isinstance(x, cst.Attribute | cst.Subscript) for x in targets)
+    return outlives or isinstance(part, cst.Global | cst.Nonlocal | cst.Raise | cst.Assert | cst.Del)
+
+
+def _header_parts(statement: Statement) -> list[cst.CSTNode]:
+    """What a statement evaluates itself, without the statements inside it."""
+    match statement.node:
+        case cst.SimpleStatementLine():
+            return [statement.node]
+        case cst.If() | cst.While():
+            return [statement.node.test]
+        case cst.For():
+            return [statement.node.iter]
+        case cst.With():
+            return list(statement.node.items)
+        case _:
+            return []
 
 
 def _dumped(codes: Iterable[str]) -> list[str]:

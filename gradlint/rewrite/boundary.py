@@ -61,8 +61,11 @@ def modulo_in(node: cst.BaseExpression) -> cst.BinaryOperation:
     return found[0]
 
 
-def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
-    """N as the boundary writes it: a side of its modulo or of its comparison, the one that the window was seen by."""
+def size_of_window(bench: Bench, backward: Backward, step: Step, seen_from: Statement | None = None) -> str:
+    """N as the boundary writes it: a side of its modulo or of its comparison, the one that the window was seen by.
+
+    `seen_from`: where it is to be written, if not at the backward.
+    """
     if step.guard is None:
         loop = inner_loop(bench, backward, step)
         if loop is None:
@@ -78,7 +81,7 @@ def size_of_window(bench: Bench, backward: Backward, step: Step) -> str:
     for side in sides:
         text = bench.code(bare(side))
         if last_name(text) == known and text not in ("0", "1"):
-            _check_means_the_same(bench, text, bench.statement(backward), guard_of(bench, step))
+            _check_means_the_same(bench, text, seen_from or bench.statement(backward), guard_of(bench, step))
             return text
     if known.isidentifier():
         return in_user_words(step.window)
@@ -90,9 +93,14 @@ def _check_means_the_same(bench: Bench, name: str, here: Statement, there: State
     homes = [x.function for x in (here, there)]
     if homes[0] is homes[1] or not name.isidentifier() or homes[0] is None:
         return
-    bound = {p.name.value for p in within(homes[0].node.params, cst.Param)}
-    if name in bound or any(name in bench.names_in(x).bound for x in homes[0].leaves()):
+    hidden = homes[1] is not None and not homes[1].holds(homes[0]) and name in _local_names(bench, homes[1])
+    if hidden or name in _local_names(bench, homes[0]):
         raise NotFixable(f"`{name}` may be another number where the backward is")
+
+
+def _local_names(bench: Bench, function: Statement) -> set[str]:
+    params = {p.name.value for p in within(function.node.params, cst.Param)}
+    return params.union(*(bench.names_in(x).bound for x in function.leaves() if x is not function))
 
 
 def last_name(text: str) -> str:

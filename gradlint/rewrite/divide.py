@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
+from gradlint.rewrite.arguments import argument
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import last_name, size_of_window
 from gradlint.rewrite.calls import call_of, first_argument, loss_of
@@ -22,11 +23,31 @@ if TYPE_CHECKING:
 
 def divide_by_window(bench: Bench, backward: Backward, step: Step) -> None:
     """By the N that the boundary uses; a divisor that is there and wrong makes way for it."""
-    size = size_of_window(bench, backward, step)
     if backward.norm is Norm.DIVIDED_BY_COUNTER:
-        redivide(bench, backward, size)
+        redivide(bench, backward, size_of_window(bench, backward, step))
+        return
+    try:
+        size = size_of_window(bench, backward, step)
+    except NotFixable:
+        _divide_argument(bench, backward, step)
     else:
         divide(bench, [backward], size)
+
+
+def _divide_argument(bench: Bench, backward: Backward, step: Step) -> None:
+    """`back(loss, scaler)` becomes `back(loss / n, scaler)`: the function that goes backward does not know N."""
+    loss = loss_of(bench, backward)
+    home = bench.statement(backward).function
+    call = bench.node(bench.outer(backward, 1))
+    if home is None or not isinstance(loss, cst.Name) or not isinstance(call, cst.Call):
+        raise NotFixable("the size of the window is not known where the backward is")
+    params = [p.name.value for p in home.node.params.params]
+    if loss.value not in params or any(loss.value in bench.names_in(x).bound for x in home.leaves()):
+        raise NotFixable("the size of the window is not known where the backward is")
+    bound = isinstance(call.func, cst.Attribute) and params[0] in ("self", "cls")
+    handed = argument(call, loss.value, params.index(loss.value) - bound).value
+    by = size_of_window(bench, backward, step, seen_from=bench.statement(call))
+    bench.replace(handed, f"{in_product(bench.code(handed), handed)} / {_operand(by)}")
 
 
 def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequence[Backward], outer: int) -> None:
@@ -72,13 +93,18 @@ def divide(bench: Bench, backwards: Iterable[Backward], by: str) -> None:
     """`(loss / n).backward()`, `scaler.scale(loss / n).backward()`."""
     divisor = _operand(by)
     for backward in {b.site: b for b in backwards}.values():
-        if bench.code(call_of(bench, backward).func).endswith("autograd.backward"):
-            raise NotFixable("several losses go backward at once")
         loss = loss_of(bench, backward)
+        several = isinstance(loss, cst.List | cst.Tuple)
+        if several or (len(call_of(bench, backward).args) > 1 and _goes_by_autograd(bench, backward)):
+            raise NotFixable("several losses go backward at once")
         code = f"{in_product(bench.code(loss), loss)} / {divisor}"
         call = bench.node(backward)
         alone = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.value is loss
         bench.replace(loss, f"({code})" if alone else code)
+
+
+def _goes_by_autograd(bench: Bench, backward: Backward) -> bool:
+    return bench.code(call_of(bench, backward).func).endswith("autograd.backward")
 
 
 def _operand(text: str) -> str:

@@ -73,17 +73,8 @@ def _statements(bench: Bench, event: Event, goal: Event) -> tuple[Statement, Sta
     if moved is target:
         raise NotFixable("both are in one statement")
     if depth < len(event.via):
-        _check_function(bench, event)
+        bench.check_nothing_else(event, depth)
     return moved, target
-
-
-def _check_function(bench: Bench, event: Event) -> None:
-    """The call of a function may be moved if the function does nothing that the others would miss."""
-    inside = bench.statement(event).function
-    for statement in inside.leaves() if inside is not None else ():
-        other = statement is not inside and not bench.events_in(statement)
-        if other and any("." in name for name in bench.names_in(statement).bound):
-            raise NotFixable("the function that does it does something else, too")
 
 
 @dataclass(slots=True)
@@ -92,6 +83,8 @@ class _Leave:
 
     conditions: list[str] = field(default_factory=list)
     twins: list[Statement] = field(default_factory=list)
+    #: the steps of other arms, each of which gets a copy in front of it
+    copies: list[Statement] = field(default_factory=list)
 
 
 def _checked(
@@ -101,12 +94,14 @@ def _checked(
     if anchor.block is unit.block and _adjacent(unit, anchor, in_front):
         raise NotFixable("it stands there already")
     _check_carried(bench, unit, anchor, in_front)
-    _check_arms(bench, unit, anchor)
+    copies = _other_steps(bench, event, unit, anchor, in_front=in_front)
     if isinstance(event, Unscale):
         _check_no_handler(unit, anchor)
     if isinstance(event, Zero) and not in_front:
         check_not_read(bench, anchor)
-    return _left(bench, event, unit, target, anchor)
+    leave = _left(bench, event, unit, target, anchor)
+    leave.copies.extend(copies)
+    return leave
 
 
 def _carry(bench: Bench, unit: Statement, anchor: Statement, leave: _Leave, *, in_front: bool) -> Statement:
@@ -116,6 +111,9 @@ def _carry(bench: Bench, unit: Statement, anchor: Statement, leave: _Leave, *, i
     bench.document.take_out(unit)
     for condition in leave.conditions:
         unit = bench.document.under(f"if {condition}:", unit)
+    for other in leave.copies:
+        code = bench.code(unit.node.with_changes(leading_lines=()))
+        bench.document.put_before(bench.document.new(code, other.block), other)
     if in_front:
         bench.document.put_before(unit, anchor)
     else:
@@ -124,21 +122,31 @@ def _carry(bench: Bench, unit: Statement, anchor: Statement, leave: _Leave, *, i
     return unit
 
 
-def _check_arms(bench: Bench, unit: Statement, anchor: Statement) -> None:
-    """What runs on every turn may not come to run in one arm only, where the other arm steps as well."""
+def _other_steps(
+    bench: Bench, event: Event, unit: Statement, anchor: Statement, *, in_front: bool
+) -> list[Statement]:  # fmt: skip
+    """What runs on every turn may not come to run in one arm only, where the other arm steps as well.
+
+    A clip is copied in front of the other arm's step; gives these steps.
+    """
+    found: list[Statement] = []
     inside = anchor
     for owner in anchor.ancestors():
         if owner.holds(unit):
-            return
+            break
         if isinstance(owner.node, cst.Try | cst.TryStar) and not any(
             isinstance(e, Step | Backward) for e in bench.events_in(anchor)
         ):
             raise NotFixable("it would come to stand in a `try`")
         if isinstance(owner.node, cst.If):
             others = [x for block in owner.blocks if block is not inside.block for x in block.items]
-            if any(re.search(r"\.step\(", bench.code(x.node)) for x in others):
+            steps = [x for x in others if re.search(r"\.step\(", bench.code(x.node))]
+            copied = isinstance(event, Clip) and in_front and not unit.blocks and inside is anchor
+            if steps and not (copied and len(steps) == 1 and not steps[0].blocks and len(owner.blocks) == 2):
                 raise NotFixable("it would run in one of two branches only")
+            found.extend(steps)
         inside = owner
+    return found
 
 
 def _check_no_handler(unit: Statement, anchor: Statement) -> None:

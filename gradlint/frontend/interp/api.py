@@ -263,8 +263,8 @@ class Api(Frameworks):
         if not isinstance(value, v.Model) or value.wrap is Wrap.NONE:
             return None
         if name == "hasattr" and isinstance(what, v.Known):
-            has = {"clip_grad_norm_": Wrap.FSDP}.get(str(what.value))
-            return None if has is None else value.wrap is has
+            has = {"clip_grad_norm_": (Wrap.FSDP,), "no_sync": (Wrap.DDP, Wrap.FSDP)}.get(str(what.value))
+            return None if has is None else value.wrap in has
         tail = what.key.rpartition(".")[2]
         if tail in api.FSDP1 or tail in api.DDP:
             return (value.wrap is Wrap.FSDP) == (tail in api.FSDP1) and value.wrap is not Wrap.FSDP2

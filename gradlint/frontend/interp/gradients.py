@@ -135,6 +135,8 @@ class Gradients(Expressions):
     # -- backward
 
     def as_loss(self, value: v.Value) -> v.Tensor:
+        if isinstance(value, v.Collection):
+            value = tensors.merge(list(value.items), value.key, tensors.kept_norm(list(value.items))) or value
         if isinstance(value, v.Tensor):
             return value
         params = value.params if isinstance(value, v.Unknown) and value.params.owners else Params()
@@ -144,9 +146,6 @@ class Gradients(Expressions):
         self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False,
         guess: Guess | None = None,
     ) -> None:  # fmt: skip
-        if isinstance(loss, v.Collection):
-            merged = tensors.merge(list(loss.items), loss.key, tensors.kept_norm(list(loss.items)))
-            loss = merged or v.Unknown(loss.key)
         tensor = self.as_loss(loss)
         params = tensor.params if tensor.params.owners else Params()
         autocast = self.run.autocast()

@@ -109,6 +109,8 @@ class Run:
     no_grad: int = 0
     #: inside the training_step of Lightning's automatic optimisation
     in_automatic_step: bool = False
+    #: it was broken off: its budget is spent
+    exhausted: bool = False
     #: set by a yield in a function that is used as a context manager
     yielded: list[v.Context] | None = None
 
