@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.frontend.bytescan import worth_reading
 from gradlint.inquiry import Inquiry, crash
-from gradlint.model import FileResult, Finding, Fixed, Position, Related, RuleCrash, Severity, Span, Unreadable
+from gradlint.model import (
+    FileResult,
+    Finding,
+    Fixed,
+    FixSafety,
+    Position,
+    Related,
+    RuleCrash,
+    Severity,
+    Span,
+    Unreadable,
+)
 from gradlint.records import replace
 
 if TYPE_CHECKING:
@@ -188,7 +199,11 @@ class _Offering:
         if isinstance(offered, str):
             start = finding.span.start
             notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: {offered}")
-        return finding if offered is None or isinstance(offered, str) else replace(finding, fix=offered)
+        if offered is None or isinstance(offered, str):
+            return finding
+        if draft.guess is not None and draft.guess.of_code:
+            offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author knows what code does that is not seen
+        return replace(finding, fix=offered)
 
     def _made(self) -> Offers:
         if self._offers is None:
@@ -210,7 +225,8 @@ def finding_of(draft: Draft, spans: dict[int, Span]) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
     related = tuple(Related(spans[site.node], said) for site, said in draft.related)
-    return Finding(meta.code, draft.rule.rule_name(), draft.level, draft.message, spans[draft.site.node], related)
+    span = spans[draft.site.node]
+    return Finding(meta.code, draft.rule.rule_name(), draft.level, draft.message, span, related, grade=draft.grade)
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

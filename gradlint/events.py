@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
+from gradlint.model import Grade
 from gradlint.records import dataclass, field
 
 
@@ -76,6 +77,44 @@ class Manager(enum.Enum):
     HELPER = "a helper"
 
 
+class Role(enum.Enum):
+    """The parts that things play on a path, as far as they can be guessed wrongly."""
+
+    OPTIMIZER = "an optimizer"
+    SCALER = "a gradient scaler"
+    MODEL = "the model that is trained"
+    FRAMEWORK = "a framework"
+    #: a flag that says that a window is full
+    WINDOW = "the end of a window"
+    #: a function that is not seen: what it does is what its name says
+    CALL = "a call"
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What only a name says. `clause` stands behind an "if": "`opt` is an optimizer"."""
+
+    role: Role
+    key: str
+    clause: str
+
+    @property
+    def of_code(self) -> bool:
+        """It is about code that is not seen, not about a thing that would be misnamed."""
+        return self.role in (Role.CALL, Role.WINDOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An unknown call that has a model or its gradients in its hands, before the event with this number."""
+
+    index: int
+    text: str
+    params: Params
+    #: its name says that it may clear; such a one matters wherever it stands
+    clears: bool
+
+
 @dataclass(frozen=True, slots=True)
 class OptimizerRef:
     """An optimizer as the machine knows it."""
@@ -90,6 +129,8 @@ class OptimizerRef:
     #: its first and last event: a name that is bound anew stands for another optimizer
     since: int = 0
     until: int = 1 << 60
+    #: None where it was seen to be one
+    guess: Guess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +140,7 @@ class ScalerRef:
     id: str
     text: str
     enabled: bool | None = None
+    guess: Guess | None = None
 
 
 class Norm(enum.Enum):
@@ -138,10 +180,16 @@ class Event:
     index: int = -1
     #: the calls of the file's own functions, from the outside in, that led here (their nodes)
     via: tuple[int, ...] = ()
+    #: what had to be guessed for it; what takes part in it (optimizer, scaler) has guesses of its own
+    guess: Guess | None = None
 
     @property
     def text(self) -> str:
         return self.site.text
+
+    @property
+    def grade(self) -> Grade:
+        return Grade.SEEN if self.guess is None else Grade.GUESSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +415,8 @@ class Path:
     exhausted: bool = False
     #: it was decided on it that a window has one micro-batch: nothing accumulates
     single: bool = False
+    #: unknown calls between the events
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def whole(self) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gradlint.model import RuleCrash, Severity
+from gradlint.model import Grade, RuleCrash, Severity
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -207,11 +207,17 @@ class _Found:
         return list(self._by_place.values())
 
     def add(self, draft: Draft, events: tuple[Event, ...] = ()) -> bool:
-        kept = self._by_place.setdefault((draft.rule.meta.code, draft.site.node), draft)
-        if kept is draft:
-            self.events[id(draft)] = events
+        """Whether it is new; one that was seen takes the place of one that was only guessed on another path."""
         self.optimizers.setdefault(draft.rule, set()).add(draft.optimizer)
-        return kept is draft
+        place = draft.rule.meta.code, draft.site.node
+        known = self._by_place.get(place)
+        if known is not None and (known.grade is draft.grade or known.grade is Grade.SEEN):
+            return False
+        self._by_place[place] = draft
+        self.events[id(draft)] = events
+        if known is not None:
+            del self.events[id(known)]
+        return True
 
 
 def crash(rule: str, error: BaseException) -> RuleCrash:

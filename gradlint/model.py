@@ -19,6 +19,13 @@ class Severity(enum.IntEnum):
         return self.name.lower()
 
 
+class Grade(enum.Enum):
+    """What a finding is made of: things that were seen, or things of which one is only guessed, by its name."""
+
+    SEEN = "seen"
+    GUESSED = "guessed"
+
+
 class FixSafety(enum.Enum):
     """What a rule's fixer promises; NONE for a rule with no mechanical fix."""
 
@@ -92,6 +99,7 @@ class Finding:
     span: Span
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+    grade: Grade = Grade.SEEN
 
     def with_severity(self, severity: Severity) -> Finding:
         return replace(self, severity=severity)

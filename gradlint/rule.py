@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from gradlint.events import Site
-from gradlint.model import Category, FixSafety, Severity
+from gradlint.events import Event, Site
+from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Backward,
         Clip,
         Edit,
-        Event,
+        Guess,
         Mark,
         Read,
         Schedule,
@@ -59,10 +59,18 @@ class Draft:
     remedies: tuple[Remedy, ...] = ()
     #: the optimizer whose gradients it speaks of; None where no path was followed
     optimizer: str | None = None
+    #: the events that it speaks of; the judge looks at what they are made of, and at what lies between them
+    story: tuple[Event, ...] = ()
+    #: what it takes for granted; None if all of it was seen
+    guess: Guess | None = None
 
     @property
     def level(self) -> Severity:
         return self.severity if self.severity is not None else self.rule.meta.severity
+
+    @property
+    def grade(self) -> Grade:
+        return Grade.SEEN if self.guess is None else Grade.GUESSED
 
 
 class Rule:
@@ -108,8 +116,10 @@ class Rule:
     ) -> Draft:
         """Draft a finding at an event, filling the message's blanks; `related` tells the story, `fix` mends it."""
         text = in_user_words((message or self.message).format(**names))
-        story = tuple((_site(e), in_user_words(said)) for e, said in related)
-        return Draft(type(self), _site(at), text, story, severity, tuple(fix))
+        told = list(related)
+        lines = tuple((_site(e), in_user_words(said)) for e, said in told)
+        story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
+        return Draft(type(self), _site(at), text, lines, severity, tuple(fix), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()

@@ -13,6 +13,7 @@ from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
+from gradlint.frontend.roles import settle
 
 MAX_PATHS = 24
 PATH_BUDGET = 6_000
@@ -119,11 +120,12 @@ class Explorer:
 
     def _path(self, run: Run, oracle: Oracle, function: s.Def | None, number: int) -> Path:
         seen = self.program.all_words
+        events, optimizers = settle(run)
         return Path(
-            tuple(run.events), dict(run.optimizers), len(oracle.forced), {**oracle.asked, **oracle.forced},
+            events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
             frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
-            run.exhausted, self._single(oracle),
+            run.exhausted, self._single(oracle), tuple(run.doubts),
         )  # fmt: skip
 
     def _single(self, oracle: Oracle) -> bool:
@@ -214,6 +216,7 @@ class Explorer:
             self._call(interpreter, run, bound, None)
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
+            run.doubts.clear()
         run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
         return me
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradlint.events import ANY, Manager, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.events import ANY, Guess, Manager, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -257,3 +257,4 @@ class Framework(Value):
     divides: bool = False
     accumulates: bool = True
     model: Value | None = None
+    guess: Guess | None = None

@@ -20,6 +20,7 @@ from gradlint.events import (
     Update,
     Zero,
 )
+from gradlint.machine.grade import graded
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import Life, Trace, build
 from gradlint.records import replace
@@ -65,9 +66,9 @@ class Judge:
                 state.window = state.life.of_event.get(event.index, state.window)
                 if hook is not None:
                     for draft in self._ask(hook, event, state):
-                        yield replace(draft, optimizer=state.optimizer.id)
+                        yield replace(graded(draft, path, event, state), optimizer=state.optimizer.id)
                 state.advance(event)
-        yield from self._ask("on_trace", trace)
+        yield from (graded(draft, path) for draft in self._ask("on_trace", trace))
 
     @staticmethod
     def _start(trace: Trace, life: Life) -> GradientState:

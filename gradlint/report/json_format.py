@@ -41,6 +41,7 @@ def _finding(finding: Finding, document: Document) -> Row:
         "code": finding.code,
         "name": finding.name,
         "severity": finding.severity.label,
+        "grade": finding.grade.value,
         "message": finding.message,
         "filename": result.path if result.path == "-" else os.path.abspath(result.path),
         **_locations(finding.span, result),

@@ -85,6 +85,7 @@ class _File:
             "message": {"text": self._message(finding)},
             "locations": [{**self._location(finding.span), **self._logical(finding.span, made.function)}],
             "partialFingerprints": {FINGERPRINT: made.value},
+            "properties": {"grade": finding.grade.value},
         }
         if finding.related:
             result["relatedLocations"] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Position, Related, Severity, Span
+from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
 
 Plain = Any  # what `json` reads and writes
 
@@ -49,6 +49,7 @@ def _finding(finding: Finding) -> Plain:
         _span(finding.span),
         [[_span(related.span), related.message] for related in finding.related],
         None if finding.fix is None else _fix(finding.fix),
+        finding.grade.value,
     ]
 
 
@@ -57,7 +58,7 @@ def _fix(fix: Fix) -> Plain:
 
 
 def _read_finding(plain: Plain) -> Finding:
-    code, name, severity, message, span, related, fix = plain
+    code, name, severity, message, span, related, fix, grade = plain
     return Finding(
         str(code),
         str(name),
@@ -66,6 +67,7 @@ def _read_finding(plain: Plain) -> Finding:
         _read_span(span),
         tuple(Related(_read_span(place), str(said)) for place, said in related),
         None if fix is None else _read_fix(fix),
+        Grade(grade),
     )
 
 

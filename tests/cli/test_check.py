@@ -51,6 +51,22 @@ def test_json_has_the_shape_of_ruff(gradlint: Command, project: Path) -> None:
     assert {related["location"]["row"] for related in finding["related"]} >= {9}
 
 
+def test_json_tells_what_was_seen_and_what_was_guessed(gradlint: Command, project: Path) -> None:
+    (project / "train.py").write_text(CLIP_AFTER_STEP)
+    (seen,) = gradlint("check", "--output-format", "json").json()
+    assert (seen["severity"], seen["grade"]) == ("error", "seen")
+    (project / "train.py").write_text(
+        "def train(model, loader, optimizer, loss_fn):\n"
+        "    for x, y in loader:\n"
+        "        loss_fn(model(x), y).backward()\n"
+        "        optimizer.step(loss)\n"
+    )
+    for _ in range(2):  # the second time from the cache
+        (guessed,) = gradlint("check", "--output-format", "json").json()
+        assert (guessed["severity"], guessed["grade"]) == ("warning", "guessed")
+        assert guessed["message"].startswith("if `optimizer` is an optimizer: ")
+
+
 def test_json_of_clean_code_is_an_empty_list(gradlint: Command, project: Path) -> None:
     (project / "train.py").write_text(CLEAN)
     assert gradlint("check", "--output-format", "json").json() == []

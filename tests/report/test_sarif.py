@@ -85,6 +85,7 @@ def test_a_result() -> None:
     assert location["physicalLocation"]["region"] == {"startLine": 3, "startColumn": 15, "endLine": 5, "endColumn": 6}
     assert location["logicalLocations"] == [{"fullyQualifiedName": "train", "name": "train"}]
     assert (result["ruleId"], result["level"]) == ("GL101", "error")
+    assert result["properties"] == {"grade": "seen"}
     assert result["message"]["text"] == "`clip()` runs after `step()`. [line 2](1): used here"
     (story,) = result["relatedLocations"]
     assert (story["id"], story["message"]["text"]) == (1, "used here")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from gradlint.model import (
     Finding,
     Fix,
     FixSafety,
+    Grade,
     Position,
     Related,
     RuleCrash,
@@ -201,7 +203,8 @@ def test_results_survive_the_round_trip() -> None:
         "GL101", "clip-after-step", Severity.ERROR, "message", span,
         (Related(span, "here"),), Fix(FixSafety.SAFE, "move it", (Edit(span, "x\n"),)),
     )  # fmt: skip
-    result = FileResult("train.py", (finding,), suppressed=2, notes=("a note",))
+    guessed = replace(finding, grade=Grade.GUESSED)
+    result = FileResult("train.py", (finding, guessed), suppressed=2, notes=("a note",))
     assert decode(json.loads(json.dumps(encode(result))), "train.py") == result
     assert encode(FileResult("train.py")) is None
     assert decode(None, "other.py") == FileResult("other.py")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gradlint.events import OptimizerRef, Params
+from gradlint.events import OptimizerRef, Params, Role
+from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.conditions import Conditions
@@ -156,7 +157,9 @@ class Binding(Conditions):
             return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
-            ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.default_manager())
+            guess = roles.suspect(self.program, Role.OPTIMIZER, key)
+            manager = self.run.default_manager()
+            ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", manager, guess=guess)
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
         fresh = v.Unknown(key, params=value.params)

@@ -248,10 +248,13 @@ class Conditions:
 
     #: text of N of the window that was just decided by order (`>=`), for the guard round the block
     _full_window = ""
+    #: nothing but the name of a flag said so
+    _window_by_name = False
 
-    def take_window(self) -> str:
-        text, self._full_window = self._full_window, ""
-        return text
+    def take_window(self) -> tuple[str, bool]:
+        text, by_name = self._full_window, self._window_by_name
+        self._full_window, self._window_by_name = "", False
+        return text, by_name
 
     def _reset_window(self, value: v.Symbol, q: _Question) -> bool | None:
         """`if count == n: step(); count = 0`: the counter starts anew in the block that it guards."""
@@ -280,7 +283,7 @@ class Conditions:
         if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
             if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork):
-                self._full_window = key
+                self._full_window, self._window_by_name = key, True
                 return self.run.loops[-1].turn % WINDOW == WINDOW - 1
         return self._ask(key, q)
 

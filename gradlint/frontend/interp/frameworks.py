@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, OptimizerRef, Step, Zero
+from gradlint.events import ClipApi, ClipKind, Manager, Norm, OptimizerRef, Role, Step, Zero
+from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
@@ -52,6 +53,7 @@ class Frameworks(Gradients):
             fabric = naming.FABRIC.search(naming.last(base.key))
             manager = Manager.FABRIC if fabric else Manager.ACCELERATE
             found = v.Framework(base.key, manager, "", False)
+            found.guess = roles.suspect(self.program, Role.FRAMEWORK, base.key, f"is {manager.value}'s")
             self.run.inferred[(base.key, "framework")] = found
         return found
 
@@ -73,7 +75,7 @@ class Frameworks(Gradients):
                 loss = loss.but(norm=Norm.UNKNOWN)  # inside `accumulate` the framework divides
             own = isinstance(loss, v.Tensor) and loss.divisor == f"{base.key}.{known.DEEPSPEED_STEPS}"
             divides = (base.divides or (own and bool(base.key))) and not _keeps_scale(a)
-            self.backward(loss, node, manager=base.manager, divides=divides)
+            self.backward(loss, node, manager=base.manager, divides=divides, guess=base.guess)
             return v.Known("", None)
         if name in ("prepare", "setup", "prepare_model", "prepare_optimizer", "setup_module", "setup_optimizers",
                     "setup_dataloaders", "prepare_data_loader", "prepare_scheduler"):  # fmt: skip
@@ -109,7 +111,7 @@ class Frameworks(Gradients):
             limit = value if by_value else norm if _is_none(value) else None
             a = Arguments(a.args[:1], {"max_norm": limit or v.Unknown("limit")})
         kind = ClipKind.VALUE if by_value else ClipKind.NORM
-        return self.clip(node, a, kind=kind, api=ClipApi.MANAGED, manager=base.manager)
+        return self.clip(node, a, kind=kind, api=ClipApi.MANAGED, manager=base.manager, guess=base.guess)
 
     def _managed_context(self, base: v.Framework, name: str, a: Arguments, node: s.Call) -> v.Value:
         site = self.run.site(node)
@@ -143,7 +145,7 @@ class Frameworks(Gradients):
         if name == "backward":
             loss = a.get(0, "loss") or v.Unknown("loss")
             divides = isinstance(base, v.Framework) and base.divides and not _keeps_scale(a)
-            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=divides)
+            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=divides, guess=optimizer.ref.guess)
             return v.Known("", None)
         if name == "step":
             self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.DEEPSPEED)
@@ -160,7 +162,10 @@ class Frameworks(Gradients):
     def _engine_optimizer(self, base: v.Value, model: v.Value) -> v.Optimizer:
         found = self.run.inferred.get((base.key, "engine"))
         if not isinstance(found, v.Optimizer):
-            ref = OptimizerRef(f"{base.key} engine", base.key, self.params_of(model), "", Manager.DEEPSPEED, False)
+            known = isinstance(base, v.Framework)
+            guess = None if known else roles.suspect(self.program, Role.FRAMEWORK, base.key, "is a DeepSpeed engine")
+            params = self.params_of(model)
+            ref = OptimizerRef(f"{base.key} engine", base.key, params, "", Manager.DEEPSPEED, False, guess=guess)
             found = v.Optimizer(base.key, ref)
             self.run.inferred[(base.key, "engine")] = found
             self.run.register(ref)

@@ -11,6 +11,7 @@ from gradlint.events import (
     ClipKind,
     Edit,
     EditKind,
+    Guess,
     Manager,
     Norm,
     Opaque,
@@ -105,6 +106,7 @@ class Gradients(Expressions):
             exact=guard.exact if guard else True, boundary=guard.text if guard else "",
             guard=guard.site if guard else None,
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
+            guess=guard.guess if guard else None,
         )  # fmt: skip
 
     def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
@@ -145,8 +147,9 @@ class Gradients(Expressions):
         return v.Tensor(value.key, params, Norm.UNKNOWN)
 
     def backward(
-        self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False
-    ) -> None:
+        self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False,
+        guess: Guess | None = None,
+    ) -> None:  # fmt: skip
         tensor = self.as_loss(loss)
         params = tensor.params if tensor.params.owners else Params()
         autocast = self.run.autocast()
@@ -158,7 +161,7 @@ class Gradients(Expressions):
             divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
             model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
             no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager,
-            managed_division=divides,
+            managed_division=divides, guess=guess,
         )  # fmt: skip
 
     # -- gradients by hand
@@ -191,14 +194,18 @@ class Gradients(Expressions):
         """Only some of the parameters are meant: a frozen layer, a filtered list."""
         return grad.partial or self.run.partial > 0
 
-    def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None) -> None:
+    def edit(
+        self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None,
+        guess: Guess | None = None,
+    ) -> None:  # fmt: skip
         """`text` is the whole statement where `node` is only what it assigns to."""
         if self.is_partial(grad) or grad.copy:
             return
         shown = text or s.render(node)
         fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
         self.run.emit(
-            Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap, fresh=fresh
+            Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap, fresh=fresh,
+            guess=guess,
         )  # fmt: skip
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
@@ -266,8 +273,9 @@ class Gradients(Expressions):
     # -- clipping
 
     def clip(
-        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, manager: Manager = Manager.NOBODY
-    ) -> v.Value:
+        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, manager: Manager = Manager.NOBODY,
+        guess: Guess | None = None,
+    ) -> v.Value:  # fmt: skip
         target = a.get(0, "parameters", "params", "model", "optimizer")
         limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
         value = limit.value if isinstance(limit, v.Known) else None
@@ -285,7 +293,7 @@ class Gradients(Expressions):
         self.run.emit(
             Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
-            before_managed_backward=self.run.in_automatic_step, manager=manager,
+            before_managed_backward=self.run.in_automatic_step, manager=manager, guess=guess,
         )  # fmt: skip
         return v.Unknown(s.render(node), called="clip")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Save, Step, Zero
+from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -55,8 +56,9 @@ class Guesses(Invoke):
         given = [x for x in every if isinstance(x, _MAY_OPTIMIZE)]
         optimizers = [o for o in map(self.run.optimizer_for, given) if o is not None]
         if optimizers and naming.OPTIMIZES.search(name):
+            steps = roles.unseen(s.render(node), "only steps")
             for optimizer in optimizers:
-                self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER)
+                self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER, guess=steps)
             return
         if optimizers and not naming.HARMLESS.search(name):
             self.opaque(frozenset(o.ref.id for o in optimizers), node)
@@ -67,16 +69,35 @@ class Guesses(Invoke):
         low = name.lower()
         if "clip" in low and "grad" in low and not naming.QUESTION.match(low):
             kind = ClipKind.VALUE if "value" in low else ClipKind.NORM
-            self.clip(node, a, kind=kind, api=ClipApi.CUSTOM)
+            plain = roles.clips_plainly(a.every)
+            guess = None if plain else roles.unseen(s.render(node), "only clips")
+            self.clip(node, a, kind=kind, api=ClipApi.CUSTOM, guess=guess)
         elif grads and "norm" in low:
             self.read(grads[0], node)
         elif grads and isinstance(grads[0], v.Grad) and "reduce" in low:
-            self.edit(grads[0], EditKind.REDUCE, None, node)
+            guess = roles.unseen(s.render(node), "reduces gradients")
+            self.edit(grads[0], EditKind.REDUCE, None, node, guess=guess)
         elif grads and any(w in low for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
-            self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node)
+            guess = roles.unseen(s.render(node), "scales gradients")
+            self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node, guess=guess)
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
             params = self.params_of(a.args[0]) if a.args else Params()
-            self.run.emit(Zero, node, params=params)
+            self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
+        elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
+            self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
+
+    def _doubt(self, every: list[v.Value], node: s.Call, *, clears: bool) -> None:
+        """A function that is not seen has a model in its hands, or gradients, and a name that does not calm."""
+        held = [p.params for p in every if isinstance(p, _HAS_GRADIENTS)]
+        for part in every:
+            module = isinstance(part, v.Model) or (isinstance(part, v.Instance) and part.module)
+            if module or (isinstance(part, v.Unknown) and part.key in self.program.owners):
+                held.append(Params(frozenset({owner(part)}), True))
+        if held:
+            params = held[0]
+            for other in held[1:]:
+                params = params.union(other)
+            self.run.doubt(node, params, clears=clears)
 
     def hands_gradients(self, name: str, whose: v.Value | None, a: Arguments, node: s.Call) -> bool:
         """`get_grads(model)` from elsewhere puts gradients aside, `set_grads(model, …)` writes others."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, Params, Zero
+from gradlint.events import ClipApi, ClipKind, Manager, Norm, Params, Role, Zero
+from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -87,7 +88,7 @@ class Methods(Guesses):
             self.backward(base, node)
             return v.Known("", None)
         if name == "zero_grad":
-            self.run.emit(Zero, node, params=Params())  # whatever this is, it clears
+            self._zero_of_something(node)
             return v.Known("", None)
         if name == "step" and base.model is not None:
             return v.Unknown(s.render(node))
@@ -147,7 +148,7 @@ class Methods(Guesses):
     def _inherited_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """A method that comes from a base class in another file, or that does not exist at all."""
         if name == "zero_grad":
-            self.run.emit(Zero, node, params=Params())
+            self._zero_of_something(node)
         elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
             if base.cls is not None and base.cls.node is not None and base.cls.node.bases:
                 self.opaque(None, node)
@@ -166,7 +167,8 @@ class Methods(Guesses):
                 s.render(node), Params(frozenset({key}), True), True, None, named, self.run.wrap_of(base)
             )
         if name in ("zero_grad", "zero_grad_"):
-            self.run.emit(Zero, node, params=Params(frozenset({key}), True))
+            guess = roles.suspect(self.program, Role.MODEL, key) if isinstance(base, v.Unknown) else None
+            self.run.emit(Zero, node, params=Params(frozenset({key}), True), guess=guess)
             return v.Known("", None)
         if name == "no_sync":
             return self.no_sync_context(base, node)
@@ -231,7 +233,7 @@ class Methods(Guesses):
             if optimizer is not None and (naming.OPTIMIZER.search(last) or not naming.MODEL.search(last)):
                 return self.optimizer_method(optimizer, name, a, node)
             if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.program.owners):
-                self.run.emit(Zero, node, params=Params())
+                self._zero_of_something(node)
                 return v.Known("", None)
         if name in ("clip_grad_norm_", "zero_grad", "no_sync"):
             return self._model_method(base, name, a, node)
@@ -246,7 +248,8 @@ class Methods(Guesses):
         if first is not None and not isinstance(first, v.Known) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
-                self.backward(first, node, manager=Manager.HELPER)
+                guess = roles.unseen(s.render(node), "is a plain backward")
+                self.backward(first, node, manager=Manager.HELPER, guess=guess)
                 return v.Known("", None)
         self.backward(base, node)
         return v.Known("", None)
@@ -265,6 +268,10 @@ class Methods(Guesses):
             if optimizer is not None:
                 return self.optimizer_method(optimizer, "step", a, node)
         return v.Unknown(s.render(node), called="step")
+
+    def _zero_of_something(self, node: s.Call) -> None:
+        """Whatever this is, it clears."""
+        self.run.emit(Zero, node, params=Params(), guess=roles.unseen(s.render(node), "clears these gradients"))
 
     def scheduler_for(self, base: v.Unknown) -> v.Scheduler:
         found = self.run.inferred.get((base.key, "scheduler"))

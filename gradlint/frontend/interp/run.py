@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from gradlint.events import ANY, Event, Frame, Manager, Mark, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap, Zero
+from gradlint.events import (
+    ANY,
+    Doubt,
+    Event,
+    Frame,
+    Guess,
+    Manager,
+    Mark,
+    OptimizerRef,
+    Params,
+    Role,
+    ScalerRef,
+    Site,
+    Sync,
+    Wrap,
+    Zero,
+)
+from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.knowledge import naming
@@ -54,6 +71,8 @@ class Guard:
     modulo: bool
     text: str
     site: Site
+    #: only the name of a flag says so
+    guess: Guess | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +86,7 @@ class Run:
     attributes: dict[tuple[str, str], v.Value] = field(default_factory=dict)
     inferred: dict[tuple[str, str], v.Value] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     optimizers: dict[str, OptimizerRef] = field(default_factory=dict)
     contexts: list[v.Context] = field(default_factory=list)
     loops: list[LoopState] = field(default_factory=list)
@@ -111,15 +131,20 @@ class Run:
     def site(self, node: s.Node, text: str | None = None) -> Site:
         return self.program.site(node, text)
 
-    def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
+    def emit(
+        self, event_type: type[E], node: s.Node, text: str | None = None, /, guess: Guess | None = None, **facts: object
+    ) -> E:
         if self.aborting and event_type is Zero:
             facts["aborts"] = True
         frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
         event = event_type(
-            site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, **facts
+            site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, guess=guess, **facts
         )  # fmt: skip
         self.events.append(event)
         return event
+
+    def doubt(self, node: s.Node, params: Params, *, clears: bool) -> None:
+        self.doubts.append(Doubt(len(self.events), self.site(node).text, params, clears))
 
     def fresh(self, key: str) -> str:
         self.serial += 1
@@ -158,7 +183,8 @@ class Run:
         found = self.inferred.get((key, "optimizer"))
         if not isinstance(found, v.Optimizer):
             manager = self.default_manager()
-            found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", manager))
+            guess = roles.suspect(self.program, Role.OPTIMIZER, key)
+            found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", manager, guess=guess))
             self.inferred[(key, "optimizer")] = found
             self.optimizers[key] = found.ref
         return found
@@ -176,7 +202,8 @@ class Run:
         if isinstance(value, v.Unknown | v.Instance) and naming.SCALER.search(naming.last(value.key)):
             found = self.inferred.get((value.key, "scaler"))
             if not isinstance(found, v.Scaler):
-                found = v.Scaler(value.key, ScalerRef(value.key, value.key))
+                guess = roles.suspect(self.program, Role.SCALER, value.key)
+                found = v.Scaler(value.key, ScalerRef(value.key, value.key, guess=guess))
                 self.inferred[(value.key, "scaler")] = found
             return found
         return None

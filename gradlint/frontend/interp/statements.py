@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gradlint.events import Backward, Step, Sync, Unscale, Update
+from gradlint.events import Backward, Role, Step, Sync, Unscale, Update
+from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -116,13 +117,15 @@ class Interpreter(Loops):
             return
         test = self.ev(stmt.test)
         taken = self.decide(test, node=stmt)
-        window, by_order = self.window_of(test), self.take_window()
+        window, (by_order, by_name) = self.window_of(test), self.take_window()
         unsure = self._unsure_sync(stmt, test)
         guard = None
         if window is not None or by_order:
+            guess = roles.suspect(self.program, Role.WINDOW, by_order, "closes a window") if by_name else None
             guard = Guard(
                 window.window if window else by_order, window.exact if window else False,
                 window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),
+                guess if window is None else None,
             )  # fmt: skip
         if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary

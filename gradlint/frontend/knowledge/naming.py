@@ -56,6 +56,13 @@ HARMLESS = Pattern(
     r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
     r"write|report|^_?(get|is|has|num|count|find|make_param)|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
 )
+#: a helper that is given a model and may change its gradients, one that may clear them, and one that only looks
+MAY_CHANGE_GRADIENTS = Pattern(r"(?i)grad|backprop|backward|clip|zero|clear|reset|reduce|average|sync")
+CLEARS = Pattern(r"(?i)zero|clear|reset")
+ONLY_READS = Pattern(
+    r"(?i)norm|check|monitor|watch|inspect|nan|inf|stat|hist|record|track|measure|compute|calc|penalty|requires|"
+    r"log|print|save|load|plot|eval|valid|test|^_?(get|is|has|num|count|find|set)_"
+)
 #: a helper that steps the optimizer it is given, and does nothing else that matters
 OPTIMIZES = Pattern(r"(?i)^(optimi[sz]e|optimizer_step|step_optimizer)$")
 COUNTER = Pattern(
