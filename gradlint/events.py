@@ -60,6 +60,9 @@ class Frame:
     turn: int
     #: text of N when the loop goes over the micro-batches of one window
     window: str = ""
+    #: how often it goes round, in the user's words and as a number, where a `range` says so
+    count: str = ""
+    size: int | None = None
 
 
 class Manager(enum.Enum):
@@ -90,6 +93,8 @@ class OptimizerRef:
     #: its first and last event: a name that is bound anew stands for another optimizer
     since: int = 0
     until: int = 1 << 60
+    #: text of what its learning rate is divided by
+    rate_over: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,13 @@ class Backward(Event):
     manager: Manager = Manager.NOBODY
     #: the manager divides the loss by its own number of micro-batches
     managed_division: bool = False
+    #: that number: in the words that the manager was given, and its value
+    managed_by: str = ""
+    managed_size: int | None = None
+    #: all that the loss was divided by, products included, where every divisor is a known number; else nothing
+    divisors: frozenset[float] = frozenset()
+    #: numbers that were handed to what made the loss: it may have divided by one of them
+    handed: frozenset[float] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +208,8 @@ class EditKind(enum.Enum):
     REDUCE = "all-reduce"
     CLAMP = "clamp"
     OTHER = "other"
+    #: a helper from elsewhere is handed the number of micro-batches together with the model
+    PERHAPS = "perhaps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +221,10 @@ class Edit(Event):
     by: str = ""
     #: the model is wrapped by DDP, which has reduced these gradients already
     wrap: Wrap = Wrap.NONE
+    #: the number that it comes to dividing by, if it is known
+    number: float | None = None
+    #: `by` as it is written here
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +285,7 @@ class Step(Event):
     window: str = ""
     #: the window is a modulo of a counter over a loader (not an inner loop)
     modulo: bool = False
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ class GradientEditAfterClip(Rule):
         clip = state.clip
         if clip is None or edit.kind in (EditKind.CLAMP, EditKind.DIVIDE) or _shrinks(edit) or self._private:
             return
+        if edit.kind is EditKind.PERHAPS:
+            return
         if state.window.step is not None and same_turn(edit, clip):
             yield self.finding(
                 edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")],

@@ -70,16 +70,18 @@ class GradientsScaledByHand(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         step = state.window.step
-        if edit.kind is not EditKind.DIVIDE or step is None or not state.pending:
+        if step is None or not state.pending or not _divides(edit, state):
             return
         if naming.RANKS.search(edit.by):
             return  # a mean over ranks, not over micro-batches
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
-        if again is not None and (step.window or state.window.micro_loop):
+        if again is not None and (
+            step.window or state.window.micro_loop or _by_window(edit, state)
+        ):  # fmt: skip
             fix = _remedies(edit, state, edit.by)
             yield self.finding(edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], fix=fix)
-        elif again is None and state.window.accumulates and step.modulo and _last(edit.by) == _last(step.window):
+        elif again is None and state.window.accumulates and step.modulo and _by_window(edit, state):
             yield self.finding(
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",
                 severity=Severity.ADVICE, edit=short(edit), n=step.window,
@@ -89,12 +91,20 @@ class GradientsScaledByHand(Rule):
 
 def _remedies(edit: Edit, state: GradientState, by: str) -> Iterator[Remedy]:
     """All loops that divide in this window go, and each loss is divided once."""
-    divisions = {e.site: e for e in state.window.of(Edit) if e.kind is EditKind.DIVIDE}
+    divisions = {e.site: e for e in state.window.of(Edit) if _divides(e, state)}
     losses = list({b.site: b for b in state.window.of(Backward)}.values())
     edits = [edit, *(e for e in divisions.values() if e.site != edit.site)]
     yield from divide_losses_not_gradients(edits, losses, in_user_words(by))
 
 
-def _last(text: str) -> str:
-    """`self.accum` and a parameter `accum` are the same number."""
-    return text.rpartition(".")[2]
+def _by_window(edit: Edit, state: GradientState) -> bool:
+    return state.window.counts(edit.by, edit.number) or (
+        edit.kind is EditKind.DIVIDE and edit.number is None and state.window.counts(edit.words, None)
+    )
+
+
+def _divides(edit: Edit, state: GradientState) -> bool:
+    """By anything; or it multiplies by just 1/N: `p.grad *= 0.25`."""
+    if edit.kind is EditKind.SCALE:
+        return edit.number is not None and state.window.size is not None and state.window.counts("", edit.number)
+    return edit.kind is EditKind.DIVIDE

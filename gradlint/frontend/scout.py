@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 from gradlint.frontend.glance import may_hold_stack
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
+from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, HOOKS
 
 #: whole words
-_EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"all_reduce", "require_backward_grad_sync"}
+_EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | HOOKS | {"all_reduce", "require_backward_grad_sync"}
 #: parts of words
 _EVENT_PARTS = (
     "GradScaler", "autocast", "cuda.amp", "cpu.amp", "gradient_clip", "nullcontext", "fully_shard",

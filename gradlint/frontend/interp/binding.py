@@ -24,6 +24,9 @@ class Binding(Conditions):
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         raise NotImplementedError("abstract: see Gradients")
 
+    def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
+        raise NotImplementedError("abstract: see Gradients")
+
     def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
         """`source` is the right-hand side if there is one, for the text of the statement."""
         match target:
@@ -32,16 +35,21 @@ class Binding(Conditions):
                     value = self.flag(target.id, value.value)
                 elif isinstance(value, v.Known) and value.counter and value.key != target.id:
                     value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
+                self.run.entries.pop(target.id, None)
                 self.env.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
                 base = self.ev(target.base)
                 self._assign_attribute(base, target, value, source)
             case s.Item():
                 base, index = self.ev(target.base), self.ev(target.index)
+                if isinstance(base, v.Grad):
+                    self.write_grad(base, target, value, source)
+                    return
                 key = f"{base.key}[{index.key}]"
                 named = self.named(value, key, key)
                 if isinstance(base, v.Collection):
                     base.entries[index.key] = named
+                self.run.entries.setdefault(base.key, {})[index.key] = named
                 self.run.attributes[(base.key, index.key)] = named
             case s.Sequence():
                 self._unpack(target, value)
@@ -64,7 +72,10 @@ class Binding(Conditions):
         if target.name == "grad" and isinstance(base, v.Parameter | v.Unknown | v.Grad):
             self.assign_grad(base, target, value, source)
             return
-        if isinstance(base, v.Parameter | v.Grad) and target.name == "data":
+        if isinstance(base, v.Grad) and target.name == "data":
+            self.write_grad(base, target, value, source)
+            return
+        if isinstance(base, v.Parameter) and target.name == "data":
             return
         key = f"{base.key}.{target.name}"
         if target.name == "require_backward_grad_sync":
@@ -130,7 +141,7 @@ class Binding(Conditions):
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.default_manager())
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
-        fresh = v.Unknown(key, params=value.params)
+        fresh = v.Unknown(key, params=value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
         return fresh
 

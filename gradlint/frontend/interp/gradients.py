@@ -34,9 +34,14 @@ from gradlint.frontend.knowledge import naming
 
 _READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
 _EDITS = {
-    "div_": EditKind.DIVIDE, "mul_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
+    "div_": EditKind.DIVIDE, "true_divide_": EditKind.DIVIDE, "divide_": EditKind.DIVIDE, "mul_": EditKind.SCALE,
+    "multiply_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
     "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
     "nan_to_num_": EditKind.OTHER,
+}  # fmt: skip
+#: methods that give a new gradient, and what becomes of it
+_OPERATORS = {
+    "div": "/", "true_divide": "/", "divide": "/", "mul": "*", "multiply": "*", "add": "+", "sub": "-",
 }  # fmt: skip
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
 
@@ -101,6 +106,7 @@ class Gradients(Expressions):
             exact=guard.exact if guard else True, boundary=guard.text if guard else "",
             guard=guard.site if guard else None,
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
+            size=self.run.size_of(guard.window) if guard else None,
         )  # fmt: skip
 
     def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
@@ -139,13 +145,19 @@ class Gradients(Expressions):
         return v.Tensor(value.key, params, Norm.UNKNOWN)
 
     def backward(
-        self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False
-    ) -> None:
+        self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False,
+        by: v.Framework | None = None, gradient: v.Value | None = None,
+    ) -> None:  # fmt: skip
+        """`by`: the framework that divides; `gradient`: what it is started with instead of one."""
         if isinstance(loss, v.Collection):
             merged = tensors.merge(list(loss.items), loss.key, tensors.kept_norm(list(loss.items)))
             loss = merged or v.Unknown(loss.key)
         tensor = self.as_loss(loss)
+        if gradient is not None:
+            tensor = tensors.weighted(tensor, gradient)
         params = tensor.params if tensor.params.owners else Params()
+        if tensor.norm is Norm.RAW and any(hooked.may_meet(params) for hooked in self.run.hooked):
+            tensor = tensor.but(norm=Norm.WEIGHTED)
         autocast = self.run.autocast()
         no_sync = self.run.no_sync()
         key = tensor.model or ""
@@ -155,7 +167,8 @@ class Gradients(Expressions):
             divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
             model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
             no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager,
-            managed_division=divides,
+            managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
+            divisors=tensor.divisors, handed=tensor.handed,
         )  # fmt: skip
 
     # -- gradients by hand
@@ -171,8 +184,13 @@ class Gradients(Expressions):
                 Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
                 target=grad.key,
             )  # fmt: skip
+        elif name == "copy_" and isinstance(a.get(0), v.Grad):
+            self.write_grad(grad, node, a.args[0], None)
         elif name in _EDITS:
-            self.edit(grad, _EDITS[name], a.get(0), node)
+            words = s.render(node.args[0]) if len(node.args) == 1 else ""
+            self.edit(grad, _EDITS[name], a.get(0), node, words=words)
+        elif name in _OPERATORS and a.args:
+            return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, _OPERATORS[name], a.args[0])
         elif name in _READS:
             self.read(grad, node)
             return v.Unknown(s.render(node))
@@ -184,12 +202,22 @@ class Gradients(Expressions):
         """Only some of the parameters are meant: a frozen layer, a filtered list."""
         return grad.partial or self.run.partial > 0
 
-    def edit(self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None) -> None:
-        """`text` is the whole statement where `node` is only what it assigns to."""
+    def edit(
+        self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None, words: str = ""
+    ) -> None:
+        """`text` is the whole statement where `node` is only what it assigns to; `words` are those for `by`."""
         if self.is_partial(grad):
             return
-        shown = text or s.render(node)
-        self.run.emit(Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap)
+        shown, said, number = text or s.render(node), by.key if by else "", v.number_of(by)
+        if kind is EditKind.SCALE:
+            inverse = tensors.inverse_of(by)
+            if inverse is not None:
+                kind, (said, number) = EditKind.DIVIDE, inverse
+            else:
+                number = 1 / number if number else None
+        self.run.emit(
+            Edit, node, shown, params=grad.params, kind=kind, by=said, wrap=grad.wrap, number=number, words=words
+        )  # fmt: skip
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Node) -> None:
         self.run.emit(Read, node, params=grad.params)
@@ -203,20 +231,57 @@ class Gradients(Expressions):
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
             return
+        self.write_grad(grad, target, value, source)
+
+    def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
+        """`p.grad = …`, `p.grad.data = …`, `p.grad[:] = …`."""
         text = value.key
         kind = EditKind.OTHER
+        by: v.Value | None = value
         if isinstance(value, v.Grad) and value.op:
             kind = _BY_OPERATOR.get(value.op, kind)
-            value = v.Unknown(value.by)
+            by = value.by
         if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
             return
-        self.edit(grad, kind, value, target, f"{s.render(target)} = {s.render(source)}" if source is not None else None)
+        self.edit(grad, kind, by, target, f"{s.render(target)} = {s.render(source)}" if source is not None else None)
+
+    def hook(self, base: v.Value, function: v.Value | None, node: s.Call) -> None:
+        """`p.register_hook(lambda g: g / n)`: every backward's gradient is divided on its way."""
+        if function is None or not self._scales(base, function, node):
+            return
+        if isinstance(base, v.Tensor):
+            if base.norm is Norm.RAW:
+                base.norm = Norm.WEIGHTED
+            return
+        self.run.hooked.append(base.params if isinstance(base, v.Parameter) else Params())
+
+    def _scales(self, base: v.Value, function: v.Value, node: s.Call) -> bool:
+        """Whether a hook may multiply or divide what it is given; of one from elsewhere nobody knows."""
+        if isinstance(function, v.Partial):
+            args, inner = list(function.args), function.func
+        else:
+            args, inner = [], function
+        if not isinstance(inner, v.Function):
+            return True
+        params = base.params if isinstance(base, v.Parameter) else Params()
+        before, reached = len(self.run.events), set(self.run.reached)
+        args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
+        result = self.invoke(inner, args, {}, node)
+        edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
+        del self.run.events[before:]
+        self.run.reached = reached
+        if isinstance(result, v.Grad) and result.op in ("/", "*"):
+            return True
+        return any(e.kind in (EditKind.DIVIDE, EditKind.SCALE) for e in edits)
 
     def aug_assign_grad(self, grad: v.Grad, stmt: s.AugAssign, value: v.Value) -> None:
         text = f"{s.render(stmt.target)} {stmt.op}= {s.render(stmt.value)}"
-        self.edit(grad, _BY_OPERATOR.get(stmt.op, EditKind.OTHER), value, stmt.target, text)
+        if grad.op:
+            return  # the name of a new tensor: `.grad` itself stays as it is
+        words = s.render(stmt.value)
+        self.edit(grad, _BY_OPERATOR.get(stmt.op, EditKind.OTHER), value, stmt.target, text, words)
 
     # -- clipping
 
@@ -267,7 +332,10 @@ class Gradients(Expressions):
             return v.Unknown(s.render(node), called=key)
         wrap = self.run.wrap_of(model)
         result = tensors.forward(s.render(node), key, wrap=wrap, sync=self.run.sync_of(key), inputs=a.every)
-        return result.but(forward=self.run.site(node))
+        return self.perhaps_normalised(result.but(forward=self.run.site(node)), "", a)
+
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments) -> v.Tensor:
+        raise NotImplementedError("abstract: see Guesses")
 
     def no_sync_context(self, model: v.Value, node: s.Node, enabled: v.Value | None = None) -> v.Context:
         if self.run.unsure_sync:

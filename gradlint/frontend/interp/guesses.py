@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Step, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -14,6 +16,16 @@ from gradlint.frontend.knowledge import naming
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
 _HAS_GRADIENTS = (v.Grad, v.ParamsValue)
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+#: an argument that takes a number of micro-batches, or a weight made of it
+_TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
+#: `self.n`, `STEPS`: a number that is kept, not counted in the batch
+_ATTRIBUTE = re.compile(r"[\w#]+(\.\w+)*")
+_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean")
+#: what is done to gradients by a function of this name does not change their size, or is another rule's business
+_NO_SCALING = re.compile(
+    r"(?i)norm$|clip|zero|clear|reset|log|print|plot|hook|watch|stat|check|save|enable|disable|requires|get|sync|reduce"
+)
 
 
 class Guesses(Invoke):
@@ -25,7 +37,7 @@ class Guesses(Invoke):
         if self.run.scaler_for(value) is not None:
             return self.wrapped_scaler(a, node)
         if naming.LOSS.search(name) and value.key not in self.program.owners:
-            return self.criterion(name, a, node)
+            return self.criterion(name, a, node, value)
         makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
         if (value.key in self.program.owners or naming.MODEL.search(name)) and not makes:
             if not any(self.run.optimizer_for(x) for x in a.every):
@@ -45,9 +57,49 @@ class Guesses(Invoke):
             return v.Unknown(s.render(node), called=name)
         merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
         if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(every)):
-            return merged
+            return self.perhaps_normalised(merged, last, a)
         params = merged.params if merged is not None else Params(known=True)
-        return v.Unknown(s.render(node), called=name, params=params)
+        counts, handed = self.hands_window(a), self._numbers(a)
+        return v.Unknown(s.render(node), called=name, params=params, counts=counts, handed=handed)
+
+    # -- what may divide out of sight
+
+    def hands_window(self, a: Arguments) -> bool:
+        """Among the arguments is the number of micro-batches, or something that was made of it."""
+        return any(self._speaks_of_window(x) for x in a.every)
+
+    def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
+        if depth < 3 and not isinstance(value, v.Tensor):
+            inside = [*self.run.entries.get(value.key, {}).values()] if value.key else []
+            if isinstance(value, v.Collection):
+                inside += [*value.items, *value.entries.values()]
+            if any(self._speaks_of_window(x, depth + 1) for x in inside):
+                return True
+        if isinstance(value, v.Known):
+            return not value.counter and self._names_window(value.key)
+        return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
+
+    def _names_window(self, text: str) -> bool:
+        return len(text) < 80 and any(
+            word in self.program.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
+        )
+
+    @staticmethod
+    def _numbers(a: Arguments) -> frozenset[float]:
+        """Numbers among the arguments that may be the N of a window."""
+        named = [x for name, x in a.kwargs.items() if _TAKES_NUMBER.search(name)]
+        found = [v.number_of(x) for x in (*a.args, *named)]
+        inverse = [1 / n for n in found if n is not None and 0 < n < 1]
+        return frozenset(n for n in (*found, *inverse) if n is not None and n >= 2)
+
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments, made: v.Value | None = None) -> v.Tensor:
+        """What comes out of a call of which only the name (or the thing that was `made`) is known."""
+        counts = self.hands_window(a) or (isinstance(made, v.Unknown) and made.counts)
+        has_loss = any(isinstance(x, v.Tensor) and naming.LOSS.search(x.key) for x in a.every)
+        if result.norm is Norm.RAW and (counts or (has_loss and _NORMALISES.search(name))):
+            return result.but(norm=Norm.UNKNOWN)
+        handed = self._numbers(a) | (made.handed if isinstance(made, v.Unknown) else frozenset())
+        return result.but(handed=result.handed | handed) if handed else result
 
     def _touch(self, name: str, a: Arguments, every: list[v.Value], node: s.Call) -> None:
         """What an unknown function may do to the gradients of the optimizers and models that it is given."""
@@ -71,9 +123,27 @@ class Guesses(Invoke):
             self.edit(grads[0], EditKind.REDUCE, None, node)
         elif grads and any(w in low for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
             self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node)
+        elif self._may_scale_gradients(low, a):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
             params = self.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params)
+
+    def _may_scale_gradients(self, low: str, a: Arguments) -> bool:
+        """`average_grads(model, n)`, `finish_window(model, n)`: what such a function does stands in another file."""
+        if _NO_SCALING.search(low) or naming.LOSS.search(low) or not self.run.started:
+            return False
+        if "grad" in low and _NORMALISES.search(low):
+            return True
+        if any(isinstance(x, v.Tensor) for x in tensors.flatten(a.every)) or not self.hands_window(a):
+            return False
+        return any(self._holds_gradients(x) for x in a.every)
+
+    def _holds_gradients(self, value: v.Value) -> bool:
+        if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
+            return True
+        named = isinstance(value, v.Unknown) and bool(value.key)
+        return named and (value.key in self.program.owners or bool(naming.MODEL.search(naming.last(value.key))))
 
     def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
         """timm- and Swin-style: `loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
@@ -83,18 +153,58 @@ class Guesses(Invoke):
 
     def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
         name = value.cls.key if value.cls else value.key
-        if naming.LOSS.search(name):
-            return self.criterion(name, a, node)
-        return self.forward(value, a, node)
+        result = self.criterion(name, a, node) if naming.LOSS.search(name) else self.forward(value, a, node)
+        return self.normalised_inside(value, "forward", a, result, node)
 
-    def criterion(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def normalised_inside(self, value: v.Instance, name: str, a: Arguments, result: v.Value, node: s.Call) -> v.Value:
+        """A module of this file may divide what it returns: its method is run to see whether it does."""
+        if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.run.no_grad:
+            return result
+        method = self.find_in_class(value.cls, name)
+        if not isinstance(method, v.Function) or not isinstance(method.node, s.Def) or not method.node.body:
+            return result
+        key = (value.key, id(method.node))
+        if key not in self.run.own_norms:
+            self.run.own_norms[key] = None  # while it is being found out
+            self.run.own_norms[key] = self._run_unseen(value, method, a, node)
+        inside = self.run.own_norms[key]
+        return result if inside is None else self._as_inside(result, inside)
+
+    def _run_unseen(self, value: v.Instance, method: v.Function, a: Arguments, node: s.Call) -> v.Tensor | None:
+        """What a method returns; nothing that happens in it is told."""
+        before, reached = len(self.run.events), set(self.run.reached)
+        if value.made_with is not None and value.key:
+            (args, kwargs), value.made_with = value.made_with, None
+            init = self.find_in_class(value.cls, "__init__")
+            if isinstance(init, v.Function):
+                self.invoke(v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, node)
+        bound = v.Function(method.key, method.node, method.env, value, method.cls)
+        found = self.invoke(bound, a.args, a.kwargs, node)
+        del self.run.events[before:]
+        self.run.reached = reached
+        if isinstance(found, v.Collection) and found.items:
+            found = found.items[0]
+        return found if isinstance(found, v.Tensor) else None
+
+    def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
+        """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
+        if inside.norm not in (Norm.DIVIDED, Norm.WEIGHTED):
+            return result
+        if inside.divisors:
+            return result.but(norm=inside.norm, divisor=inside.divisor, divisors=inside.divisors)
+        if self._names_window(inside.divisor):
+            return result.but(norm=inside.norm, divisor=inside.divisor)
+        plain = inside.norm is Norm.DIVIDED and _ATTRIBUTE.fullmatch(inside.divisor)
+        return result.but(norm=Norm.UNKNOWN) if plain else result
+
+    def criterion(self, name: str, a: Arguments, node: s.Call, made: v.Value | None = None) -> v.Value:
         reduction = a.kwargs.get("reduction")
         norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
         inherited = tensors.kept_norm(a.every)
         if inherited in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER, Norm.WEIGHTED):
             norm = inherited
         merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
-        return merged or v.Tensor(s.render(node), Params(), norm)
+        return self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
 
     def with_models(self, parts: list[v.Value]) -> list[v.Value]:
         """Models among the arguments count as what the result depends on."""

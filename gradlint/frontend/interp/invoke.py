@@ -134,7 +134,10 @@ class Invoke(Api):
         """A default: others may pass the opposite of a flag."""
         if isinstance(value, v.Known) and isinstance(value.value, bool):
             return self.flag(name, value.value)
-        return self.settle(name, value)
+        value = self.settle(name, value)
+        if isinstance(value, v.Known) and isinstance(value.value, int | float):
+            value = v.Known(value.key, value.value, value.exact, value.counter, value.window, value.modulo, True)
+        return value
 
     # -- classes
 
@@ -167,6 +170,7 @@ class Invoke(Api):
         if module and not (words and (words.events or words.contexts)):
             for value in a.every:
                 self.use_up(value, node)
+            instance.made_with = (a.args, a.kwargs)
             return instance
         instance.key = self.run.fresh(cls.key)
         init = self.find_in_class(cls, "__init__")

@@ -34,7 +34,8 @@ class Loops(Calls):
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
             stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
-            self._is_data(iterable),
+            self._is_data(iterable), iterable.window if isinstance(iterable, v.Counted) else "",
+            iterable.size if isinstance(iterable, v.Counted) else None,
         )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over

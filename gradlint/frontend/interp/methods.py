@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, Params, Zero
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -42,6 +42,8 @@ class Methods(Guesses):
             case v.Grad():
                 return self.grad_method(base, name, a, node)
             case v.Parameter():
+                if name in api.HOOKS:
+                    self.hook(base, a.get(0, "hook"), node)
                 return base if name in ("detach", "data", "view") else v.Unknown(s.render(node))
             case v.Tensor():
                 return self._tensor_method(base, name, a, node)
@@ -76,8 +78,11 @@ class Methods(Guesses):
 
     def _tensor_method(self, base: v.Tensor, name: str, a: Arguments, node: s.Call) -> v.Value:
         if name == "backward":
-            self.backward(base, node)
+            self.backward(base, node, gradient=a.get(0, "gradient"))
             return v.Known("", None)
+        if name == "register_hook":
+            self.hook(base, a.get(0, "hook"), node)
+            return v.Unknown(s.render(node))
         if name == "zero_grad":
             self.run.emit(Zero, node, params=Params())  # whatever this is, it clears
             return v.Known("", None)
@@ -114,7 +119,9 @@ class Methods(Guesses):
             if name == "forward" and base.module:
                 return self.module_forward(base, a, node)
             if base.module and not self._follows(name):
-                return self.forward(base, a, node) if not self.run.no_grad else None
+                if self.run.no_grad:
+                    return None
+                return self.normalised_inside(base, name, a, self.forward(base, a, node), node)
             return None
         bases = self.base_names(base.cls)
         if "LightningModule" in bases or self._is_lightning(base):
@@ -145,6 +152,8 @@ class Methods(Guesses):
                 self.opaque(None, node)
         if naming.CRITERION.search(name):
             return self.criterion(name, a, node)
+        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
         merged = tensors.merge(self.with_models(a.every), s.render(node), Norm.UNKNOWN)
         if merged is not None:
             return merged
@@ -175,6 +184,9 @@ class Methods(Guesses):
             return self.engine_method(base, name, a, node)
         if name in _NO_FORWARD:
             return v.Unknown(s.render(node), called=name)
+        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.edit(v.Grad("gradients", self.params_of(base)), EditKind.PERHAPS, None, node)
+            return v.Unknown(s.render(node), called=name)
         if isinstance(base, v.Model) or (isinstance(base, v.Instance) and base.module):
             return self.forward(base, a, node)
         return None
@@ -188,6 +200,9 @@ class Methods(Guesses):
         if name in api.PARAMETER_METHODS:
             params = Params(frozenset({base.key}), True)
             return v.ParamsValue(s.render(node), params, True, None, name == "named_parameters")
+        if name in api.HOOKS:
+            self.hook(base, a.get(0, "hook"), node)
+            return v.Unknown(s.render(node))
         if name in api.MODULE_PASSTHROUGH and not a.kwargs.get("dim"):
             return base
         if name in ("set_requires_gradient_sync", "set_gradient_accumulation_boundary"):
@@ -197,6 +212,9 @@ class Methods(Guesses):
         if name in api.CUTS:
             return v.Unknown(s.render(node), called=name)
         text = s.render(node)
+        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+            return v.Unknown(text, called=name)
         if base.params.owners and not self.run.no_grad:
             as_tensor = v.Tensor(base.key, base.params, Norm.UNKNOWN)
             return tensors.method(as_tensor, name, a.args, text)
@@ -240,7 +258,7 @@ class Methods(Guesses):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
                 self.backward(first, node, manager=Manager.HELPER)
                 return v.Known("", None)
-        self.backward(base, node)
+        self.backward(base, node, gradient=a.get(0, "gradient"))
         return v.Known("", None)
 
     def _unknown_step(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value | None:

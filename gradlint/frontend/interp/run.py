@@ -42,6 +42,9 @@ class LoopState:
     loader: bool = False
     #: it goes over data, though it may be broken off
     data: bool = False
+    #: how often it goes round: see Frame
+    count: str = ""
+    size: int | None = None
 
 
 @dataclass(slots=True)
@@ -92,6 +95,14 @@ class Run:
     in_automatic_step: bool = False
     #: set by a yield in a function that is used as a context manager
     yielded: list[v.Context] | None = None
+    #: the numbers that windows have, by the text of their N
+    sizes: dict[str, int] = field(default_factory=dict)
+    #: what was stored under an index, by the key of the thing it was stored in
+    entries: dict[str, dict[str, v.Value]] = field(default_factory=dict)
+    #: parameters whose gradients a hook divides or multiplies in each backward
+    hooked: list[Params] = field(default_factory=list)
+    #: how modules of this file normalise what they return: (norm, divisor, numbers), by object and method
+    own_norms: dict[tuple[str, int], v.Tensor | None] = field(default_factory=dict)
 
     @property
     def started(self) -> bool:
@@ -107,12 +118,16 @@ class Run:
         return self.program.site(node, text)
 
     def emit(self, event_type: type[E], node: s.Node, text: str | None = None, /, **facts: object) -> E:
-        frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
+        frames = tuple(Frame(loop.id, loop.turn, loop.window, loop.count, loop.size) for loop in self.loops)
         event = event_type(
             site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, **facts
         )  # fmt: skip
         self.events.append(event)
         return event
+
+    def size_of(self, window: str) -> int | None:
+        """The number of micro-batches of a window, by the text of its N."""
+        return int(window) if window.isdecimal() else self.sizes.get(window)
 
     def fresh(self, key: str) -> str:
         self.serial += 1
