@@ -113,6 +113,9 @@ class Slice:
             case s.ExprStmt() if isinstance(stmt.value, s.Call) and isinstance(stmt.value.func, s.Attr):
                 if stmt.value.func.name in _MUTATES:
                     yield bound(stmt.value.func.base), self._of(stmt.value)
+                elif stmt.value.func.name == "register_buffer" and stmt.value.args:
+                    name = stmt.value.args[0]
+                    yield {str(name.value) if isinstance(name, s.Const) else ""}, self._of(stmt.value)
             case _:
                 return
 

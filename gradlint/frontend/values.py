@@ -201,6 +201,8 @@ class Tensor(Value):
     #: see Backward
     divisors: frozenset[float] = frozenset()
     handed: frozenset[float] = frozenset()
+    #: how many losses were added up to make it
+    terms: int = 1
 
     def but(self, **changes: object) -> Tensor:
         return replace(self, **changes)  # type: ignore[arg-type]  # the fields are named at each call

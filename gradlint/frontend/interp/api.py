@@ -13,6 +13,7 @@ from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge import torch_api as api
 
 _SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
+_TENSOR_METHODS = ("mean", "sum", "div", "mul", "add", "true_divide", "divide", "multiply")
 _NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub"}
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
@@ -270,6 +271,9 @@ class Api(Frameworks):
             and isinstance(a.args[1].value, str)
         ):
             return self.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
+        if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Known):
+            target = s.Attr(node.node, node.args[0], str(a.args[1].value))
+            self.assign(target, a.args[2], node.args[2])
         if name == "zip":
             rows = self._zipped(a)
             if len(rows) == 1:
@@ -358,7 +362,7 @@ class Api(Frameworks):
         if self.run.no_grad:
             return v.Unknown(text, called=tail)
         first = a.get(0)
-        if isinstance(first, v.Tensor) and tail in ("mean", "sum", "div", "mul", "add", "true_divide"):
+        if isinstance(first, v.Tensor) and tail in _TENSOR_METHODS:
             return tensors.method(first, tail, a.args[1:], text)
         if tail[:1].isupper():
             # a module: calling it computes

@@ -86,6 +86,8 @@ class Gradients(Expressions):
             self.run.emit(Clip, node, params=ref.params, api=ClipApi.APEX, target=optimizer.key)
         elif name in ("synchronize", "reduce_gradients"):
             self.opaque(frozenset({ref.id}), node)
+        elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
+            self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
         return v.Unknown(s.render(node))
 
     def step(

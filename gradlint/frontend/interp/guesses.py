@@ -21,7 +21,7 @@ _WORDS = re.compile(r"[A-Za-z_]\w*")
 _TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
 #: `self.n`, `STEPS`: a number that is kept, not counted in the batch
 _ATTRIBUTE = re.compile(r"[\w#]+(\.\w+)*")
-_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean")
+_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
 #: what is done to gradients by a function of this name does not change their size, or is another rule's business
 _NO_SCALING = re.compile(
     r"(?i)norm$|clip|zero|clear|reset|log|print|plot|hook|watch|stat|check|save|enable|disable|requires|get|sync|reduce"
@@ -52,11 +52,13 @@ class Guesses(Invoke):
         for value in every:
             self.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
+            if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
+                return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
             return self.criterion(last, a, node)
         if self.run.no_grad:
             return v.Unknown(s.render(node), called=name)
         merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
-        if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(every)):
+        if merged is not None and _has_tensors(every):
             return self.perhaps_normalised(merged, last, a)
         params = merged.params if merged is not None else Params(known=True)
         counts, handed = self.hands_window(a), self._numbers(a)
@@ -135,7 +137,7 @@ class Guesses(Invoke):
             return False
         if "grad" in low and _NORMALISES.search(low):
             return True
-        if any(isinstance(x, v.Tensor) for x in tensors.flatten(a.every)) or not self.hands_window(a):
+        if _has_tensors(a.every) or not self.hands_window(a):
             return False
         return any(self._holds_gradients(x) for x in a.every)
 
@@ -182,8 +184,9 @@ class Guesses(Invoke):
         found = self.invoke(bound, a.args, a.kwargs, node)
         del self.run.events[before:]
         self.run.reached = reached
-        if isinstance(found, v.Collection) and found.items:
-            found = found.items[0]
+        if isinstance(found, v.Collection):
+            parts = [found.entries.get('"loss"'), *found.items, *found.entries.values()]
+            found = next((part for part in parts if part is not None), found)
         return found if isinstance(found, v.Tensor) else None
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
@@ -218,3 +221,7 @@ class Guesses(Invoke):
             else:
                 out.append(part)
         return out
+
+
+def _has_tensors(values: list[v.Value]) -> bool:
+    return any(isinstance(x, v.Tensor) for x in tensors.flatten(values))

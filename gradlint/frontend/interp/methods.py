@@ -88,6 +88,9 @@ class Methods(Guesses):
             return v.Known("", None)
         if name == "step" and base.model is not None:
             return v.Unknown(s.render(node))
+        if name == "update":
+            self._update_entries(base, a)
+            return v.Known("", None)
         if name in ("parameters", "named_parameters"):
             return v.ParamsValue("", Params(frozenset({base.key}), False), True, None, name != "parameters")
         return tensors.method(base, name, a.args, s.render(node))
@@ -107,6 +110,8 @@ class Methods(Guesses):
             return v.Collection(base.key, pairs, {}, "list")
         elif name in ("get", "pop") and a.args:
             return base.entries.get(a.args[0].key) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
+        elif name == "update":
+            self._update_entries(base, a)
         elif name in ("step", "zero_grad"):
             for item in (*base.items, *base.entries.values()):
                 optimizer = self.run.optimizer_for(item)
@@ -114,7 +119,20 @@ class Methods(Guesses):
                     self.optimizer_method(optimizer, name, a, node)
         return v.Unknown(s.render(node), called=name)
 
+    def _update_entries(self, base: v.Value, a: Arguments) -> None:
+        """`out.update(loss=…)`, `out.update({"loss": …})`."""
+        new = {f'"{name}"': value for name, value in a.kwargs.items()}
+        for value in a.args:
+            if isinstance(value, v.Collection):
+                new.update(value.entries)
+        if isinstance(base, v.Collection):
+            base.entries.update(new)
+        elif base.key:
+            self.run.entries.setdefault(base.key, {}).update(new)
+
     def _instance_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+        if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
+            self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
         if self.find_in_class(base.cls, name) is not None:
             if name == "forward" and base.module:
                 return self.module_forward(base, a, node)

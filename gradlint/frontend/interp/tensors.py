@@ -97,6 +97,7 @@ def _as(result: v.Tensor, tensor: v.Tensor) -> v.Tensor:
 
 def _sum(result: v.Tensor, left: v.Value, right: v.Value) -> v.Tensor:
     terms = [t for t in (left, right) if isinstance(t, v.Tensor)]
+    result = result.but(terms=sum(t.terms for t in terms))
     if len(terms) == 2 and any(t.norm is Norm.RAW for t in terms):
         # one divided and one raw term: the raw one spoils the sum
         return result.but(norm=Norm.RAW)
@@ -108,7 +109,10 @@ def _sum(result: v.Tensor, left: v.Value, right: v.Value) -> v.Tensor:
 def _divided(result: v.Tensor, left: v.Tensor, right: v.Value) -> v.Tensor:
     if isinstance(right, v.Known) and right.counter:
         return result.but(norm=Norm.DIVIDED_BY_COUNTER, divisor=right.key)
-    divisors = _divided_again(left, v.number_of(right))
+    number = v.number_of(right)
+    if number is not None and number == left.terms > 1:
+        return _as(result, left).but(handed=result.handed | {number})  # a mean over the terms, as it seems
+    divisors = _divided_again(left, number)
     return result.but(
         norm=Norm.DIVIDED, divisor=right.key, divisor_value=v.whole_number(right), divisors=divisors
     )  # fmt: skip
