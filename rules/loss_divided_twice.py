@@ -69,8 +69,9 @@ class LossDividedTwice(Rule):
     flagged; the same holds for a DeepSpeed configuration in the file that says 1, for
     `engine.backward(loss, scale_wrt_gas=False)`, and for an `engine.step()` that is called once for several backwards.
     Fabric never divides, nor does Lightning with `automatic_optimization = False`. N that reaches the framework through
-    a configuration file cannot be seen. Only divisors whose name speaks of accumulation are judged: a loss divided by a
-    token count is something else.
+    a configuration file cannot be seen. Only divisors are judged whose name speaks of accumulation, or that are the
+    very name or number that the framework is given: a loss divided by a token count is something else, and so is the
+    mean over as many terms.
 
     Since transformers 4.46 the `Trainer` does not divide if the model takes `num_items_in_batch`, as most models do.
     A `compute_loss` that can be handed that number is judged only if its class sets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -21,7 +22,12 @@ class UnscaledAccumulationLoss(Rule):
     ## What it does
     Looks for an accumulation window (one `step()` after N backwards) in which the loss is never divided by N, nor
     weighted or normalised in another way, and no framework divides it. It also speaks up when one of two losses is
-    divided and the other is not, and when the divisor is the running counter instead of N.
+    divided and the other is not, and when the divisor is the running counter instead of N, or another number than N
+    where both are written down (`loss / 4` in a window of 8).
+
+    The division is looked for where it may be: in the criterion, if its class is in the file; in an entry of a
+    dictionary; in the gradient that the backward starts with; in hooks; in the gradients at the boundary; in the
+    learning rate (`lr=args.lr / args.n`).
 
     ## Why is this bad?
     `backward()` adds to the gradients that are there. N mean losses add up to N times the gradient of one large
@@ -59,10 +65,13 @@ class UnscaledAccumulationLoss(Rule):
     learning rate drops by N, so one that was tuned to the larger gradients may have to go up again; with AdamW hardly
     anything changes unless you clip, and then the clip acts less often. The loss that you log stays what it was,
     unless the counter divided it. No fix is offered where N is not written in the boundary, or has no value yet where
-    the backward stands.
+    the backward stands, or where a batch is cut into parts of a given size (`range(0, len(x), size)`): the last part
+    may be smaller. Putting N in the place of another number is unsafe, for that may be a mean over several terms.
 
     ## Known limits
-    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. A loss that is
+    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. So is one whose
+    criterion, or a helper that gets the model at the boundary, is handed N, or a weight made of it. A learning rate
+    that is divided later, in `optimizer.param_groups`, is not seen. A loss that is
     summed on purpose (`reduction="sum"`) is not flagged. Dividing by N is exact when every micro-batch's mean is over
     equally many items; see `token-mean-accumulation` for text. A last, shorter window that is divided by N counts
     a little less.
@@ -117,8 +126,16 @@ class UnscaledAccumulationLoss(Rule):
         if _among(window.size, backward.handed):
             return True  # what made the loss was given N
         if backward.norm in _BY_NUMBERS and backward.divisors and window.size is not None:
-            return window.size < 2 or _among(window.size, backward.divisors)
+            return window.size < 2 or _among(window.size, backward.divisors) or _divides_more(backward, window)
         return backward.norm not in (Norm.RAW, Norm.DIVIDED_BY_COUNTER)
+
+
+def _divides_more(backward: Backward, window: Window) -> bool:
+    """A multiple of N: the mean over several losses of a micro-batch, or N is a factor that is written out."""
+    if all(by % (window.size or 1) for by in backward.divisors):
+        return False
+    several = len({b.site for b in window.of(Backward)}) > 1
+    return several or str(window.size) in _NUMBERS.findall(backward.divisor) or not backward.divisor.isdecimal()
 
 
 def _in_the_rate(state: GradientState) -> bool:
@@ -154,6 +171,7 @@ def _impact(kind: str, n: str, way: str = "large") -> str:
     return f"gradients are {n} times too {way}"
 
 
+_NUMBERS = re.compile(r"\d+")
 _NORMALISE = (EditKind.DIVIDE, EditKind.SCALE, EditKind.OTHER, EditKind.PERHAPS)
 #: a loss that was divided; what by is compared with N where both are known
 _BY_NUMBERS = (Norm.DIVIDED, Norm.WEIGHTED)

@@ -83,7 +83,9 @@ class Window:
     def size_text(self) -> str:
         """The user's own words for N; just N if there are none, or too many."""
         text = (self.step.window if self.step else "") or self.micro_loop
-        return text if text and len(text) <= 40 and ("(" not in text or " / " in text) else "N"
+        return (
+            text if text and len(text) <= 40 and ("(" not in text or " / " in text or text.startswith("len(")) else "N"
+        )
 
     @property
     def size_shown(self) -> str:
@@ -92,10 +94,16 @@ class Window:
 
     @property
     def size(self) -> int | None:
-        """N as a number, where the file says it."""
+        """N as a number, where the file says it: of loops inside of each other the product."""
+        parts = [f.size for f in self.inner_frames]
         if self.step is not None and self.step.window:
-            return self.step.size
-        return next((f.size for f in self.inner_frames if f.size is not None), None)
+            parts.append(self.step.size)
+        total = 1
+        for part in parts:
+            if part is None:
+                return None
+            total *= part
+        return total if parts else None
 
     @property
     def inner_frames(self) -> list[Frame]:
@@ -112,7 +120,7 @@ class Window:
         told = (
             [self.step.window] if self.step is not None and self.step.window else [f.count for f in self.inner_frames]
         )
-        return any(_last_part(text) == _last_part(other) for other in told if text and other)
+        return len(told) == 1 and bool(text) and _last_part(text) == _last_part(told[0])
 
     @property
     def inner_loop(self) -> bool:

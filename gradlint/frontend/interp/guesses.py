@@ -10,7 +10,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.invoke import Invoke
-from gradlint.frontend.interp.run import owner
+from gradlint.frontend.interp.run import OutOfBudget, owner
 from gradlint.frontend.knowledge import naming
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
@@ -20,7 +20,12 @@ _WORDS = re.compile(r"[A-Za-z_]\w*")
 #: an argument that takes a number of micro-batches, or a weight made of it
 _TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
 #: `self.n`, `STEPS`: a number that is kept, not counted in the batch
-_ATTRIBUTE = re.compile(r"[\w#]+(\.\w+)*")
+_ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
+#: what may be called where a constructor keeps a number
+_CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
+_DIVIDE = {"div", "divide", "true_divide", "mul", "multiply"}
+#: for a look into a method of the file
+_SMALL_BUDGET = 400
 _NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
 #: what is done to gradients by a function of this name does not change their size, or is another rule's business
 _NO_SCALING = re.compile(
@@ -137,7 +142,7 @@ class Guesses(Invoke):
             return False
         if "grad" in low and _NORMALISES.search(low):
             return True
-        if _has_tensors(a.every) or not self.hands_window(a):
+        if naming.HARMLESS.search(low) or _has_tensors(a.every) or not self.hands_window(a):
             return False
         return any(self._holds_gradients(x) for x in a.every)
 
@@ -174,20 +179,62 @@ class Guesses(Invoke):
 
     def _run_unseen(self, value: v.Instance, method: v.Function, a: Arguments, node: s.Call) -> v.Tensor | None:
         """What a method returns; nothing that happens in it is told."""
-        before, reached = len(self.run.events), set(self.run.reached)
-        if value.made_with is not None and value.key:
-            (args, kwargs), value.made_with = value.made_with, None
-            init = self.find_in_class(value.cls, "__init__")
-            if isinstance(init, v.Function):
-                self.invoke(v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, node)
-        bound = v.Function(method.key, method.node, method.env, value, method.cls)
-        found = self.invoke(bound, a.args, a.kwargs, node)
-        del self.run.events[before:]
-        self.run.reached = reached
+        if not self._may_divide(method):
+            return None
+        before, reached, budget = len(self.run.events), set(self.run.reached), self.run.budget
+        self.run.budget = min(budget, _SMALL_BUDGET)
+        found: v.Value
+        try:
+            self._keep_numbers(value)
+            bound = v.Function(method.key, method.node, method.env, value, method.cls)
+            found = self.invoke(bound, a.args, a.kwargs, node)
+        except OutOfBudget:
+            return None
+        finally:
+            del self.run.events[before:]
+            self.run.reached = reached
+            self.run.budget = budget
         if isinstance(found, v.Collection):
             parts = [found.entries.get('"loss"'), *found.items, *found.entries.values()]
             found = next((part for part in parts if part is not None), found)
         return found if isinstance(found, v.Tensor) else None
+
+    def _may_divide(self, method: v.Function) -> bool:
+        """It divides or multiplies, or calls something that may."""
+        assert isinstance(method.node, s.Def)
+        for stmt in s.walk_stmts(method.node.body):
+            if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
+                return True
+            for expr in s.expressions(stmt):
+                if not self.program.said(expr).callees.isdisjoint(
+                    {*self.program.functions, *tensors.IN_PLACE, "super"}
+                ):
+                    return True
+                if not self.program.said(expr).callees.isdisjoint(_DIVIDE):
+                    return True
+                if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
+                    return True
+        return False
+
+    def _keep_numbers(self, value: v.Instance) -> None:
+        """The numbers that its constructor keeps; whatever else it does is not run."""
+        init = self.find_in_class(value.cls, "__init__")
+        if value.made_with is None or not value.key or not isinstance(init, v.Function):
+            return
+        (args, kwargs), value.made_with = value.made_with, None
+        assert isinstance(init.node, s.Def)
+        env = v.Env({}, init.env or self.run.module)
+        self._bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
+        outer, self.env = self.env, env
+        try:
+            for stmt in s.walk_stmts(init.node.body):
+                kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
+                if kept is None or not self.program.said(kept).callees <= _CONVERSIONS:
+                    continue
+                if isinstance(stmt, s.Assign) or "register_buffer" in self.program.said(kept).callees:
+                    self.run_body([stmt])
+        finally:
+            self.env = outer
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""

@@ -179,7 +179,9 @@ class Loops(Calls):
         words = self.program.words(stmt.body)
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
-        return text if naming.MICRO.search(f"{text} {s.render(stmt.target)}") else ""
+        if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
+            return ""
+        return f"len({text})" if isinstance(stmt.iterable, s.Name | s.Attr) else text
 
     @staticmethod
     def _is_data(iterable: v.Value) -> bool:

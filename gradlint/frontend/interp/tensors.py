@@ -101,9 +101,19 @@ def _sum(result: v.Tensor, left: v.Value, right: v.Value) -> v.Tensor:
     if len(terms) == 2 and any(t.norm is Norm.RAW for t in terms):
         # one divided and one raw term: the raw one spoils the sum
         return result.but(norm=Norm.RAW)
+    if len(terms) == 2 and _is_mix(*terms):
+        return result.but(norm=Norm.RAW, handed=result.handed | terms[0].divisors | terms[1].divisors)
     strongest = max(terms, key=lambda t: _RANK.index(t.norm))
     divisors = frozenset[float]().union(*(t.divisors for t in terms)) if all(t.divisors for t in terms) else frozenset()
     return _as(result, strongest).but(divisors=divisors)
+
+
+def _is_mix(a: v.Tensor, b: v.Tensor) -> bool:
+    """`0.3 * a + 0.7 * b`: plain numbers weigh the terms against each other, and normalise nothing."""
+    if any(t.norm is not Norm.WEIGHTED or len(t.divisors) != 1 for t in (a, b)):
+        return False
+    first, second = (1 / next(iter(t.divisors)) for t in (a, b))
+    return first != second or abs(first + second - 1) < 1e-6
 
 
 def _divided(result: v.Tensor, left: v.Tensor, right: v.Value) -> v.Tensor:
