@@ -61,6 +61,9 @@ class Frame:
     turn: int
     #: text of N when the loop goes over the micro-batches of one window
     window: str = ""
+    #: how often it goes round, in the user's words and as a number, where a `range` says so
+    count: str = ""
+    size: int | None = None
 
 
 class Manager(enum.Enum):
@@ -131,6 +134,8 @@ class OptimizerRef:
     until: int = 1 << 60
     #: None where it was seen to be one
     guess: Guess | None = None
+    #: text of what its learning rate is divided by
+    rate_over: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +232,13 @@ class Backward(Event):
     manager: Manager = Manager.NOBODY
     #: the manager divides the loss by its own number of micro-batches
     managed_division: bool = False
+    #: that number: in the words that the manager was given, and its value
+    managed_by: str = ""
+    managed_size: int | None = None
+    #: all that the loss was divided by, products included, where every divisor is a known number; else nothing
+    divisors: frozenset[float] = frozenset()
+    #: numbers that were handed to what made the loss: it may have divided by one of them
+    handed: frozenset[float] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +260,8 @@ class EditKind(enum.Enum):
     #: another gradient is put in the place of what was there
     NEW = "new"
     OTHER = "other"
+    #: a helper from elsewhere is handed the number of micro-batches together with the model
+    PERHAPS = "perhaps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +275,10 @@ class Edit(Event):
     wrap: Wrap = Wrap.NONE
     #: what is written was not read from `.grad` just now: there is a gradient behind it even if there was none before
     fresh: bool = False
+    #: the number that it comes to dividing by, if it is known
+    number: float | None = None
+    #: `by` as it is written here
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +346,7 @@ class Step(Event):
     window: str = ""
     #: the window is a modulo of a counter over a loader (not an inner loop)
     modulo: bool = False
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,8 @@ class GradientEditAfterClip(Rule):
         clip = state.clip
         if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self._private:
             return
+        if edit.kind is EditKind.PERHAPS:
+            return
         if not edit.params.may_meet(clip.params):
             return  # another network's
         if state.window.step is not None and same_turn(edit, clip):

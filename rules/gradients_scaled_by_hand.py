@@ -17,8 +17,9 @@ class GradientsScaledByHand(Rule):
     """Gradients are divided by hand instead of the loss.
 
     ## What it does
-    Looks for `.grad` being divided by N in an accumulation loop. On every micro-batch this is an error. Once, at the
-    boundary, it is right, and gradlint only advises the shorter way.
+    Looks for `.grad` being divided by N, or multiplied by 1/N, in an accumulation loop, in whatever way it is written
+    (`p.grad /= n`, `p.grad.data = p.grad.data * (1 / n)`, `torch._foreach_div_(grads, n)`). On every micro-batch this
+    is an error. Once, at the boundary, it is right, and gradlint only advises the shorter way.
 
     ## Why is this bad?
     On every micro-batch the gradients of *all* earlier micro-batches are divided again: the first of four is divided
@@ -53,12 +54,13 @@ class GradientsScaledByHand(Rule):
     ## Fix safety
     Safe. The fix deletes the division of the gradients and divides the loss by the same N, where its backward is. At
     the boundary no number changes beyond rounding. On every micro-batch the gradient becomes the mean that was meant:
-    larger, and in another direction. No fix is offered where the division depends on a flag, or where N is not known
-    where the backward is.
+    larger, and in another direction. No fix is offered where the division depends on a flag, where N is not known
+    where the backward is, or where the factor is not written as 1/N or as a number.
 
     ## Known limits
     A factor of its own at the boundary, say `world_size / num_tokens`, is a normalisation in place of `/ N` and is not
-    flagged. Only windows with a visible boundary are judged: a modulo, a counter, an inner loop.
+    flagged. Only windows with a visible boundary are judged: a modulo, a counter, an inner loop. A plain number that
+    gradients are multiplied by is taken for 1/N only where N is a number as well. Hooks are not judged.
 
     ## References
     - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
@@ -71,16 +73,19 @@ class GradientsScaledByHand(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         step = state.window.step
-        if edit.kind is not EditKind.DIVIDE or step is None or not state.pending:
+        if step is None or not state.pending or not _divides(edit, state):
             return
         if naming.RANKS.search(edit.by):
             return  # a mean over ranks, not over micro-batches
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
-        if again is not None and (step.window or state.window.micro_loop):
-            fix = _remedies(edit, state, edit.by)
+        if again is not None and (
+            step.window or state.window.micro_loop or _by_window(edit, state)
+        ):  # fmt: skip
+            by = f"{edit.number:g}" if edit.kind is EditKind.SCALE and edit.number is not None else edit.by
+            fix = _remedies(edit, state, by)
             yield self.finding(edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], fix=fix)
-        elif again is None and state.window.accumulates and step.modulo and _last(edit.by) == _last(step.window):
+        elif again is None and state.window.accumulates and step.modulo and _by_window(edit, state):
             yield self.finding(
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",
                 severity=Severity.ADVICE, edit=short(edit), n=step.window,
@@ -90,12 +95,20 @@ class GradientsScaledByHand(Rule):
 
 def _remedies(edit: Edit, state: GradientState, by: str) -> Iterator[Remedy]:
     """All loops that divide in this window go, and each loss is divided once."""
-    divisions = {e.site: e for e in state.window.of(Edit) if e.kind is EditKind.DIVIDE}
+    divisions = {e.site: e for e in state.window.of(Edit) if _divides(e, state)}
     losses = list({b.site: b for b in state.window.of(Backward)}.values())
     edits = [edit, *(e for e in divisions.values() if e.site != edit.site)]
     yield from divide_losses_not_gradients(edits, losses, in_user_words(by))
 
 
-def _last(text: str) -> str:
-    """`self.accum` and a parameter `accum` are the same number."""
-    return text.rpartition(".")[2]
+def _by_window(edit: Edit, state: GradientState) -> bool:
+    return state.window.counts(edit.by, edit.number) or (
+        edit.kind is EditKind.DIVIDE and edit.number is None and state.window.counts(edit.words, None)
+    )
+
+
+def _divides(edit: Edit, state: GradientState) -> bool:
+    """By anything; or it multiplies by just 1/N: `p.grad *= 0.25`."""
+    if edit.kind is EditKind.SCALE:
+        return edit.number is not None and state.window.size is not None and state.window.counts("", edit.number)
+    return edit.kind is EditKind.DIVIDE

@@ -69,8 +69,9 @@ class LossDividedTwice(Rule):
     flagged; the same holds for a DeepSpeed configuration in the file that says 1, for
     `engine.backward(loss, scale_wrt_gas=False)`, and for an `engine.step()` that is called once for several backwards.
     Fabric never divides, nor does Lightning with `automatic_optimization = False`. N that reaches the framework through
-    a configuration file cannot be seen. Only divisors whose name speaks of accumulation are judged: a loss divided by a
-    token count is something else.
+    a configuration file cannot be seen. Only divisors are judged whose name speaks of accumulation, or that are the
+    very name or number that the framework is given: a loss divided by a token count is something else, and so is the
+    mean over as many terms.
 
     Since transformers 4.46 the `Trainer` does not divide if the model takes `num_items_in_batch`, as most models do.
     A `compute_loss` that can be handed that number is judged only if its class sets
@@ -88,15 +89,15 @@ class LossDividedTwice(Rule):
     message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
-        if backward.norm is not Norm.DIVIDED or not backward.managed_division:
+        if backward.norm not in (Norm.DIVIDED, Norm.WEIGHTED) or not backward.managed_division:
             return
         if backward.manager is Manager.DEEPSPEED and state.window.accumulates:
             return  # the step is taken once for several backwards by hand: DeepSpeed was told of windows of one
-        name = backward.divisor.rpartition(".")[2]
-        if "accum" in name.lower():
+        if _is_managers_number(backward):
+            by = backward.divisor or str(backward.managed_size)
             yield self.finding(
-                backward, loss=backward.loss, divisor=backward.divisor, manager=backward.manager.value,
-                fix=[undivide_loss(backward, backward.divisor)],
+                backward, loss=backward.loss, divisor=by, manager=backward.manager.value,
+                fix=[undivide_loss(backward, by)],
             )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
@@ -106,3 +107,13 @@ class LossDividedTwice(Rule):
             yield self.finding(
                 site, loss=s.render(found.loss), divisor=by, manager=found.trainer, fix=[undivide_loss(site, by)]
             )
+
+
+def _is_managers_number(backward: Backward) -> bool:
+    """By its name, or because it is the very number that the framework was given."""
+    if backward.managed_size is not None and backward.divisors:
+        return any(abs(number - backward.managed_size) < 1e-6 * backward.managed_size for number in backward.divisors)
+    name, given = backward.divisor.rpartition(".")[2], backward.managed_by
+    if "accum" in name.lower() or (given and given == backward.divisor):
+        return True
+    return len(name) > 3 and name == given.rpartition(".")[2]  # `self.n` may be another number than `args.n`

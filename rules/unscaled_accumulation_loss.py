@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
-from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.knowledge.torch_api import SCALE_FREE
 from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
+from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import divide_loss
+from gradlint.remedy.accumulation import divide_by_window_instead, divide_loss
 from gradlint.rule import Draft, Rule, RuleMeta, short
 
 
@@ -23,7 +22,12 @@ class UnscaledAccumulationLoss(Rule):
     ## What it does
     Looks for an accumulation window (one `step()` after N backwards) in which the loss is never divided by N, nor
     weighted or normalised in another way, and no framework divides it. It also speaks up when one of two losses is
-    divided and the other is not, and when the divisor is the running counter instead of N.
+    divided and the other is not, and when the divisor is the running counter instead of N, or another number than N
+    where both are written down (`loss / 4` in a window of 8).
+
+    The division is looked for where it may be: in the criterion, if its class is in the file; in an entry of a
+    dictionary; in the gradient that the backward starts with; in hooks; in the gradients at the boundary; in the
+    learning rate (`lr=args.lr / args.n`).
 
     ## Why is this bad?
     `backward()` adds to the gradients that are there. N mean losses add up to N times the gradient of one large
@@ -61,10 +65,13 @@ class UnscaledAccumulationLoss(Rule):
     learning rate drops by N, so one that was tuned to the larger gradients may have to go up again; with AdamW hardly
     anything changes unless you clip, and then the clip acts less often. The loss that you log stays what it was,
     unless the counter divided it. No fix is offered where N is not written in the boundary, or has no value yet where
-    the backward stands.
+    the backward stands, or where a batch is cut into parts of a given size (`range(0, len(x), size)`): the last part
+    may be smaller. Putting N in the place of another number is unsafe, for that may be a mean over several terms.
 
     ## Known limits
-    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. A loss that is
+    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. So is one whose
+    criterion, or a helper that gets the model at the boundary, is handed N, or a weight made of it. A learning rate
+    that is divided later, in `optimizer.param_groups`, is not seen. A loss that is
     summed on purpose (`reduction="sum"`) is not flagged. Dividing by N is exact when every micro-batch's mean is over
     equally many items; see `token-mean-accumulation` for text. A last, shorter window that is divided by N counts
     a little less.
@@ -80,54 +87,93 @@ class UnscaledAccumulationLoss(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         window = state.window
-        if self._weighted or not window.closes or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
+        if self._fused or not window.closes or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
             return
-        if any(e.kind in (EditKind.DIVIDE, EditKind.SCALE, EditKind.OTHER) for e in window.of(Edit)):
-            return  # the gradients are normalised instead
+        if any(e.kind in _NORMALISE for e in window.of(Edit)) or _in_the_rate(state):
+            return  # the gradients, or the learning rate, are normalised instead
         n = window.size_shown
         seen: set[Site] = set()
         counts = Counter(b.site for b in state.pending)
         for backward in state.pending:
-            if backward.site in seen or counts[backward.site] < 2 or self._handled(backward):
+            if backward.site in seen or counts[backward.site] < 2 or self._handled(backward, window):
                 continue
             seen.add(backward.site)
+            related = [(step, f"the window of {n} ends here")]
+            if backward.norm in _BY_NUMBERS:
+                impact = _impact(state.optimizer.kind, *_off(backward, window))
+                yield self.finding(
+                    backward, message=_OTHER_NUMBER, backward=short(backward), n=_number(window.size),
+                    loss=backward.loss, by=_number(max(backward.divisors)), impact=impact,
+                    related=related, fix=[divide_by_window_instead(backward, step, n)] if backward.divisor else [],
+                )  # fmt: skip
+                continue
             what = "never divided" if backward.norm is Norm.RAW else f"divided by the running `{backward.divisor}`"
             yield self.finding(
                 backward, backward=short(backward), n=n, loss=backward.loss, what=what,
-                impact=_impact(state.optimizer.kind, n), related=[(step, f"the window of {n} ends here")],
-                fix=[divide_loss(backward, step, n)],
+                impact=_impact(state.optimizer.kind, n), related=related, fix=[divide_loss(backward, step, n)],
             )  # fmt: skip
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """A weight made of N, handed on with the batch, does what a division does; so may an optimizer in backward."""
-        fused = any("in_bwd" in word or "in_backward" in word for word in program.all_words.seen)
-        self._weighted = fused or any(
-            isinstance(stmt, s.Assign) and isinstance(stmt.value, s.Bin) and stmt.value.op in "/*" and _is_weight(stmt)
-            for stmt in program.statements()
-        )
+        """An optimizer that runs inside the backward is none of this rule's business."""
+        self._fused = any("in_bwd" in word or "in_backward" in word for word in program.all_words.seen)
         yield from ()
 
-    _weighted = False
+    _fused = False
 
     @staticmethod
-    def _handled(backward: Backward) -> bool:
+    def _handled(backward: Backward, window: Window) -> bool:
         if backward.managed_division or backward.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
             return True
+        if _among(window.size, backward.handed):
+            return True  # what made the loss was given N
+        if backward.norm in _BY_NUMBERS and backward.divisors and window.size is not None:
+            return window.size < 2 or _among(window.size, backward.divisors) or _divides_more(backward, window)
         return backward.norm not in (Norm.RAW, Norm.DIVIDED_BY_COUNTER)
 
 
-def _is_weight(stmt: s.Assign) -> bool:
-    named = any(_WEIGHT.search(s.render(target)) for target in stmt.targets)
-    return named and bool(naming.MICRO.search(s.render(stmt.value)))
+def _divides_more(backward: Backward, window: Window) -> bool:
+    """A multiple of N: the mean over several losses of a micro-batch, or N is a factor that is written out."""
+    if all(by % (window.size or 1) for by in backward.divisors):
+        return False
+    several = len({b.site for b in window.of(Backward)}) > 1
+    return several or str(window.size) in _NUMBERS.findall(backward.divisor) or not backward.divisor.isdecimal()
 
 
-def _impact(kind: str, n: str) -> str:
+def _in_the_rate(state: GradientState) -> bool:
+    """`SGD(…, lr=args.lr / args.n)`: a step with the sum and a smaller rate is a step with the mean."""
+    over = state.optimizer.rate_over
+    try:
+        number: float | None = float(over)
+    except ValueError:
+        number = None
+    return bool(over) and ("accum" in over.lower() or state.window.counts(over, number))
+
+
+def _among(size: int | None, numbers: Iterable[float]) -> bool:
+    return size is not None and any(abs(number - size) < 1e-6 * size for number in numbers)
+
+
+def _number(value: float | None) -> str:
+    return f"{value:g}" if value is not None else "N"
+
+
+def _off(backward: Backward, window: Window) -> tuple[str, str]:
+    """How far the gradients are off: (times, which way)."""
+    ratio = (window.size or 1) / max(backward.divisors)
+    return (_number(ratio), "large") if ratio > 1 else (_number(1 / ratio), "small")
+
+
+def _impact(kind: str, n: str, way: str = "large") -> str:
     """Adam's update hardly depends on the scale of the gradient; what does is clipping."""
     if SCALE_FREE.search(kind):
-        return f"gradients are {n} times too large, which any clipping then sees"
+        return f"gradients are {n} times too {way}, which any clipping then sees"
     if kind:
-        return f"gradients, and so the learning rate, are {n} times too large"
-    return f"gradients are {n} times too large"
+        return f"gradients, and so the learning rate, are {n} times too {way}"
+    return f"gradients are {n} times too {way}"
 
 
-_WEIGHT = re.compile(r"(?i)scale|weight|norm|factor|coef")
+_NUMBERS = re.compile(r"\d+")
+_NORMALISE = (EditKind.DIVIDE, EditKind.SCALE, EditKind.OTHER, EditKind.PERHAPS)
+#: a loss that was divided; what by is compared with N where both are known
+_BY_NUMBERS = (Norm.DIVIDED, Norm.WEIGHTED)
+_OTHER_NUMBER = "`{backward}` adds up {n} micro-batches, but `{loss}` is divided by {by}: {impact}"

@@ -83,6 +83,8 @@ class Program:
         self.classes: dict[str, s.Class] = {}
         self.imports: dict[str, str] = {}
         self.modulus_names: set[str] = set()
+        #: names that something is counted to: the right of a modulo, the bound of a range
+        self.counted_to: set[str] = set()
         #: names that were looked at already
         self._named: set[str] = set()
         self.zeroed: set[str] = set()
@@ -396,6 +398,8 @@ class Program:
                 name = s.render(func)
                 if isinstance(func, s.Name):
                     callees.add(name)
+                    if name == "range" and len(call.args) == 1 and isinstance(call.args[0], s.Name | s.Attr):
+                        self.counted_to.add(s.render(call.args[0]).rpartition(".")[2])
             called.add(self.imports[name].rpartition(".")[2] if name in self.imports else name)
         return called, callees
 
@@ -403,7 +407,9 @@ class Program:
         if part.op == "**":
             self.half_powers |= isinstance(part.right, s.Const) and part.right.value == 0.5
         elif part.op == "%" and not isinstance(part.left, s.Const | s.Other):
-            self.modulus_names |= _identifiers(part.right)
+            found = _identifiers(part.right)
+            self.modulus_names |= found
+            self.counted_to |= found
 
     def _find_strong(self) -> set[str]:
         strong: set[str] = set()

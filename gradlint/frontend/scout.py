@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 from gradlint.frontend.glance import may_hold_stack
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
+from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, HOOKS
 
 #: whole words
-_EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"all_reduce", "require_backward_grad_sync"}
+_EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | HOOKS | {"all_reduce", "require_backward_grad_sync"}
 #: parts of words
 _EVENT_PARTS = (
     "GradScaler", "autocast", "cuda.amp", "cpu.amp", "gradient_clip", "nullcontext", "fully_shard",
@@ -103,6 +103,10 @@ class _Functions:
             for number, stmt in enumerate(tree.body)
             for d in _definitions([stmt])
         }
+        #: and its name
+        self._classes = {
+            id(d): stmt.name for stmt in tree.body if isinstance(stmt, ast.ClassDef) for d in _definitions([stmt])
+        }
         self._text = text
         #: the characters before each line, without the ends of lines
         ahead = [0, *accumulate(map(len, text.split("\n")))]
@@ -123,7 +127,7 @@ class _Functions:
     def _with_helpers(self, found: set[int]) -> set[int]:
         """These, what they call, and the constructors of their classes."""
         called = self._called(found)
-        found = found | {id(d) for d in self.all if d.name in called}
+        found = found | {id(d) for d in self.all if d.name in called} | self._dividing(found)
         homes = {self._homes[key] for key in found}
         return found | {id(d) for d in self.all if d.name == "__init__" and self._homes[id(d)] in homes}
 
@@ -142,7 +146,23 @@ class _Functions:
         if not strong and _ACCUMULATION not in self._text:
             return strong
         wanted = self._called(strong) | _KEPT
-        return strong | {id(d) for d in self.all if d.name in wanted and d.name != "forward"}
+        helpers = {id(d) for d in self.all if d.name in wanted and d.name != "forward"}
+        return strong | helpers | self._dividing(strong | helpers)
+
+    def _dividing(self, keys: set[int]) -> set[int]:
+        """The forwards of classes that these speak of, if they divide: a criterion may normalise the loss itself."""
+        said = self._words_in(keys)
+        forwards = [d for d in self.all if d.name == "forward" and self._text.find("/", *self._spans[id(d)]) > 0]
+        return {id(d) for d in forwards if self._classes.get(id(d), "") in said or self._is_made_outside(d)}
+
+    def _is_made_outside(self, method: _Definition) -> bool:
+        """The script itself makes an object of its class."""
+        name = self._classes.get(id(method), "")
+        return any(
+            self._text.startswith("(", place + len(name)) and not self._text.endswith("class ", 0, place)
+            for place in self._words(name)
+            if name and not self._at((place,))
+        )
 
     def with_numbers(self) -> set[int]:
         """Functions with delicate numbers or activations, and the helpers that they call."""
@@ -173,16 +193,20 @@ class _Functions:
 
     def _called(self, keys: set[int]) -> set[str]:
         """The functions of the file that these call, hand on, or take from self."""
-        said: set[str] = set()
-        for key in keys:
-            if key not in self._said:
-                self._said[key] = set(_WORD.findall(self._text, *self._spans[key]))
-            said |= self._said[key]
+        said = self._words_in(keys)
         return {
             name
             for name in said & {d.name for d in self.all} - _COMMON
             if any(self._is_called(name, place) and self._at((place,)) & keys for place in self._words(name))
         }
+
+    def _words_in(self, keys: set[int]) -> set[str]:
+        said: set[str] = set()
+        for key in keys:
+            if key not in self._said:
+                self._said[key] = set(_WORD.findall(self._text, *self._spans[key]))
+            said |= self._said[key]
+        return said
 
     def _is_called(self, name: str, place: int) -> bool:
         end = place + len(name)

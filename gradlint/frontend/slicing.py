@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS
+from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, HOOKS
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
@@ -32,7 +32,7 @@ _MUTATES = {
     "add_",
     "sub_",
 }
-_EVENT_WORDS = EVENT_METHODS | {
+_EVENT_WORDS = EVENT_METHODS | HOOKS | {
     "grad", "no_sync", "nullcontext", "autocast", "GradScaler", "require_backward_grad_sync", "master_params",
     "optimizers", "set_gradient_accumulation_boundary", "automatic_optimization",
 }  # fmt: skip
@@ -83,7 +83,17 @@ class Slice:
                     needed |= self._of(expr)
         for name, found in returns.items():
             flows.append(({name}, found))
+        for cls in self._program.classes.values():
+            # a module that is made may divide what its forward returns
+            flows.append(({cls.name}, self._returned_by(cls)))
         self.needed = _closure(needed, flows)
+
+    def _returned_by(self, cls: s.Class) -> set[str]:
+        found: set[str] = set()
+        for stmt in s.walk_stmts([d for d in cls.body if isinstance(d, s.Def) and d.name != "__init__"]):
+            if isinstance(stmt, s.Return) and stmt.value is not None:
+                found |= self._of(stmt.value)
+        return found
 
     def _flows(self, stmt: s.Stmt) -> Iterator[tuple[set[str], set[str]]]:
         """(names that get a value here, names that it is made of)."""
@@ -103,6 +113,9 @@ class Slice:
             case s.ExprStmt() if isinstance(stmt.value, s.Call) and isinstance(stmt.value.func, s.Attr):
                 if stmt.value.func.name in _MUTATES:
                     yield bound(stmt.value.func.base), self._of(stmt.value)
+                elif stmt.value.func.name == "register_buffer" and stmt.value.args:
+                    name = stmt.value.args[0]
+                    yield {str(name.value) if isinstance(name, s.Const) else ""}, self._of(stmt.value)
             case _:
                 return
 
@@ -123,9 +136,14 @@ class Slice:
             return True
         for name in names & self._program.functions.keys() | names & self._program.classes.keys():
             words = self._program.function_words(name)
-            if words is not None and (words.events or words.contexts):
+            if words is not None and (words.events or words.contexts or not words.called.isdisjoint(HOOKS)):
                 return True
         return False
+
+    def _hands_window(self, call: s.Call) -> bool:
+        """`finish_window(model, n)`: a model and the number of micro-batches; it may average the gradients."""
+        names = self._of(call)
+        return not names.isdisjoint(self._program.counted_to) and any(naming.MODEL.search(name) for name in names)
 
     def _suggests(self, name: str) -> bool:
         """An alias of an event function, or an optimizer that is handed on."""
@@ -193,6 +211,8 @@ class Slice:
             return True
         value = stmt.value
         if self._event_expr(value) or _leaves(value) or isinstance(value, s.Yield):
+            return True
+        if isinstance(stmt, s.ExprStmt) and isinstance(value, s.Call) and self._hands_window(value):
             return True
         return isinstance(stmt, s.Assign | s.AugAssign) and any(
             self._event_expr(t) for t in (stmt.targets if isinstance(stmt, s.Assign) else [stmt.target])

@@ -29,6 +29,9 @@ class Unknown(Value):
     grads: Params | None = None
     #: the optimizer that it was made from, if it is an object of an unknown class
     wraps: Optimizer | None = None
+    #: what was handed to the call that made it: the N of a window, or these numbers
+    counts: bool = False
+    handed: frozenset[float] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +46,9 @@ class Known(Value):
     #: text of N when it says whether a window of N micro-batches is full
     window: str = ""
     modulo: bool = False
+    #: windows are run with few micro-batches: `value` is not what the file says, `real` is, if it says anything
+    made_up: bool = False
+    real: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +124,8 @@ class Instance(Value):
     #: it is an nn.Module, so calling it is a forward
     module: bool = False
     wrap: Wrap = Wrap.NONE
+    #: what it was made with, where its constructor was not run
+    made_with: tuple[list[Value], dict[str, Value]] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +185,7 @@ class Grad(Value):
     wrap: Wrap = Wrap.NONE
     partial: bool = False
     op: str = ""
-    by: str = ""
+    by: Value | None = None
     #: a copy: what is done to it is not done to `.grad`
     copy: bool = False
 
@@ -196,6 +204,11 @@ class Tensor(Value):
     forward_sync: Sync = Sync.ON
     forward: Site | None = None
     manager: Manager = Manager.NOBODY
+    #: see Backward
+    divisors: frozenset[float] = frozenset()
+    handed: frozenset[float] = frozenset()
+    #: how many losses were added up to make it
+    terms: int = 1
 
     def but(self, **changes: object) -> Tensor:
         return replace(self, **changes)  # type: ignore[arg-type]  # the fields are named at each call
@@ -237,6 +250,8 @@ class Counted(Value):
     #: text of the bound, when it is the N of an inner loop over micro-batches
     window: str = ""
     loader: bool = False
+    #: the number of turns that the file says
+    size: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -258,3 +273,19 @@ class Framework(Value):
     accumulates: bool = True
     model: Value | None = None
     guess: Guess | None = None
+    #: N as a number
+    size: int | None = None
+
+
+def number_of(value: Value | None) -> float | None:
+    """The number that the file says this is, if it is always the same."""
+    if not isinstance(value, Known) or isinstance(value.value, bool) or not isinstance(value.value, int | float):
+        return None
+    if value.made_up:
+        return value.real
+    return None if value.counter or not value.exact else float(value.value)
+
+
+def whole_number(value: Value | None) -> int | None:
+    number = number_of(value)
+    return int(number) if number is not None and number == int(number) else None

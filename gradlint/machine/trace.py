@@ -12,6 +12,7 @@ from gradlint.events import (
     Edit,
     EditKind,
     Event,
+    Frame,
     Manager,
     Mark,
     Opaque,
@@ -95,12 +96,44 @@ class Window:
     def size_text(self) -> str:
         """The user's own words for N; just N if there are none, or too many."""
         text = (self.step.window if self.step else "") or self.micro_loop
-        return text if text and len(text) <= 40 and "(" not in text else "N"
+        return (
+            text if text and len(text) <= 40 and ("(" not in text or " / " in text or text.startswith("len(")) else "N"
+        )
 
     @property
     def size_shown(self) -> str:
         """N for a message: in backticks if these are the user's words."""
         return "N" if self.size_text == "N" else f"`{self.size_text}`"
+
+    @property
+    def size(self) -> int | None:
+        """N as a number, where the file says it: of loops inside of each other the product."""
+        parts = [f.size for f in self.inner_frames]
+        if self.step is not None and self.step.window:
+            parts.append(self.step.size)
+        total = 1
+        for part in parts:
+            if part is None:
+                return None
+            total *= part
+        return total if parts else None
+
+    @property
+    def inner_frames(self) -> list[Frame]:
+        """The loops that the first backward is in and the step is not: their turns make up the window."""
+        first = next(self.of(Backward), None)
+        around = {f.loop for f in self.step.frames} if self.step else set()
+        return [f for f in first.frames if f.loop not in around] if first is not None and self.step else []
+
+    def counts(self, text: str, number: float | None) -> bool:
+        """Whether this text, or this number, is the N of the window; names are compared by their last part."""
+        size = self.size
+        if number is not None and size is not None:
+            return abs(number - size) < 1e-6 * size
+        told = (
+            [self.step.window] if self.step is not None and self.step.window else [f.count for f in self.inner_frames]
+        )
+        return len(told) == 1 and bool(text) and _last_part(text) == _last_part(told[0])
 
     @property
     def inner_loop(self) -> bool:
@@ -287,6 +320,11 @@ class _Touched:
         if event.optimizer in self._ids:
             return [event.optimizer]
         return list(self._ids) if len(self._ids) == 1 and event.optimizer is None else []
+
+
+def _last_part(text: str) -> str:
+    """`self.accum`, `args["accum"]` and a parameter `accum` are the same number."""
+    return re.split(r"[.\[]", text.replace(" ", ""))[-1].strip("\"'])")
 
 
 def _surely_meet(a: Params, b: Params) -> bool:

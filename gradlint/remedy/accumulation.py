@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.events import Backward, Edit, Site, Step
+from gradlint.model import FixSafety
 from gradlint.remedy import Remedy
 
 if TYPE_CHECKING:
@@ -21,6 +22,18 @@ def divide_loss(backward: Backward, step: Step, n: str) -> Remedy:
         divide_by_window(bench, backward, step)
 
     return Remedy(f"Divide the loss by {n}", act)
+
+
+def divide_by_window_instead(backward: Backward, step: Step, n: str) -> Remedy:
+    """Another divisor in the place of the one that is there; not safe, for it may be a mean over several terms."""
+
+    def act(bench: Bench) -> None:
+        from gradlint.rewrite.boundary import size_of_window
+        from gradlint.rewrite.divide import redivide
+
+        redivide(bench, backward, size_of_window(bench, backward, step))
+
+    return Remedy(f"Divide the loss by {n} instead of `{backward.divisor}`", act, FixSafety.UNSAFE)
 
 
 def divide_losses_not_gradients(edits: Sequence[Edit], backwards: Sequence[Backward], by: str) -> Iterator[Remedy]:

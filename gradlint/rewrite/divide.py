@@ -12,7 +12,7 @@ from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
 from gradlint.rewrite.arguments import argument
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import last_name, size_of_window
-from gradlint.rewrite.calls import call_of, first_argument, loss_of
+from gradlint.rewrite.calls import call_of, loss_of
 from gradlint.rewrite.parentheses import bare, in_product
 from gradlint.rewrite.refusal import NotFixable
 
@@ -64,7 +64,7 @@ def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequenc
 
 
 def _divides(event: Event) -> bool:
-    return isinstance(event, Edit) and event.kind is EditKind.DIVIDE
+    return isinstance(event, Edit) and event.kind in (EditKind.DIVIDE, EditKind.SCALE)
 
 
 def _conditions_round(bench: Bench, edit: Edit, backwards: Sequence[Backward]) -> list[Statement]:
@@ -76,17 +76,56 @@ def _conditions_round(bench: Bench, edit: Edit, backwards: Sequence[Backward]) -
 
 
 def divisor_of(bench: Bench, edit: Edit) -> str:
-    """`n` of `p.grad /= n`, `p.grad.div_(n)` and `p.grad = p.grad / n`."""
+    """`n` of `p.grad /= n`, `p.grad.div_(n)`, `p.grad = p.grad / n` and `p.grad *= 1 / n`."""
     node = bench.node(edit)
-    if isinstance(node, cst.Call):
-        return bench.code(first_argument(node))
-    for small in bench.statement(edit).node.body:
-        value = getattr(small, "value", None)
+    found: cst.BaseExpression | None = node if isinstance(node, cst.Call) else None
+    for small in [] if found is not None else bench.statement(edit).node.body:
         if isinstance(small, cst.AugAssign):
-            return bench.code(small.value)
-        if isinstance(value, cst.BinaryOperation):
+            if isinstance(small.operator, cst.DivideAssign):
+                return bench.code(small.value)
+            if isinstance(small.operator, cst.MultiplyAssign):
+                return _inverted(bench, small.value)
+        found = getattr(small, "value", None)
+    return _divisor_in(bench, found)
+
+
+def _divisor_in(bench: Bench, value: cst.BaseExpression | None) -> str:
+    """What a new value of the gradient divides it by."""
+    if isinstance(value, cst.BinaryOperation):
+        if isinstance(value.operator, cst.Divide):
             return bench.code(value.right)
+        if isinstance(value.operator, cst.Multiply):
+            own = "grad" in bench.code(value.left)
+            return _inverted(bench, value.right if own else value.left)
+    if isinstance(value, cst.Call) and value.args:
+        name = bench.code(value.func).rpartition(".")[2].removeprefix("_foreach_").rstrip("_")
+        if name == "copy":
+            return _divisor_in(bench, bare(value.args[0].value))
+        # `torch.div(p.grad, n)`: the gradient itself is the first
+        operands = [x.value for x in value.args if x.keyword is None]
+        if bench.code(value.func).startswith("torch."):
+            operands = operands[1:]
+        if len(operands) == 1 and name in ("div", "divide", "true_divide"):
+            return bench.code(operands[0])
+        if len(operands) == 1 and name in ("mul", "multiply"):
+            return _inverted(bench, operands[0])
     raise NotFixable("what the gradients are divided by was not found")
+
+
+def _inverted(bench: Bench, factor: cst.BaseExpression) -> str:
+    """`n` of `1 / n`, 4 of 0.25."""
+    factor = bare(factor)
+    if isinstance(factor, cst.BinaryOperation) and isinstance(factor.operator, cst.Divide):
+        if _value(factor.left) == 1:
+            return bench.code(factor.right)
+    number = _value(factor)
+    if number is not None and 0 < number < 1 and (1 / number).is_integer():
+        return str(int(1 / number))
+    raise NotFixable("what the gradients are multiplied by is not written as 1 / N")
+
+
+def _value(node: cst.BaseExpression) -> float | None:
+    return float(node.evaluated_value) if isinstance(node, cst.Integer | cst.Float) else None
 
 
 def divide(bench: Bench, backwards: Iterable[Backward], by: str) -> None:
@@ -127,11 +166,16 @@ def undivide(bench: Bench, backward: Backward) -> None:
     """Takes the division away: `loss = loss / n` and `loss /= n` go, `f(x) / n` becomes `f(x)`."""
     found = list(_divisions(bench, backward, backward.divisor))
     own = [x for x in found if _makes_loss(bench, x[1], backward)]
-    if len(own) != 1:
+    if len(own) != 1 or _is_factor(own[0][0]):
         raise NotFixable(f"where the loss is divided by `{backward.divisor}` was not found")
     if _multiplied_back(bench, backward):
         raise NotFixable("elsewhere the loss is multiplied by the same number")
     drop_division(bench, *own[0])
+
+
+def _is_factor(division: cst.CSTNode) -> bool:
+    """`1 / n` that the loss is multiplied by."""
+    return isinstance(division, cst.BinaryOperation) and _value(bare(division.left)) is not None
 
 
 def _multiplied_back(bench: Bench, backward: Backward) -> bool:

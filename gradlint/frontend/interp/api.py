@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Wrap
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
@@ -18,6 +18,8 @@ _GATHERS = {
     "cat", "concat", "stack", "hstack", "vstack", "clone", "flatten", "ravel", "deepcopy", "parameters_to_vector",
     "_flatten_dense_tensors", "_unflatten_dense_tensors", "split", "chunk", "reshape",
 }  # fmt: skip
+_TENSOR_METHODS = ("mean", "sum", "div", "mul", "add", "true_divide", "divide", "multiply")
+_NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub"}
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
@@ -85,7 +87,11 @@ class Api(Frameworks):
         manager = Manager.DIST_AUTOGRAD if kind == "DistributedOptimizer" else Manager.NOBODY
         if kind == "FP16_Optimizer":
             manager = Manager.APEX
-        return v.Optimizer("", OptimizerRef("", "", params, kind, manager, True))
+        rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.Dotted) else None)
+        groups = first.items if isinstance(first, v.Collection) else []
+        rates = [rate, *(_group_rate(group) for group in groups)]
+        over = next((found for found in map(_divided_by, rates) if found), "")
+        return v.Optimizer("", OptimizerRef("", "", params, kind, manager, True, rate_over=over))
 
     def _use_up_all(self, value: v.Value, node: s.Node) -> None:
         self.use_up(value, node)
@@ -125,7 +131,7 @@ class Api(Frameworks):
             return self.clip(node, a, kind=kind, api=ClipApi.TORCH if own else ClipApi.CUSTOM)
         if dotted == "torch.autograd.backward":
             first = a.get(0, "tensors") or v.Unknown("loss")
-            self.backward(first, node)
+            self.backward(first, node, gradient=a.get(1, "grad_tensors"))
             return v.Known("", None)
         if (tail == "backward" and "dist_autograd" in dotted) or dotted == "torch.distributed.autograd.backward":
             self.backward(a.get(1) or v.Unknown("loss"), node, manager=Manager.DIST_AUTOGRAD)
@@ -141,6 +147,10 @@ class Api(Frameworks):
             if grads and dotted.startswith("torch."):
                 self.read(grads[0], node)
                 return v.Unknown(s.render(node), called=tail)
+        if dotted.startswith("torch.") and a.args and any(isinstance(x, v.Grad) for x in tensors.flatten(a.args)):
+            made = self._gradient_arithmetic(tail, a, node)
+            if made is not None:
+                return made
         if tail in _GATHERS:
             found = next((x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)), None)
             if found is not None:
@@ -149,6 +159,24 @@ class Api(Frameworks):
             optimizer = self.run.optimizer_for(a.args[0])
             return v.ParamsValue("", optimizer.ref.params if optimizer else Params())
         return None
+
+    def _gradient_arithmetic(self, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        """`torch.div(p.grad, n, out=p.grad)`, `torch._foreach_div_(grads, n)`."""
+        grads = [x for x in tensors.flatten(a.args[:1]) if isinstance(x, v.Grad)]
+        name = tail.removeprefix("_foreach_")
+        out = a.kwargs.get("out")
+        if not grads or (name == tail and len(a.args) < 2):
+            return None
+        if name.endswith("_") and name != tail:
+            if name == "zero_":
+                self.run.emit(Zero, node, params=grads[0].params)
+            else:
+                self.grad_method(grads[0], name, Arguments(a.args[1:]), node)
+            return v.Known("", None)
+        made = self.grad_method(grads[0], name, Arguments(a.args[1:]), node) if name in _NEW_GRADIENTS else None
+        if isinstance(made, v.Grad) and isinstance(out, v.Grad):
+            self.write_grad(out, node, made, None)
+        return made
 
     # -- contexts
 
@@ -252,6 +280,9 @@ class Api(Frameworks):
             and isinstance(a.args[1].value, str)
         ):
             return self.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
+        if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Known):
+            target = s.Attr(node.node, node.args[0], str(a.args[1].value))
+            self.assign(target, a.args[2], node.args[2])
         if name == "zip":
             rows = self._zipped(a)
             if len(rows) == 1:
@@ -298,8 +329,10 @@ class Api(Frameworks):
         window = bound.key if len(a.args) == 1 or first in (0, 1) else ""
         if len(a.args) > 2:
             turns = WINDOW  # range(0, n, micro): parts of a batch
-            window = a.args[2].key
-        return v.Counted(s.render(node), first, exact, turns, window=window)
+            window = f"{bound.key} / {a.args[2].key}"
+            return v.Counted(s.render(node), first, exact, turns, window=window)
+        size = v.whole_number(bound) if len(a.args) == 1 or first == 0 else None
+        return v.Counted(s.render(node), first, exact, turns, window=window, size=size)
 
     def _enumerate(self, first: v.Value, a: Arguments, node: s.Call) -> v.Value:
         start = a.get(1, "start")
@@ -338,7 +371,7 @@ class Api(Frameworks):
         if self.run.no_grad:
             return v.Unknown(text, called=tail)
         first = a.get(0)
-        if isinstance(first, v.Tensor) and tail in ("mean", "sum", "div", "mul", "add", "true_divide"):
+        if isinstance(first, v.Tensor) and tail in _TENSOR_METHODS:
             return tensors.method(first, tail, a.args[1:], text)
         if tail[:1].isupper():
             # a module: calling it computes
@@ -355,6 +388,17 @@ class Api(Frameworks):
             # one fresh slice among cached ones: each micro-batch adds its part of one large loss
             merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
         return merged or v.Unknown(text, called=tail)
+
+
+def _group_rate(group: v.Value) -> v.Value | None:
+    return group.entries.get('"lr"') if isinstance(group, v.Collection) else None
+
+
+def _divided_by(rate: v.Value | None) -> str:
+    """What a learning rate is divided by last: `n` of `args.lr / args.n`."""
+    if rate is None or isinstance(rate, v.Tensor) or "/" not in rate.key:
+        return ""
+    return rate.key.rpartition("/")[2].strip(" ()")
 
 
 def _length(value: v.Value | None) -> int:

@@ -37,6 +37,9 @@ class Binding(Conditions):
     def put_aside(self, value: v.Value, node: s.Expr, *, alias: bool = False) -> v.Value:
         raise NotImplementedError("abstract: see Gradients")
 
+    def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
+        raise NotImplementedError("abstract: see Gradients")
+
     def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
         """`source` is the right-hand side if there is one, for the text of the statement."""
         if source is not None and not (isinstance(target, s.Attr) and target.name in _GRADIENT):
@@ -48,6 +51,7 @@ class Binding(Conditions):
                     value = self.flag(target.id, value.value)
                 elif isinstance(value, v.Known) and value.counter and value.key != target.id:
                     value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
+                self.run.entries.pop(target.id, None)
                 self.env.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
                 base = self.ev(target.base)
@@ -55,13 +59,14 @@ class Binding(Conditions):
             case s.Item():
                 base, index = self.ev(target.base), self.ev(target.index)
                 if isinstance(base, v.Grad):
-                    if isinstance(index, v.Unknown) and index.key in _WHOLE and isinstance(target.base, s.Attr):
-                        self._assign_attribute(self.ev(target.base.base), target.base, value, source)
+                    if isinstance(index, v.Unknown) and index.key in _WHOLE and not base.copy:
+                        self.write_grad(base, target, value, source)
                     return
                 key = f"{base.key}[{index.key}]"
                 named = self.named(value, key, key)
                 if isinstance(base, v.Collection):
                     base.entries[index.key] = named
+                self.run.entries.setdefault(base.key, {})[index.key] = named
                 self.run.attributes[(base.key, index.key)] = named
             case s.Sequence():
                 self._unpack(target, value)
@@ -84,10 +89,11 @@ class Binding(Conditions):
         if target.name in _GRADIENT and not isinstance(base, v.Instance | v.Dotted | v.ClassValue | v.Function):
             self.assign_grad(base, target, value, source)
             return
-        if isinstance(base, v.Grad) and target.name == "data" and not base.copy and isinstance(target.base, s.Attr):
-            self.assign_grad(self.ev(target.base.base), target.base, value, source)  # `p.grad.data = g`
+        if isinstance(base, v.Grad) and target.name == "data":
+            if not base.copy:
+                self.write_grad(base, target, value, source)  # `p.grad.data = g`
             return
-        if isinstance(base, v.Parameter | v.Grad) and target.name == "data":
+        if isinstance(base, v.Parameter) and target.name == "data":
             return
         key = f"{base.key}.{target.name}"
         if target.name == "require_backward_grad_sync":
@@ -162,7 +168,7 @@ class Binding(Conditions):
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", manager, guess=guess)
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
-        fresh = v.Unknown(key, params=value.params)
+        fresh = v.Unknown(key, params=value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
         return fresh
 

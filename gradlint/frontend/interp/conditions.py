@@ -59,7 +59,7 @@ class Conditions:
             case v.Unknown() | v.Dotted():
                 name = _last_name(value.key)
                 if name in self.program.modulus_names:
-                    return v.Known(value.key, self.window_size(name), exact=True)
+                    return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
                 return None
             case _:
                 return None
@@ -74,7 +74,9 @@ class Conditions:
             return value
         if name in self.program.modulus_names and not value.counter and not value.window:
             if value.value > 0:
-                return v.Known(name, self.window_size(name), exact=value.exact)
+                return v.Known(
+                    name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
+                )  # fmt: skip
         return value
 
     def arithmetic(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Known | None:
@@ -84,11 +86,11 @@ class Conditions:
             if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
                 a = v.Known(left.key, self.run.loops[-1].turn, exact=False, counter=True)
         if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.Dotted | v.Symbol):
-            b = v.Known(right.key, WINDOW)
+            b = v.Known(right.key, WINDOW, made_up=True)
         if a is None or b is None:
             return None
         if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
-            b = v.Known(b.key, WINDOW)
+            b = v.Known(b.key, WINDOW, made_up=True, real=v.number_of(b))
         try:
             result = _ARITHMETIC[op](a.value, b.value)
         except (ZeroDivisionError, OverflowError, TypeError, ValueError, KeyError):
@@ -98,7 +100,7 @@ class Conditions:
         window = right.key or text if op == "%" else (a.window or b.window)
         return v.Known(
             text, result, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
-            modulo=op == "%" or a.modulo or b.modulo,
+            modulo=op == "%" or a.modulo or b.modulo, made_up=a.made_up or b.made_up, real=_real(op, a, b),
         )  # fmt: skip
 
     # -- truth
@@ -132,8 +134,17 @@ class Conditions:
         """`count >= accumulate`: a counter beside the size of a window."""
         for counter, size in ((a, b), (b, a)):
             if counter.counter and not size.counter and _last_name(size.key) in self.program.modulus_names:
-                return size.key
+                return self.sized(size)
         return ""
+
+    def sized(self, size: v.Value) -> str:
+        """The text of this N; what number it is, is remembered."""
+        number = v.whole_number(size)
+        if number is None:
+            self.run.sizes.pop(size.key, None)
+        else:
+            self.run.sizes[size.key] = number
+        return size.key
 
     def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:
         number = self.number(value)
@@ -240,7 +251,7 @@ class Conditions:
                 b = right if counter is right else v.Known(right.key, WINDOW)
                 assert isinstance(a, v.Known)
                 assert isinstance(b, v.Known)
-                self._full_window = unknown.key
+                self._full_window = self.sized(unknown)
                 return bool(_COMPARE[value.op](a.value, b.value))
             if boundary:
                 return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
@@ -263,7 +274,7 @@ class Conditions:
             return None
         body = self.program.words(q.node.body)
         if body.steps and not body.backward and _last_name(left.key) in self.program.assigned(q.node.body):
-            self._full_window = right.key
+            self._full_window = self.sized(right)
             return left.value == WINDOW
         return None
 
@@ -345,6 +356,18 @@ def _limit(value: v.Symbol) -> float | None:
     number = right.value
     plain = isinstance(number, int | float) and not isinstance(number, bool) and not right.counter
     return float(number) if plain and isinstance(number, int | float) else None
+
+
+def _real(op: str, a: v.Known, b: v.Known) -> float | None:
+    """What comes out with the numbers that the file says."""
+    left, right = v.number_of(a), v.number_of(b)
+    if not (a.made_up or b.made_up) or left is None or right is None:
+        return None
+    try:
+        result = _ARITHMETIC[op](left, right)
+    except (ZeroDivisionError, OverflowError, ValueError, KeyError):
+        return None
+    return None if isinstance(result, complex) else float(result)
 
 
 def _knownness(value: v.Value) -> int:

@@ -38,9 +38,15 @@ class Expressions(Attributes):
         return v.Known(s.render(expr), expr.value)
 
     def _ev_bin(self, expr: s.Bin) -> v.Value:
-        result = self.binary(expr.op, self.ev(expr.left), self.ev(expr.right), s.render(expr))
+        right: v.Value
+        left, right = self.ev(expr.left), self.ev(expr.right)
+        result = self.binary(expr.op, left, right, s.render(expr))
         if expr.op == "%" and isinstance(result, v.Known) and result.window:
+            self.sized(right)
             result.window = s.render(expr.right)  # N in the words that stand here, not those of a caller
+            number = v.whole_number(right)
+            if number is not None:
+                self.run.sizes[result.window] = number
         return result
 
     def _ev_lambda(self, expr: s.Lambda) -> v.Value:
@@ -78,7 +84,9 @@ class Expressions(Attributes):
         if op == "+" and (isinstance(left, v.ParamsValue | v.Collection) or isinstance(right, v.ParamsValue)):
             return self._joined(left, right, text)
         if isinstance(left, v.Grad):
-            return v.Grad(left.key, left.params, left.wrap, left.partial, op, right.key, True)
+            return v.Grad(left.key, left.params, left.wrap, left.partial, op, right, True)
+        if isinstance(right, v.Grad) and op == "*":
+            return v.Grad(right.key, right.params, right.wrap, right.partial, op, left, True)
         held = tensors.gradients_in(right) or tensors.gradients_in(left)
         return v.Unknown(text, params=params_in(left).union(params_in(right)), grads=held)
 
@@ -151,6 +159,8 @@ class Expressions(Attributes):
             elif base.items:
                 return base.items[0]
         if isinstance(base, v.Tensor):
+            return self.run.entries.get(base.key, {}).get(index.key, base)
+        if isinstance(base, v.Grad):
             return base
         if isinstance(base, v.Grad):
             return v.Grad(base.key, base.params, base.wrap, True, copy=base.copy)
@@ -293,6 +303,8 @@ _EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
 
 
 def _entry(base: v.Collection, index: v.Known) -> v.Value | None:
+    if index.key in base.entries:
+        return base.entries[index.key]
     if isinstance(index.value, int) and base.items:
         return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else base.items[0]
     return base.entries.get(index.key)

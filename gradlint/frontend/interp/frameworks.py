@@ -34,7 +34,7 @@ class Frameworks(Gradients):
         divides = steps is not None and not _is_one(steps)
         return v.Framework(
             "", Manager.ACCELERATE, steps.key if steps is not None else "", divides,
-            accumulates=divides or plugin is not None,
+            accumulates=divides or plugin is not None, size=v.whole_number(steps),
         )  # fmt: skip
 
     def _make_plugin(self, tail: str, a: Arguments) -> v.Value:
@@ -60,7 +60,9 @@ class Frameworks(Gradients):
     def _deepspeed(self, a: Arguments, node: s.Call) -> v.Value:
         model = a.get(1, "model") or v.Unknown("model")
         ref = OptimizerRef("", "", self.params_of(model), "", Manager.DEEPSPEED, True)
-        engine = v.Framework("", Manager.DEEPSPEED, "", not _counts_one(a.kwargs), True, model)
+        steps = _entry(a.kwargs.get("config") or a.kwargs.get("config_params"), known.DEEPSPEED_STEPS)
+        window, size = (steps.key, v.whole_number(steps)) if steps is not None else ("", None)
+        engine = v.Framework("", Manager.DEEPSPEED, window, not _counts_one(a.kwargs), True, model, size=size)
         scheduler = v.Scheduler("", None, True, Manager.DEEPSPEED)
         return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
 
@@ -75,7 +77,10 @@ class Frameworks(Gradients):
                 loss = loss.but(norm=Norm.UNKNOWN)  # inside `accumulate` the framework divides
             own = isinstance(loss, v.Tensor) and loss.divisor == f"{base.key}.{known.DEEPSPEED_STEPS}"
             divides = (base.divides or (own and bool(base.key))) and not _keeps_scale(a)
-            self.backward(loss, node, manager=base.manager, divides=divides, guess=base.guess)
+            self.backward(
+                loss, node, manager=base.manager, divides=divides, by=base, gradient=a.kwargs.get("gradient"),
+                guess=base.guess,
+            )  # fmt: skip
             return v.Known("", None)
         if name in ("prepare", "setup", "prepare_model", "prepare_optimizer", "setup_module", "setup_optimizers",
                     "setup_dataloaders", "prepare_data_loader", "prepare_scheduler"):  # fmt: skip
@@ -145,7 +150,9 @@ class Frameworks(Gradients):
         if name == "backward":
             loss = a.get(0, "loss") or v.Unknown("loss")
             divides = isinstance(base, v.Framework) and base.divides and not _keeps_scale(a)
-            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=divides, guess=optimizer.ref.guess)
+            framework = base if isinstance(base, v.Framework) else None
+            guess = optimizer.ref.guess
+            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=divides, by=framework, guess=guess)
             return v.Known("", None)
         if name == "step":
             self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.DEEPSPEED)

@@ -36,13 +36,18 @@ from gradlint.frontend.knowledge import naming
 
 _READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
 _EDITS = {
-    "div_": EditKind.DIVIDE, "mul_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
+    "div_": EditKind.DIVIDE, "true_divide_": EditKind.DIVIDE, "divide_": EditKind.DIVIDE, "mul_": EditKind.SCALE,
+    "multiply_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
     "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
     "nan_to_num_": EditKind.OTHER,
 }  # fmt: skip
 #: other names for the same numbers, and copies of them
 _SAME = {"detach", "data", "float", "view", "flatten", "reshape", "to", "detach_", "contiguous", "view_as"}
 _COPIES = {"clone", "numpy", "ravel", "half", "double"}
+#: methods that give a new gradient, and what becomes of it
+_OPERATORS = {
+    "div": "/", "true_divide": "/", "divide": "/", "mul": "*", "multiply": "*", "add": "+", "sub": "-",
+}  # fmt: skip
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
 
 
@@ -86,6 +91,8 @@ class Gradients(Expressions):
             self.run.emit(Clip, node, params=ref.params, api=ClipApi.APEX, target=optimizer.key)
         elif name in ("synchronize", "reduce_gradients"):
             self.opaque(frozenset({ref.id}), node)
+        elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
+            self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
         return v.Unknown(s.render(node))
 
     def step(
@@ -107,6 +114,7 @@ class Gradients(Expressions):
             guard=guard.site if guard else None,
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
             guess=guard.guess if guard else None,
+            size=self.run.size_of(guard.window) if guard else None,
         )  # fmt: skip
 
     def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
@@ -148,10 +156,15 @@ class Gradients(Expressions):
 
     def backward(
         self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False,
-        guess: Guess | None = None,
+        by: v.Framework | None = None, gradient: v.Value | None = None, guess: Guess | None = None,
     ) -> None:  # fmt: skip
+        """`by`: the framework that divides; `gradient`: what it is started with instead of one."""
         tensor = self.as_loss(loss)
+        if gradient is not None:
+            tensor = tensors.weighted(tensor, gradient)
         params = tensor.params if tensor.params.owners else Params()
+        if tensor.norm is Norm.RAW and any(hooked.may_meet(params) for hooked in self.run.hooked):
+            tensor = tensor.but(norm=Norm.WEIGHTED)
         autocast = self.run.autocast()
         no_sync = self.run.no_sync()
         key = tensor.model or ""
@@ -161,7 +174,8 @@ class Gradients(Expressions):
             divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
             model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
             no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager,
-            managed_division=divides, guess=guess,
+            managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
+            divisors=tensor.divisors, handed=tensor.handed, guess=guess,
         )  # fmt: skip
 
     # -- gradients by hand
@@ -180,7 +194,10 @@ class Gradients(Expressions):
         elif name == "copy_" and not grad.copy:
             self._overwrite(grad, a.get(0) or v.Unknown(), node, s.render(node))
         elif name in _EDITS:
-            self.edit(grad, _EDITS[name], a.get(0), node)
+            words = s.render(node.args[0]) if len(node.args) == 1 else ""
+            self.edit(grad, _EDITS[name], a.get(0), node, words=words)
+        elif name in _OPERATORS and a.args:
+            return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, _OPERATORS[name], a.args[0], True)
         elif name in _READS:
             self.read(grad, node)
             return v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None)
@@ -195,17 +212,24 @@ class Gradients(Expressions):
         return grad.partial or self.run.partial > 0
 
     def edit(
-        self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None,
-        guess: Guess | None = None,
+        self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None, *,
+        words: str = "", guess: Guess | None = None, fresh: bool | None = None,
     ) -> None:  # fmt: skip
-        """`text` is the whole statement where `node` is only what it assigns to."""
+        """`text` is the whole statement where `node` is only what it assigns to; `words` are those for `by`."""
         if self.is_partial(grad) or grad.copy:
             return
-        shown = text or s.render(node)
-        fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
+        shown, said, number = text or s.render(node), by.key if by else "", v.number_of(by)
+        if kind is EditKind.SCALE:
+            inverse = tensors.inverse_of(by)
+            if inverse is not None:
+                kind, (said, number) = EditKind.DIVIDE, inverse
+            else:
+                number = 1 / number if number else None
+        if fresh is None:
+            fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
         self.run.emit(
-            Edit, node, shown, params=grad.params, kind=kind, by=by.key if by else "", wrap=grad.wrap, fresh=fresh,
-            guess=guess,
+            Edit, node, shown, params=grad.params, kind=kind, by=said, wrap=grad.wrap, number=number, words=words,
+            fresh=fresh, guess=guess,
         )  # fmt: skip
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
@@ -239,6 +263,10 @@ class Gradients(Expressions):
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
             return
+        self.write_grad(grad, target, value, source)
+
+    def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
+        """`p.grad = …`, `p.grad.data = …`, `p.grad[:] = …`."""
         text = value.key
         if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
             if not self.is_partial(grad):
@@ -257,18 +285,44 @@ class Gradients(Expressions):
             self.new_gradient(grad.params, node, text)
         elif not isinstance(value, v.Grad) and not reads:
             self.new_gradient(grad.params, node, text)
-        elif not self.is_partial(grad):
-            kind = EditKind.OTHER
-            if isinstance(value, v.Grad) and value.op:
-                kind = _BY_OPERATOR.get(value.op, kind)
-                value = v.Unknown(value.by)
-            self.run.emit(
-                Edit, node, text, params=grad.params, kind=kind, by=value.key, wrap=grad.wrap, fresh=not reads
-            )  # fmt: skip
+        elif isinstance(value, v.Grad) and value.op:
+            self.edit(grad, _BY_OPERATOR.get(value.op, EditKind.OTHER), value.by, node, text, fresh=not reads)
+        else:
+            self.edit(grad, EditKind.OTHER, value, node, text, fresh=not reads)
+
+    def hook(self, base: v.Value, function: v.Value | None, node: s.Call) -> None:
+        """`p.register_hook(lambda g: g / n)`: every backward's gradient is divided on its way."""
+        if function is None or not self._scales(base, function, node):
+            return
+        if isinstance(base, v.Tensor):
+            if base.norm is Norm.RAW:
+                base.norm = Norm.WEIGHTED
+            return
+        self.run.hooked.append(base.params if isinstance(base, v.Parameter) else Params())
+
+    def _scales(self, base: v.Value, function: v.Value, node: s.Call) -> bool:
+        """Whether a hook may multiply or divide what it is given; of one from elsewhere nobody knows."""
+        if isinstance(function, v.Partial):
+            args, inner = list(function.args), function.func
+        else:
+            args, inner = [], function
+        if not isinstance(inner, v.Function):
+            return True
+        params = base.params if isinstance(base, v.Parameter) else Params()
+        before, reached = len(self.run.events), set(self.run.reached)
+        args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
+        result = self.invoke(inner, args, {}, node)
+        edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
+        del self.run.events[before:]
+        self.run.reached = reached
+        if isinstance(result, v.Grad) and result.op in ("/", "*"):
+            return True
+        return any(e.kind in (EditKind.DIVIDE, EditKind.SCALE) for e in edits)
 
     def aug_assign_grad(self, grad: v.Grad, stmt: s.AugAssign, value: v.Value) -> None:
         text = f"{s.render(stmt.target)} {stmt.op}= {s.render(stmt.value)}"
-        self.edit(grad, _BY_OPERATOR.get(stmt.op, EditKind.OTHER), value, stmt.target, text)
+        words = s.render(stmt.value)
+        self.edit(grad, _BY_OPERATOR.get(stmt.op, EditKind.OTHER), value, stmt.target, text, words=words)
 
     # -- clipping
 
@@ -320,7 +374,10 @@ class Gradients(Expressions):
             return v.Unknown(s.render(node), called=key)
         wrap = self.run.wrap_of(model)
         result = tensors.forward(s.render(node), key, wrap=wrap, sync=self.run.sync_of(key), inputs=a.every)
-        return result.but(forward=self.run.site(node))
+        return self.perhaps_normalised(result.but(forward=self.run.site(node)), "", a)
+
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments) -> v.Tensor:
+        raise NotImplementedError("abstract: see Guesses")
 
     def no_sync_context(self, model: v.Value, node: s.Node, enabled: v.Value | None = None) -> v.Context:
         if self.run.unsure_sync:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Save, Step, Zero
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
@@ -9,12 +11,27 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.invoke import Invoke
-from gradlint.frontend.interp.run import owner
+from gradlint.frontend.interp.run import OutOfBudget, owner
 from gradlint.frontend.knowledge import naming
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
 _HAS_GRADIENTS = (v.Grad, v.ParamsValue)
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+#: an argument that takes a number of micro-batches, or a weight made of it
+_TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
+#: `self.n`, `STEPS`: a number that is kept, not counted in the batch
+_ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
+#: what may be called where a constructor keeps a number
+_CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
+_DIVIDE = {"div", "divide", "true_divide", "mul", "multiply"}
+#: for a look into a method of the file
+_SMALL_BUDGET = 400
+_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
+#: what is done to gradients by a function of this name does not change their size, or is another rule's business
+_NO_SCALING = re.compile(
+    r"(?i)norm$|clip|zero|clear|reset|log|print|plot|hook|watch|stat|check|save|enable|disable|requires|get|sync|reduce"
+)
 
 
 class Guesses(Invoke):
@@ -26,7 +43,7 @@ class Guesses(Invoke):
         if self.run.scaler_for(value) is not None:
             return self.wrapped_scaler(a, node)
         if naming.LOSS.search(name) and value.key not in self.program.owners:
-            return self.criterion(name, a, node)
+            return self.criterion(name, a, node, value)
         makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
         if (value.key in self.program.owners or naming.MODEL.search(name)) and not makes:
             if not any(self.run.optimizer_for(x) for x in a.every):
@@ -41,15 +58,57 @@ class Guesses(Invoke):
         for value in every:
             self.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
+            if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
+                return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
             return self.criterion(last, a, node)
         wraps = next((x for x in every if isinstance(x, v.Optimizer)), None) if last[:1].isupper() else None
         if self.run.no_grad or wraps is not None:
             return v.Unknown(s.render(node), called=name, wraps=wraps)
         merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
-        if merged is not None and any(isinstance(x, v.Tensor) for x in tensors.flatten(every)):
-            return merged
+        if merged is not None and _has_tensors(every):
+            return self.perhaps_normalised(merged, last, a)
         params = merged.params if merged is not None else Params(known=True)
-        return v.Unknown(s.render(node), called=name, params=params)
+        counts, handed = self.hands_window(a), self._numbers(a)
+        return v.Unknown(s.render(node), called=name, params=params, counts=counts, handed=handed)
+
+    # -- what may divide out of sight
+
+    def hands_window(self, a: Arguments) -> bool:
+        """Among the arguments is the number of micro-batches, or something that was made of it."""
+        return any(self._speaks_of_window(x) for x in a.every)
+
+    def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
+        if depth < 3 and not isinstance(value, v.Tensor):
+            inside = [*self.run.entries.get(value.key, {}).values()] if value.key else []
+            if isinstance(value, v.Collection):
+                inside += [*value.items, *value.entries.values()]
+            if any(self._speaks_of_window(x, depth + 1) for x in inside):
+                return True
+        if isinstance(value, v.Known):
+            return not value.counter and self._names_window(value.key)
+        return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
+
+    def _names_window(self, text: str) -> bool:
+        return len(text) < 80 and any(
+            word in self.program.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
+        )
+
+    @staticmethod
+    def _numbers(a: Arguments) -> frozenset[float]:
+        """Numbers among the arguments that may be the N of a window."""
+        named = [x for name, x in a.kwargs.items() if _TAKES_NUMBER.search(name)]
+        found = [v.number_of(x) for x in (*a.args, *named)]
+        inverse = [1 / n for n in found if n is not None and 0 < n < 1]
+        return frozenset(n for n in (*found, *inverse) if n is not None and n >= 2)
+
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments, made: v.Value | None = None) -> v.Tensor:
+        """What comes out of a call of which only the name (or the thing that was `made`) is known."""
+        counts = self.hands_window(a) or (isinstance(made, v.Unknown) and made.counts)
+        has_loss = any(isinstance(x, v.Tensor) and naming.LOSS.search(x.key) for x in a.every)
+        if result.norm is Norm.RAW and (counts or (has_loss and _NORMALISES.search(name))):
+            return result.but(norm=Norm.UNKNOWN)
+        handed = self._numbers(a) | (made.handed if isinstance(made, v.Unknown) else frozenset())
+        return result.but(handed=result.handed | handed) if handed else result
 
     def _touch(self, name: str, a: Arguments, every: list[v.Value], node: s.Call) -> None:
         """What an unknown function may do to the gradients of the optimizers and models that it is given."""
@@ -80,6 +139,8 @@ class Guesses(Invoke):
         elif grads and any(w in low for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
             guess = roles.unseen(s.render(node), "scales gradients")
             self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node, guess=guess)
+        elif self._may_scale_gradients(low, a):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
             params = self.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
@@ -112,6 +173,22 @@ class Guesses(Invoke):
             return True
         return False
 
+    def _may_scale_gradients(self, low: str, a: Arguments) -> bool:
+        """`average_grads(model, n)`, `finish_window(model, n)`: what such a function does stands in another file."""
+        if _NO_SCALING.search(low) or naming.LOSS.search(low) or not self.run.started:
+            return False
+        if "grad" in low and _NORMALISES.search(low):
+            return True
+        if naming.HARMLESS.search(low) or _has_tensors(a.every) or not self.hands_window(a):
+            return False
+        return any(self._holds_gradients(x) for x in a.every)
+
+    def _holds_gradients(self, value: v.Value) -> bool:
+        if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
+            return True
+        named = isinstance(value, v.Unknown) and bool(value.key)
+        return named and (value.key in self.program.owners or bool(naming.MODEL.search(naming.last(value.key))))
+
     def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
         """timm- and Swin-style: `loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
         found = [o for o in (self.run.optimizer_for(x) for x in a.every) if o is not None]
@@ -120,18 +197,101 @@ class Guesses(Invoke):
 
     def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
         name = value.cls.key if value.cls else value.key
-        if naming.LOSS.search(name):
-            return self.criterion(name, a, node)
-        return self.forward(value, a, node)
+        result = self.criterion(name, a, node) if naming.LOSS.search(name) else self.forward(value, a, node)
+        return self.normalised_inside(value, "forward", a, result, node)
 
-    def criterion(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def normalised_inside(self, value: v.Instance, name: str, a: Arguments, result: v.Value, node: s.Call) -> v.Value:
+        """A module of this file may divide what it returns: its method is run to see whether it does."""
+        if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.run.no_grad:
+            return result
+        method = self.find_in_class(value.cls, name)
+        if not isinstance(method, v.Function) or not isinstance(method.node, s.Def) or not method.node.body:
+            return result
+        key = (value.key, id(method.node))
+        if key not in self.run.own_norms:
+            self.run.own_norms[key] = None  # while it is being found out
+            self.run.own_norms[key] = self._run_unseen(value, method, a, node)
+        inside = self.run.own_norms[key]
+        return result if inside is None else self._as_inside(result, inside)
+
+    def _run_unseen(self, value: v.Instance, method: v.Function, a: Arguments, node: s.Call) -> v.Tensor | None:
+        """What a method returns; nothing that happens in it is told."""
+        if not self._may_divide(method):
+            return None
+        before, reached, budget = len(self.run.events), set(self.run.reached), self.run.budget
+        self.run.budget = min(budget, _SMALL_BUDGET)
+        found: v.Value
+        try:
+            self._keep_numbers(value)
+            bound = v.Function(method.key, method.node, method.env, value, method.cls)
+            found = self.invoke(bound, a.args, a.kwargs, node)
+        except OutOfBudget:
+            return None
+        finally:
+            del self.run.events[before:]
+            self.run.reached = reached
+            self.run.budget = budget
+        if isinstance(found, v.Collection):
+            parts = [found.entries.get('"loss"'), *found.items, *found.entries.values()]
+            found = next((part for part in parts if part is not None), found)
+        return found if isinstance(found, v.Tensor) else None
+
+    def _may_divide(self, method: v.Function) -> bool:
+        """It divides or multiplies, or calls something that may."""
+        assert isinstance(method.node, s.Def)
+        for stmt in s.walk_stmts(method.node.body):
+            if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
+                return True
+            for expr in s.expressions(stmt):
+                if not self.program.said(expr).callees.isdisjoint(
+                    {*self.program.functions, *tensors.IN_PLACE, "super"}
+                ):
+                    return True
+                if not self.program.said(expr).callees.isdisjoint(_DIVIDE):
+                    return True
+                if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
+                    return True
+        return False
+
+    def _keep_numbers(self, value: v.Instance) -> None:
+        """The numbers that its constructor keeps; whatever else it does is not run."""
+        init = self.find_in_class(value.cls, "__init__")
+        if value.made_with is None or not value.key or not isinstance(init, v.Function):
+            return
+        (args, kwargs), value.made_with = value.made_with, None
+        assert isinstance(init.node, s.Def)
+        env = v.Env({}, init.env or self.run.module)
+        self._bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
+        outer, self.env = self.env, env
+        try:
+            for stmt in s.walk_stmts(init.node.body):
+                kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
+                if kept is None or not self.program.said(kept).callees <= _CONVERSIONS:
+                    continue
+                if isinstance(stmt, s.Assign) or "register_buffer" in self.program.said(kept).callees:
+                    self.run_body([stmt])
+        finally:
+            self.env = outer
+
+    def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
+        """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
+        if inside.norm not in (Norm.DIVIDED, Norm.WEIGHTED):
+            return result
+        if inside.divisors:
+            return result.but(norm=inside.norm, divisor=inside.divisor, divisors=inside.divisors)
+        if self._names_window(inside.divisor):
+            return result.but(norm=inside.norm, divisor=inside.divisor)
+        plain = inside.norm is Norm.DIVIDED and _ATTRIBUTE.fullmatch(inside.divisor)
+        return result.but(norm=Norm.UNKNOWN) if plain else result
+
+    def criterion(self, name: str, a: Arguments, node: s.Call, made: v.Value | None = None) -> v.Value:
         reduction = a.kwargs.get("reduction")
         norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
         inherited = tensors.kept_norm(a.every)
         if inherited in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER, Norm.WEIGHTED):
             norm = inherited
         merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
-        return merged or v.Tensor(s.render(node), Params(), norm)
+        return self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
 
     def with_models(self, parts: list[v.Value]) -> list[v.Value]:
         """Models among the arguments count as what the result depends on."""
@@ -145,3 +305,7 @@ class Guesses(Invoke):
             else:
                 out.append(part)
         return out
+
+
+def _has_tensors(values: list[v.Value]) -> bool:
+    return any(isinstance(x, v.Tensor) for x in tensors.flatten(values))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gradlint.events import Norm
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
+from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.api import Api
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.run import MAX_DEPTH
@@ -134,7 +136,10 @@ class Invoke(Api):
         """A default: others may pass the opposite of a flag."""
         if isinstance(value, v.Known) and isinstance(value.value, bool):
             return self.flag(name, value.value)
-        return self.settle(name, value)
+        value = self.settle(name, value)
+        if isinstance(value, v.Known) and isinstance(value.value, int | float):
+            value = v.Known(value.key, value.value, value.exact, value.counter, value.window, value.modulo, True)
+        return value
 
     # -- classes
 
@@ -149,6 +154,9 @@ class Invoke(Api):
                     return self.invoke(
                         v.Function(found.key, found.node, found.env, me, found.cls), a.args, a.kwargs, node
                     )
+        merged = tensors.merge(a.every, s.render(node), Norm.RAW) if name in ("forward", "__call__") else None
+        if merged is not None:
+            return merged
         if name != "__init__" and naming.TOUCHES_GRADIENTS.search(name):
             self.opaque(None, node)
         return v.Unknown(s.render(node), called=name)
@@ -167,6 +175,7 @@ class Invoke(Api):
         if module and not (words and (words.events or words.contexts)):
             for value in a.every:
                 self.use_up(value, node)
+            instance.made_with = (a.args, a.kwargs)
             return instance
         instance.key = self.run.fresh(cls.key)
         init = self.find_in_class(cls, "__init__")
@@ -177,7 +186,8 @@ class Invoke(Api):
 
 def is_module(bases: set[str]) -> bool:
     return any(
-        b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net")) for b in bases
+        b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss"))
+        for b in bases
     )
 
 

@@ -34,7 +34,8 @@ class Loops(Calls):
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
             stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
-            self._is_data(iterable),
+            self._is_data(iterable), iterable.window if isinstance(iterable, v.Counted) else "",
+            iterable.size if isinstance(iterable, v.Counted) else None,
         )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
@@ -191,7 +192,9 @@ class Loops(Calls):
         words = self.program.words(stmt.body)
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
-        return text if naming.MICRO.search(f"{text} {s.render(stmt.target)}") else ""
+        if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
+            return ""
+        return f"len({text})" if isinstance(stmt.iterable, s.Name | s.Attr) else text
 
     @staticmethod
     def _is_data(iterable: v.Value) -> bool:

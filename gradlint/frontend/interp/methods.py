@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, Params, Role, Zero
+from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Role, Zero
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -51,6 +51,8 @@ class Methods(Guesses):
             case v.Grad():
                 return self.grad_method(base, name, a, node)
             case v.Parameter():
+                if name in api.HOOKS:
+                    self.hook(base, a.get(0, "hook"), node)
                 return base if name in ("detach", "data", "view") else v.Unknown(s.render(node))
             case v.Tensor():
                 return self._tensor_method(base, name, a, node)
@@ -85,13 +87,19 @@ class Methods(Guesses):
 
     def _tensor_method(self, base: v.Tensor, name: str, a: Arguments, node: s.Call) -> v.Value:
         if name == "backward":
-            self.backward(base, node)
+            self.backward(base, node, gradient=a.get(0, "gradient"))
             return v.Known("", None)
+        if name == "register_hook":
+            self.hook(base, a.get(0, "hook"), node)
+            return v.Unknown(s.render(node))
         if name == "zero_grad":
             self._zero_of_something(node)
             return v.Known("", None)
         if name == "step" and base.model is not None:
             return v.Unknown(s.render(node))
+        if name == "update":
+            self._update_entries(base, a)
+            return v.Known("", None)
         if name in ("parameters", "named_parameters"):
             return v.ParamsValue("", Params(frozenset({base.key}), False), True, None, name != "parameters")
         return tensors.method(base, name, a.args, s.render(node))
@@ -111,6 +119,8 @@ class Methods(Guesses):
             return v.Collection(base.key, pairs, {}, "list")
         elif name in ("get", "pop") and a.args:
             return base.entries.get(a.args[0].key) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
+        elif name == "update":
+            self._update_entries(base, a)
         elif name in ("step", "zero_grad"):
             for item in (*base.items, *base.entries.values()):
                 optimizer = self.run.optimizer_for(item)
@@ -118,12 +128,27 @@ class Methods(Guesses):
                     self.optimizer_method(optimizer, name, a, node)
         return v.Unknown(s.render(node), called=name)
 
+    def _update_entries(self, base: v.Value, a: Arguments) -> None:
+        """`out.update(loss=…)`, `out.update({"loss": …})`."""
+        new = {f'"{name}"': value for name, value in a.kwargs.items()}
+        for value in a.args:
+            if isinstance(value, v.Collection):
+                new.update(value.entries)
+        if isinstance(base, v.Collection):
+            base.entries.update(new)
+        elif base.key:
+            self.run.entries.setdefault(base.key, {}).update(new)
+
     def _instance_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+        if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
+            self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
         if self.find_in_class(base.cls, name) is not None:
             if name == "forward" and base.module:
                 return self.module_forward(base, a, node)
             if base.module and not self._follows(name):
-                return self.forward(base, a, node) if not self.run.no_grad else None
+                if self.run.no_grad:
+                    return None
+                return self.normalised_inside(base, name, a, self.forward(base, a, node), node)
             return None
         bases = self.base_names(base.cls)
         if "LightningModule" in bases or self._is_lightning(base):
@@ -154,6 +179,8 @@ class Methods(Guesses):
                 self.opaque(None, node)
         if naming.CRITERION.search(name):
             return self.criterion(name, a, node)
+        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
         merged = tensors.merge(self.with_models(a.every), s.render(node), Norm.UNKNOWN)
         if merged is not None:
             return merged
@@ -185,6 +212,9 @@ class Methods(Guesses):
             return self.engine_method(base, name, a, node)
         if name in _NO_FORWARD:
             return v.Unknown(s.render(node), called=name)
+        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.edit(v.Grad("gradients", self.params_of(base)), EditKind.PERHAPS, None, node)
+            return v.Unknown(s.render(node), called=name)
         if isinstance(base, v.Model) or (isinstance(base, v.Instance) and base.module):
             return self.forward(base, a, node)
         return None
@@ -198,6 +228,9 @@ class Methods(Guesses):
         if name in api.PARAMETER_METHODS:
             params = Params(frozenset({base.key}), True)
             return v.ParamsValue(s.render(node), params, True, None, name == "named_parameters")
+        if name in api.HOOKS:
+            self.hook(base, a.get(0, "hook"), node)
+            return v.Unknown(s.render(node))
         if name in api.MODULE_PASSTHROUGH and not a.kwargs.get("dim"):
             return base
         if name in ("set_requires_gradient_sync", "set_gradient_accumulation_boundary"):
@@ -207,6 +240,9 @@ class Methods(Guesses):
         if name in api.CUTS:
             return v.Unknown(s.render(node), called=name)
         text = s.render(node)
+        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+            return v.Unknown(text, called=name)
         if base.params.owners and not self.run.no_grad:
             as_tensor = v.Tensor(base.key, base.params, Norm.UNKNOWN)
             return tensors.method(as_tensor, name, a.args, text)
@@ -251,7 +287,7 @@ class Methods(Guesses):
                 guess = roles.unseen(s.render(node), "is a plain backward")
                 self.backward(first, node, manager=Manager.HELPER, guess=guess)
                 return v.Known("", None)
-        self.backward(base, node)
+        self.backward(base, node, gradient=a.get(0, "gradient"))
         return v.Known("", None)
 
     def _unknown_step(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value | None:

@@ -60,6 +60,9 @@ class LoopState:
     loader: bool = False
     #: it goes over data, though it may be broken off
     data: bool = False
+    #: how often it goes round: see Frame
+    count: str = ""
+    size: int | None = None
 
 
 @dataclass(slots=True)
@@ -117,6 +120,14 @@ class Run:
     exhausted: bool = False
     #: set by a yield in a function that is used as a context manager
     yielded: list[v.Context] | None = None
+    #: the numbers that windows have, by the text of their N
+    sizes: dict[str, int] = field(default_factory=dict)
+    #: what was stored under an index, by the key of the thing it was stored in
+    entries: dict[str, dict[str, v.Value]] = field(default_factory=dict)
+    #: parameters whose gradients a hook divides or multiplies in each backward
+    hooked: list[Params] = field(default_factory=list)
+    #: how modules of this file normalise what they return: (norm, divisor, numbers), by object and method
+    own_norms: dict[tuple[str, int], v.Tensor | None] = field(default_factory=dict)
 
     @property
     def started(self) -> bool:
@@ -136,7 +147,7 @@ class Run:
     ) -> E:
         if self.aborting and event_type is Zero:
             facts["aborts"] = True
-        frames = tuple(Frame(loop.id, loop.turn, loop.window) for loop in self.loops)
+        frames = tuple(Frame(loop.id, loop.turn, loop.window, loop.count, loop.size) for loop in self.loops)
         event = event_type(
             site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, guess=guess, **facts
         )  # fmt: skip
@@ -145,6 +156,10 @@ class Run:
 
     def doubt(self, node: s.Node, params: Params, *, clears: bool) -> None:
         self.doubts.append(Doubt(len(self.events), self.site(node).text, params, clears))
+
+    def size_of(self, window: str) -> int | None:
+        """The number of micro-batches of a window, by the text of its N."""
+        return int(window) if window.isdecimal() else self.sizes.get(window)
 
     def fresh(self, key: str) -> str:
         self.serial += 1

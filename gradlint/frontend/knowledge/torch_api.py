@@ -77,6 +77,9 @@ MODULE_PASSTHROUGH = {
 }  # fmt: skip
 PARAMETER_METHODS = {"parameters", "named_parameters", "trainable_parameters", "get_parameters", "parameters_to_train"}
 
+#: hooks that see, or may replace, the gradient of a tensor
+HOOKS = {"register_hook", "register_post_accumulate_grad_hook"}
+
 EVENT_METHODS = {
     "backward", "manual_backward", "step", "zero_grad", "unscale_", "update", "scale", "clip_grad_norm_",
     "clip_grad_norm", "clip_grad_value_", "clip_gradients", "clip_grad_value", "clip_grads", "no_sync", "accumulate",

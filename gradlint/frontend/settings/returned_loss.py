@@ -65,6 +65,8 @@ class _Follower:
                 yield Division(expr.left, expr.right)
                 yield from self.loss(expr.left)
             case s.Bin() if expr.op == "*":
+                yield from _as_division(expr.left, expr.right)
+                yield from _as_division(expr.right, expr.left)
                 yield from self.loss(expr.left)
                 yield from self.loss(expr.right)
             case s.Call() if isinstance(expr.func, s.Attr) and expr.func.name in _THROUGH:
@@ -85,3 +87,10 @@ class _Follower:
                         yield Division(stmt.target, stmt.value)
                 case _:
                     pass
+
+
+def _as_division(loss: s.Expr, factor: s.Expr) -> Iterator[Division]:
+    """`loss * 0.25` is a division by 4."""
+    value = factor.value if isinstance(factor, s.Const) else None
+    if isinstance(value, float) and 0 < value < 1 and (1 / value).is_integer():
+        yield Division(loss, s.Const(factor.node, int(1 / value)))

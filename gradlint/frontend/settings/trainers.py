@@ -99,12 +99,25 @@ def _lightning(cls: s.Class, program: Program) -> Iterator[SecondDivision]:
     method = program.member(cls, "training_step")
     if not isinstance(method, s.Def):
         return
-    names = _window_names(program)
+    names, numbers = _window_names(program), _window_numbers(program)
     for found in returned_loss.divisions(method):
         name = _number_name(found.divisor)
         own = s.render(found.divisor).endswith(f"trainer.{known.LIGHTNING_STEPS}")
-        if (own or name in names) and not returned_loss.multiplies(method, name):
+        same = isinstance(found.divisor, s.Const) and numbers == {found.divisor.value}
+        if (own or same or name in names) and not returned_loss.multiplies(method, name or s.render(found.divisor)):
             yield SecondDivision(found.loss, found.divisor, "Lightning")
+
+
+def _window_numbers(program: Program) -> set[float]:
+    """The numbers that the trainers of this file are given; with a trainer that is given another, or none, two."""
+    numbers: set[float] = set()
+    constants = program.once(Constants)
+    for call, scope in constants.expressions():
+        if isinstance(call, s.Call) and known.LIGHTNING_TRAINER.match(program.dotted(call.func)):
+            value, _, home = constants.argument(call, known.LIGHTNING_STEPS, scope)
+            number = constants.number(value, home) if value is not None else 1
+            numbers.add(number if number is not None else 0)
+    return numbers - {1} if len(numbers) == 1 else numbers
 
 
 def _window_names(program: Program) -> set[str]:
