@@ -83,16 +83,21 @@ def right_text(loop: str) -> str:
 
 def compare(found: Sequence[Mended], processes: int = 1, limit: float = 3600.0) -> None:
     """Fixes all of them and trains what came of it; the answers are left in the mutants."""
+    mend(found, processes)
+    mended = [mutant for mutant in found if mutant.fixed]
+    pairs = [Pair(mutant.loop, mutant.right, mutant.fixed) for mutant in mended]
+    for mutant, answer in zip(mended, differences(pairs, processes, limit), strict=True):
+        mutant.differs = answer
+
+
+def mend(found: Sequence[Mended], processes: int = 1) -> None:
+    """Applies all safe fixes to each."""
     with ProcessPoolExecutor(processes) as pool:
         answers = list(pool.map(_fixed, found, chunksize=4)) if processes > 1 else list(map(_fixed, found))
     for mutant, (reported, fixed, gone) in zip(found, answers, strict=True):
         mutant.reported, changed = reported, fixed != mutant.text
         mutant.fixed = fixed if reported and gone and changed else ""
         mutant.meddled = changed and not mutant.fixed
-    mended = [mutant for mutant in found if mutant.fixed]
-    pairs = [Pair(mutant.loop, mutant.right, mutant.fixed) for mutant in mended]
-    for mutant, answer in zip(mended, differences(pairs, processes, limit), strict=True):
-        mutant.differs = answer
 
 
 def _fixed(mutant: Mended) -> tuple[bool, str, bool]:

@@ -24,6 +24,17 @@ def closure_clips_when_due(load: Load) -> None:
 
 
 @drives
+def collected_gradients(load: Load) -> None:
+    load().train(tiny.wide(), tiny.classified(26))
+
+
+@drives
+def criterion_of_window(load: Load) -> None:
+    batches = list(tiny.classified(32))
+    load().train(tiny.wide(), [batches[n : n + 4] for n in range(0, 32, 4)])
+
+
+@drives
 def gradient_penalty_r1(load: Load) -> None:
     load().train(tiny.net(outputs=1), tiny.net(outputs=4), tiny.classified(10, scale=2.0))
 
