@@ -252,16 +252,22 @@ class Table:
         return said + [f"{m.name}: changed by safe fixes, but not mended" for m in self.safely if m.meddled]
 
     def lines(self) -> Iterator[str]:
-        yield f"{'code':17}" + "".join(f"{name:>{len(name) + 2}}" for name in self.columns)
+        always, updates = {"mutants", "reported"}, {"safe fix", "same updates"}
+        shown = {name for name in self.columns if name in always or (self.safely if name in updates else self.found)}
+        yield f"{'code':17}" + "".join(f"{name:>{len(name) + 2}}" for name in self.columns if name in shown)
         for row in [*sorted(self.columns["mutants"]), "all"]:
-            counts = (count.total() if row == "all" else count[row] for count in self.columns.values())
-            yield f"{row:17}" + "".join(f"{n:{len(name) + 2}}" for name, n in zip(self.columns, counts, strict=True))
+            counts = {name: count.total() if row == "all" else count[row] for name, count in self.columns.items()}
+            yield f"{row:17}" + "".join(f"{n:{len(name) + 2}}" for name, n in counts.items() if name in shown)
+        if self.found:
+            yield from self._verdicts()
+        if self.safely:
+            yield f"safe fixes after which the updates differ from the right loop's: {self.different} (goal 0)"
+
+    def _verdicts(self) -> Iterator[str]:
         yield f"confirmed, of the reached: {self.share_confirmed:.1%} (goal {CONFIRMED_GOAL:.0%})"
         yield f"cured, of the confirmed with a fix: {self.share_cured:.1%} (goal {CURED_GOAL:.0%})"
         yield f"evidence that holds of the right loop: {sum(bool(m.slander) for m in self.found)}"
         yield f"alarms in the runs of fixed texts: {sum(len(m.alarms) for m in self.found)}"
-        if self.safely:
-            yield f"safe fixes after which the updates differ from the right loop's: {self.different} (goal 0)"
 
 
 def main() -> int:
@@ -291,8 +297,8 @@ def main() -> int:
     print("\n".join(table.lines()))
     changed = mended.disturbed(loops)
     print(f"right loops that a fix changes: {len(changed)} of {len(loops)} (goal 0)", *changed)
-    mended_well = not table.different and not changed
-    return 0 if table.share_confirmed >= CONFIRMED_GOAL and table.share_cured >= CURED_GOAL and mended_well else 1
+    judged_well = table.share_confirmed >= CONFIRMED_GOAL and table.share_cured >= CURED_GOAL
+    return 0 if (judged_well or not found) and not table.different and not changed else 1
 
 
 def _write(folder: pathlib.Path, found: Sequence[Mutant]) -> None:
