@@ -1,11 +1,16 @@
 """Counts how many injected bugs a run confirms, and how many fixes it finds to cure them.
 
 usage: python -m benchmarks.verified [--loops NAME,…] [--codes GL101,GL2] [--per-code N] [--sample N] [--write DIR]
+                                     [--only verdicts|updates]
 
 Takes the correct loops of tests/loops, makes mutants of them with `benchmarks.mutate`, each with one bug of a code that
 a run can show, and does with each what `gradlint verify` does: lints it, runs it on tiny models and data under the
 recorder (distributed loops with two ranks), judges the finding by the run, fixes the text with all fixes, and runs
 that. A row per code; every mutant that was not confirmed or not cured is named, with what the run showed.
+
+Two more columns are about safe fixes alone, of these mutants, of all other codes, and of mutants with the bug in a
+helper: `safe fix`, those that are mended without an unsafe one, and `same updates`, those of them whose weights are the
+right loop's after eight updates. Each that differs is named.
 """
 
 from __future__ import annotations
@@ -18,7 +23,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from benchmarks import mended
+from benchmarks.mended import Mended
 from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, mutants
 from benchmarks.mutate.scene import Scene
 from gradlint.config import Settings
@@ -96,9 +104,12 @@ def injected(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: i
                 yield Mutant(loop, code, line, text)
 
 
-def sample(found: Sequence[Mutant], count: int) -> list[Mutant]:
+AnyMutant = TypeVar("AnyMutant", Mutant, Mended)
+
+
+def sample(found: Sequence[AnyMutant], count: int) -> list[AnyMutant]:
     """So many of them, all codes alike: one of each code, then another, each time from another loop."""
-    ranked: list[tuple[int, str, Mutant]] = []
+    ranked: list[tuple[int, str, AnyMutant]] = []
     for code in sorted({m.code for m in found}):
         mine = [m for m in found if m.code == code]
         stride = next(s for s in (7, 5, 3, 1) if len(mine) % s or s == 1)
@@ -109,6 +120,8 @@ def sample(found: Sequence[Mutant], count: int) -> list[Mutant]:
 
 def verify(found: Sequence[Mutant], processes: int = 1, limit: float = 3600.0) -> None:
     """Lints, runs, fixes and runs again; what came of it is left in the mutants."""
+    if not found:
+        return
     with ProcessPoolExecutor(processes) as pool:
         for mutant, fixed in zip(found, pool.map(_fixed, found, chunksize=4), strict=True):
             mutant.fixed = fixed
@@ -199,17 +212,22 @@ def _failure(run: list[Recording]) -> str:
 class Table:
     """The counts."""
 
-    def __init__(self, found: Sequence[Mutant]) -> None:
-        self.found = found
+    def __init__(self, found: Sequence[Mutant], safely: Sequence[Mended] = ()) -> None:
+        self.found, self.safely = found, safely
+        made = Counter(m.row for m in safely)
+        reported = Counter(m.row for m in safely if m.reported)
         self.columns = {
-            "mutants": self._count(found),
-            "reported": self._count(m for m in found if m.finding is not None),
+            # what is judged by verdicts is a part of what is mended safely, so the larger number is that of all
+            "mutants": self._count(found) | made,
+            "reported": self._count(m for m in found if m.finding is not None) | reported,
             "reached": self._count(m for m in found if m.verdict not in (None, Verdict.NOT_REACHED)),
             "confirmed": self._count(m for m in found if m.verdict is Verdict.CONFIRMED),
             "refuted": self._count(m for m in found if m.verdict is Verdict.REFUTED),
             "fixed": self._count(m for m in found if m.cure in (Cure.CURED, Cure.NOT_CURED)),
             "cured": self._count(m for m in found if m.cure is Cure.CURED),
             "heard": self._count(m for m in found if m.heard),
+            "safe fix": Counter(m.row for m in safely if m.fixed),
+            "same updates": Counter(m.row for m in safely if m.same),
         }
 
     @staticmethod
@@ -224,14 +242,28 @@ class Table:
     def share_cured(self) -> float:
         return self.columns["cured"].total() / max(1, self.columns["fixed"].total())
 
+    @property
+    def different(self) -> int:
+        return sum(bool(m.differs) for m in self.safely)
+
     def complaints(self) -> list[str]:
-        return [said for mutant in self.found for said in mutant.complaints()]
+        said = [said for mutant in self.found for said in mutant.complaints()]
+        said += [f"{m.name}: fixed, it makes other updates: {m.differs}" for m in self.safely if m.differs]
+        return said + [f"{m.name}: changed by safe fixes, but not mended" for m in self.safely if m.meddled]
 
     def lines(self) -> Iterator[str]:
-        yield f"{'code':7}" + "".join(f"{name:>11}" for name in self.columns)
-        for code in sorted(self.columns["mutants"]):
-            yield f"{code:7}" + "".join(f"{count[code]:11}" for count in self.columns.values())
-        yield f"{'all':7}" + "".join(f"{count.total():11}" for count in self.columns.values())
+        always, updates = {"mutants", "reported"}, {"safe fix", "same updates"}
+        shown = {name for name in self.columns if name in always or (self.safely if name in updates else self.found)}
+        yield f"{'code':17}" + "".join(f"{name:>{len(name) + 2}}" for name in self.columns if name in shown)
+        for row in [*sorted(self.columns["mutants"]), "all"]:
+            counts = {name: count.total() if row == "all" else count[row] for name, count in self.columns.items()}
+            yield f"{row:17}" + "".join(f"{n:{len(name) + 2}}" for name, n in counts.items() if name in shown)
+        if self.found:
+            yield from self._verdicts()
+        if self.safely:
+            yield f"safe fixes after which the updates differ from the right loop's: {self.different} (goal 0)"
+
+    def _verdicts(self) -> Iterator[str]:
         yield f"confirmed, of the reached: {self.share_confirmed:.1%} (goal {CONFIRMED_GOAL:.0%})"
         yield f"cured, of the confirmed with a fix: {self.share_cured:.1%} (goal {CURED_GOAL:.0%})"
         yield f"evidence that holds of the right loop: {sum(bool(m.slander) for m in self.found)}"
@@ -246,18 +278,27 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="only so many mutants, all codes alike")
     parser.add_argument("--processes", type=int, default=2, help="that run loops at a time (default: 2)")
     parser.add_argument("--write", type=pathlib.Path, help="folder for the mutants with a complaint and their fixes")
+    parser.add_argument("--only", choices=("verdicts", "updates"), help="half of the work (default: both)")
     args = parser.parse_args()
     loops = [name for name in args.loops.split(",") if name] or [p.stem for p in sorted(LOOPS.glob("*.py"))]
-    found = list(injected(loops, tuple(args.codes.split(",")), args.per_code))
+    codes = tuple(args.codes.split(","))
+    found = list(injected(loops, codes, args.per_code)) if args.only != "updates" else []
     found = sample(found, args.sample) if args.sample else found
+    safely = list(mended.broken(loops, codes, args.per_code)) if args.only != "verdicts" else []
+    safely = sample(safely, args.sample) if args.sample else safely
     verify(found, args.processes)
-    table = Table(found)
+    mended.compare(safely, args.processes)
+    table = Table(found, safely)
     for said in table.complaints():
         print(said)
     if args.write is not None:
         _write(args.write, found)
+        mended.write(args.write, safely)
     print("\n".join(table.lines()))
-    return 0 if table.share_confirmed >= CONFIRMED_GOAL and table.share_cured >= CURED_GOAL else 1
+    changed = mended.disturbed(loops)
+    print(f"right loops that a fix changes: {len(changed)} of {len(loops)} (goal 0)", *changed)
+    judged_well = table.share_confirmed >= CONFIRMED_GOAL and table.share_cured >= CURED_GOAL
+    return 0 if (judged_well or not found) and not table.different and not changed else 1
 
 
 def _write(folder: pathlib.Path, found: Sequence[Mutant]) -> None:

@@ -9,10 +9,11 @@ import json
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from benchmarks import mutate
 
-from . import amp, distributed, gradients, order, spelling, windows
+from . import amp, distributed, gradients, helpers, order, spelling, windows
 from .draft import Draft, RefusedError
 from .scene import Scene
 
@@ -39,17 +40,47 @@ def sources(arguments: list[pathlib.Path]) -> Iterator[pathlib.Path]:
             yield argument
 
 
+class Mutated(NamedTuple):
+    """A text with one bug."""
+
+    text: str
+    line: int
+    """To blame, from 1 on."""
+    right: str
+    """What it should be: the source, or, where the bug came with something new, the source with that made right."""
+
+
 def mutants(scene: Scene, mutation: Mutation) -> Iterator[tuple[str, int]]:
     """The mutants of one kind that can be written, each with the line to blame, no two alike."""
+    for mutant in with_right(scene, mutation(scene)):
+        yield mutant.text, mutant.line
+
+
+def with_right(scene: Scene, drafts: Iterator[Draft]) -> Iterator[Mutated]:
+    """The drafts that can be written, no two alike."""
     seen: set[str] = set()
-    for draft in mutation(scene):
+    for draft in drafts:
         try:
             new, line = draft.render()
+            right = draft.right.render()[0] if draft.right is not None else scene.source
         except (RefusedError, SyntaxError):
             continue
         if new not in seen and new != scene.source:
             seen.add(new)
-            yield new, line
+            yield Mutated(new, line, right)
+
+
+def in_helpers(scene: Scene, code: str, mutation: Mutation | None) -> Iterator[Mutated]:
+    """Mutants of a code whose bug is in a helper, no two alike."""
+    own = (d for found in (helpers.unguarded(scene), helpers.every_call(scene)) for c, d in found if c == code)
+    made = list(with_right(scene, own))
+    seen = {mutant.text for mutant in made}
+    yield from made
+    for mutant in [*made, *(with_right(scene, mutation(scene)) if mutation is not None else ())]:
+        for new, line in helpers.extracted(mutant.text, mutant.line):
+            if new not in seen:
+                seen.add(new)
+                yield Mutated(new, line, mutant.right)
 
 
 def main() -> int:

@@ -31,6 +31,8 @@ class Draft:
     blame_new: tuple[int, int] | None = None
     refused: str = ""
     """Why this draft must not be rendered; the first reason counts."""
+    right: Draft | None = None
+    """What the draft adds to the file, made right; None where it adds nothing that the file has not."""
 
     def __post_init__(self) -> None:
         self.lines = self.scene.source.splitlines()

@@ -54,8 +54,9 @@ def gl111(scene: Scene) -> Iterator[Draft]:
     for clip in scene.of(Kind.CLIP):
         if torch is not None and clip.target.endswith(".parameters()"):
             noise = f"p.grad.add_({torch}.randn_like(p.grad), alpha=0.01)"
-            draft = Draft(scene)
+            draft, draft.right = Draft(scene), Draft(scene)
             draft.insert_after(clip.stmt, each(clip.target, noise, clip.stmt.col_offset))
+            draft.right.insert_before(clip.stmt, each(clip.target, noise, clip.stmt.col_offset))
             yield draft
 
 
@@ -128,7 +129,8 @@ def gl504(scene: Scene) -> Iterator[Draft]:
         if scene.owner(built) is not scene.owner(step.stmt) and not model.startswith("self."):
             continue
         wrapped = f"{model} = {torch}.nn.parallel.DistributedDataParallel({model})"
-        draft = Draft(scene)
+        draft, draft.right = Draft(scene), Draft(scene)
+        draft.right.insert_before(built, Moved([" " * built.col_offset + wrapped]))
         draft.insert_before(built, Moved([" " * built.col_offset + wrapped]), blame=False)
         draft.insert_before(first, each(params, f"{torch}.distributed.all_reduce(p.grad)", first.col_offset))
         yield draft

@@ -145,7 +145,11 @@ def gl505(scene: Scene) -> Iterator[Draft]:
     if len(clips) != 1 or len(wrapped) != 1 or not wrapped[0].args or torch is None:
         return
     draft = Draft(scene).blame(clips[0].stmt)
-    draft.replace(wrapped[0], f"{torch}.distributed.fsdp.FullyShardedDataParallel({text(wrapped[0].args[0])})")
+    draft.right = Draft(scene).blame(clips[0].stmt)
+    model, call = clips[0].target.removesuffix(".parameters()"), clips[0].call
+    draft.right.replace(call, f"{model}.clip_grad_norm_({_arguments(call, call.args[0])})")
+    for sharded in (draft, draft.right):
+        sharded.replace(wrapped[0], f"{torch}.distributed.fsdp.FullyShardedDataParallel({text(wrapped[0].args[0])})")
     yield draft
 
 

@@ -13,7 +13,7 @@ from typing import Any
 #: executes the text of a loop, and returns its names as attributes
 Load = Callable[[], Any]
 
-_FAMILIES = ("plain", "windows", "mixed", "agents", "spread")
+_FAMILIES = ("plain", "windows", "mixed", "agents", "helpers", "spread")
 
 
 Driver = Callable[[Load], None]
