@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from tests import searching
+
 _BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
 
 
@@ -22,5 +24,6 @@ def _keep_bytecode() -> None:
 
 
 _keep_bytecode()
+searching.register()
 # tests run side by side: more threads for each of their small scripts only get into each other's way
 os.environ.setdefault("OMP_NUM_THREADS", "1")

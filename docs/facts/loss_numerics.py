@@ -59,7 +59,11 @@ def division_by_prediction() -> Iterator[Row]:
     yield from both("mean(((y - p) / p)²) at p = (0.5, 0), with `clamp_min(1e-2)`", [0.5, 0.0], relative, guarded)
 
 
-@experiment("GL603", "The gradient where the argument of the root is 0: a perfect prediction, padding, equal vectors.", torch.float32)
+@experiment(
+    "GL603",
+    "The gradient where the argument of the root is 0: a perfect prediction, padding, equal vectors.",
+    torch.float32,
+)
 def sqrt_at_zero() -> Iterator[Row]:
     def slope(loss: Callable[[Tensor], Tensor]) -> str:
         return at([0.0], loss)[1]
@@ -99,7 +103,9 @@ def unfused_log() -> Iterator[Row]:
     yield row("log(1 + x) at x = 1e-10, and `log1p`", torch.log(1 + tiny).item(), torch.log1p(tiny).item())
 
 
-@experiment("GL606", "Ten classes; `cross_entropy` of probabilities, and of the logits that they were made of.", torch.float32)
+@experiment(
+    "GL606", "Ten classes; `cross_entropy` of probabilities, and of the logits that they were made of.", torch.float32
+)
 def softmax_before_cross_entropy() -> Iterator[Row]:
     label = torch.tensor([0])
 
