@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchmarks.mutate.__main__ import MUTATIONS, mutants, sources
+from benchmarks.mutate.__main__ import MUTATIONS, Mutant, mutants, sources
 from benchmarks.mutate.scene import Scene
 from gradlint.config import Settings
 from gradlint.engine import lint
@@ -52,8 +52,13 @@ def outcomes(arguments: list[pathlib.Path], per_code: int = 2) -> Iterator[Outco
             continue
         for code, mutation in sorted(MUTATIONS.items()):
             for text, line in itertools.islice(mutants(scene, mutation), per_code):
-                result = lint(text.encode(), str(path), settings)
-                yield Outcome(path, code, line, [f.span.start.row for f in result.findings if f.code == code])
+                yield judged(Mutant(path, code, text, line), settings)
+
+
+def judged(mutant: Mutant, settings: Settings) -> Outcome:
+    findings = lint(mutant.text.encode(), str(mutant.source), settings).findings
+    reported = [f.span.start.row for f in findings if f.code == mutant.code]
+    return Outcome(mutant.source, mutant.code, mutant.line, reported)
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import functools
 import itertools
 import pathlib
 import sys
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, mutants, sources
+from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, Mutant, mutants, sources
 from benchmarks.mutate.scene import Scene
 from benchmarks.recall import LOOPS
 from gradlint.config import Settings
@@ -75,17 +76,36 @@ def outcomes(arguments: list[pathlib.Path], per_code: int = 2, codes: tuple[str,
         scene = Scene(path.read_text(encoding="utf-8"))
         if scene.framework():
             continue
-        # our own loops are silent, and stay as they are; others may have fixes of their own
-        original = fix(scene.source.encode(), str(path), settings, unsafe=True)
-        known, tree = _codes(original.result), ast.dump(ast.parse(original.source))
         for code, mutation in wanted:
-            for text, _ in itertools.islice(mutants(scene, mutation), per_code):
-                if _codes(lint(text.encode(), str(path), settings))[code] <= known[code]:
-                    continue
-                fixed = fix(text.encode(), str(path), settings, unsafe=True)
-                restored = ast.dump(ast.parse(fixed.source)) == tree
-                left, notes = _codes(fixed.result) - known, fixed.result.notes
-                yield Outcome(path, code, scene.source, text, fixed.source.decode(), left, restored, notes)
+            for text, line in itertools.islice(mutants(scene, mutation), per_code):
+                if (outcome := mended(Mutant(path, code, text, line), settings)) is not None:
+                    yield outcome
+
+
+def mended(mutant: Mutant, settings: Settings) -> Outcome | None:
+    """What the fixer makes of it; None if the bug is not reported."""
+    path, code, text, _ = mutant
+    before = _as_it_was(path, settings)
+    if _codes(lint(text.encode(), str(path), settings))[code] <= before.known[code]:
+        return None
+    fixed = fix(text.encode(), str(path), settings, unsafe=True)
+    restored = ast.dump(ast.parse(fixed.source)) == before.tree
+    left, notes = _codes(fixed.result) - before.known, fixed.result.notes
+    return Outcome(path, code, before.source, text, fixed.source.decode(), left, restored, notes)
+
+
+class _Original(NamedTuple):
+    source: str
+    known: Counter[str]
+    tree: str
+
+
+@functools.cache
+def _as_it_was(path: pathlib.Path, settings: Settings) -> _Original:
+    """Our own loops are silent, and stay as they are; others may have fixes of their own."""
+    source = path.read_text(encoding="utf-8")
+    original = fix(source.encode(), str(path), settings, unsafe=True)
+    return _Original(source, _codes(original.result), ast.dump(ast.parse(original.source)))
 
 
 def _codes(result: FileResult) -> Counter[str]:

@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from benchmarks import mended
 from benchmarks.mended import Mended
-from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, mutants
+from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, few, mutants
 from benchmarks.mutate.scene import Scene
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
@@ -102,6 +102,13 @@ def injected(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: i
         for code, mutation in sorted(shown.items()):
             for text, line in itertools.islice(mutants(scene, mutation), per_code):
                 yield Mutant(loop, code, line, text)
+
+
+def one_of_each(loops: Sequence[str]) -> list[Mutant]:
+    """Of each code that a run can show, from one loop or another."""
+    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in checks()}
+    made = few([LOOPS / f"{loop}.py" for loop in loops], shown, 1)
+    return [Mutant(mutant.source.stem, mutant.code, mutant.line, mutant.text) for mutant in made]
 
 
 AnyMutant = TypeVar("AnyMutant", Mutant, Mended)

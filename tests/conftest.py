@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+
+from tests import searching
 
 _BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
 
@@ -34,6 +38,14 @@ def _keep_bytecode() -> None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
 
 
+def _hear_control_c() -> None:
+    """A shell that starts a command in the background has it ignore Ctrl-C, and so would all that the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 _keep_bytecode()
+_hear_control_c()
+searching.register()
 # tests run side by side: more threads for each of their small scripts only get into each other's way
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+from tests.sharing import once
+
 ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = pytest.mark.slow
@@ -20,9 +23,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel is built from the sdist, as `python -m build` does, so one test covers both."""
-    folder = tmp_path_factory.mktemp("dist")
+    return once(tmp_path_factory, "dist", _built)
+
+
+def _built(folder: Path) -> Path:
     command = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=folder)
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=folder)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return folder
 
@@ -30,12 +36,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clean environment with the wheel and its own dependencies only; gives its bin folder."""
-    home = tmp_path_factory.mktemp("venv")
+    return once(tmp_path_factory, "venv", lambda home: _installed(built, home))
+
+
+def _installed(built: Path, home: Path) -> Path:
     venv.create(home, with_pip=True)
     scripts = home / ("Scripts" if os.name == "nt" else "bin")
     (wheel,) = built.glob("*.whl")
     command = [str(scripts / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return scripts
 
@@ -44,7 +53,7 @@ def _gradlint(scripts: Path, cwd: Path, *arguments: str) -> subprocess.Completed
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(scripts / "gradlint"), *arguments],
-        cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120,
+        cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
 
 
@@ -77,6 +86,11 @@ def test_rules_and_check_work_when_installed(installed: Path, tmp_path: Path) ->
 def test_types_are_shipped(installed: Path, tmp_path: Path) -> None:
     script = "import gradlint, pathlib; print((pathlib.Path(gradlint.__file__).parent / 'py.typed').exists())"
     outcome = subprocess.run(
-        [str(installed / "python"), "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+        [str(installed / "python"), "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     assert outcome.stdout.strip() == "True"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import itertools
 import json
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks import mutate
@@ -81,6 +82,31 @@ def in_helpers(scene: Scene, code: str, mutation: Mutation | None) -> Iterator[M
             if new not in seen:
                 seen.add(new)
                 yield Mutated(new, line, mutant.right)
+
+
+class Mutant(NamedTuple):
+    """A file with one bug of a known code, and the line to blame."""
+
+    source: pathlib.Path
+    code: str
+    text: str
+    line: int
+
+
+def few(paths: Sequence[pathlib.Path], mutations: Mapping[str, Mutation], count: int) -> Iterator[Mutant]:
+    """So many of each code, each of another file: as much work with many files as with some.
+
+    Every code begins with another file, so that all files have their turn.
+    """
+    scene = functools.cache(lambda path: Scene(path.read_text(encoding="utf-8")))
+    for number, (code, mutation) in enumerate(sorted(mutations.items())):
+        begin = number * len(paths) // max(1, len(mutations))
+        found = (
+            Mutant(path, code, *next(mutants(scene(path), mutation), ("", 0)))
+            for path in (*paths[begin:], *paths[:begin])
+            if not scene(path).framework()
+        )
+        yield from itertools.islice((mutant for mutant in found if mutant.text), count)
 
 
 def main() -> int:

@@ -31,7 +31,7 @@ def both(
     yield row("its gradient", bad_slope, slope)
 
 
-@experiment("GL601", "A prediction that has become exactly 0, in float32 and in float16.")
+@experiment("GL601", "A prediction that has become exactly 0, in float32 and in float16.", torch.float32)
 def log_of_unbounded() -> Iterator[Row]:
     yield from both(
         "-log(p) at p = 0, with `clamp_min(1e-6)`", [0.0], lambda p: -p.log(), lambda p: -p.clamp_min(1e-6).log()
@@ -46,7 +46,7 @@ def log_of_unbounded() -> Iterator[Row]:
     )
 
 
-@experiment("GL602", "A loss that divides by a prediction, which is 0 for one of two samples.")
+@experiment("GL602", "A loss that divides by a prediction, which is 0 for one of two samples.", torch.float32)
 def division_by_prediction() -> Iterator[Row]:
     truth = torch.tensor([1.0, 0.0])
 
@@ -59,7 +59,11 @@ def division_by_prediction() -> Iterator[Row]:
     yield from both("mean(((y - p) / p)²) at p = (0.5, 0), with `clamp_min(1e-2)`", [0.5, 0.0], relative, guarded)
 
 
-@experiment("GL603", "The gradient where the argument of the root is 0: a perfect prediction, padding, equal vectors.")
+@experiment(
+    "GL603",
+    "The gradient where the argument of the root is 0: a perfect prediction, padding, equal vectors.",
+    torch.float32,
+)
 def sqrt_at_zero() -> Iterator[Row]:
     def slope(loss: Callable[[Tensor], Tensor]) -> str:
         return at([0.0], loss)[1]
@@ -72,7 +76,7 @@ def sqrt_at_zero() -> Iterator[Row]:
     yield row("of an RMSE loss, without and with eps inside the root", bad, good)
 
 
-@experiment("GL604", "Logits that are large, but not unusual.")
+@experiment("GL604", "Logits that are large, but not unusual.", torch.float32)
 def exp_of_logits() -> Iterator[Row]:
     def by_hand(x: Tensor) -> Tensor:
         return x.exp().sum().log()
@@ -85,7 +89,7 @@ def exp_of_logits() -> Iterator[Row]:
     yield row("the same in float16 at x = (12, 0)", by_hand(half).item(), fused(half).item())
 
 
-@experiment("GL605", "The logarithm of a probability, taken in two steps and in one.")
+@experiment("GL605", "The logarithm of a probability, taken in two steps and in one.", torch.float32)
 def unfused_log() -> Iterator[Row]:
     yield from both(
         "log(softmax(x)) at x = (200, 0), and `log_softmax`", [200.0, 0.0],
@@ -99,7 +103,9 @@ def unfused_log() -> Iterator[Row]:
     yield row("log(1 + x) at x = 1e-10, and `log1p`", torch.log(1 + tiny).item(), torch.log1p(tiny).item())
 
 
-@experiment("GL606", "Ten classes; `cross_entropy` of probabilities, and of the logits that they were made of.")
+@experiment(
+    "GL606", "Ten classes; `cross_entropy` of probabilities, and of the logits that they were made of.", torch.float32
+)
 def softmax_before_cross_entropy() -> Iterator[Row]:
     label = torch.tensor([0])
 

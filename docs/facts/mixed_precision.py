@@ -210,7 +210,7 @@ class OwnProduct(torch.autograd.Function):
         return product.to(x.dtype), (x.float().t() @ out.float()).to(w.dtype)
 
 
-@experiment("GL208", "Forward under bfloat16 autocast, backward inside the block and outside.")
+@experiment("GL208", "Forward under bfloat16 autocast, backward inside the block and outside.", torch.float32)
 def backward_under_autocast() -> Iterator[Row]:
     def run(inside: bool) -> tuple[Tensor, str]:
         model = network()
@@ -230,7 +230,7 @@ def backward_under_autocast() -> Iterator[Row]:
     yield row("dtype of a float32 product in a backward of your own", bad_dtype, dtype)
 
 
-@experiment("GL209", "One update by SGD under bfloat16 autocast, with a loss of the order of 1e-12.")
+@experiment("GL209", "One update by SGD under bfloat16 autocast, with a loss of the order of 1e-12.", torch.float32)
 def scaler_with_bfloat16() -> Iterator[Row]:
     def run(scaled: bool) -> tuple[str, Tensor, Counter[str]]:
         model, scaler = network(), GradScaler("cpu", enabled=scaled)
@@ -284,7 +284,7 @@ def scaled_gradients_read() -> Iterator[Row]:
     yield row("norm of the noise that reaches the weights", at_most(arrived(False), 1e-4), arrived(True))
 
 
-@experiment("GL212", "A linear layer under float16 autocast; all true gradients are 1e-8.")
+@experiment("GL212", "A linear layer under float16 autocast; all true gradients are 1e-8.", torch.float32)
 def float16_without_scaler() -> Iterator[Row]:
     def zeros(dtype: torch.dtype, scaled: bool) -> str:
         layer, scaler = nn.Linear(8, 8), GradScaler("cpu", enabled=scaled)

@@ -18,20 +18,21 @@ import torch
 import torch.distributed as dist
 
 RANKS = 2
-#: seconds until a rank that waits for a lost one gives up
-PATIENCE = 50
+#: seconds until a rank that waits for a lost one gives up; on a busy machine the other may only be slow
+PATIENCE = 300
 
 T = TypeVar("T")
 
 
 def on_both_ranks(job: Callable[[], T]) -> list[T]:
     """What the job gives on each rank. It has to communicate: that keeps one process from taking both parts."""
-    waiting = [_ranks().submit(_with_rank, job) for _ in range(RANKS)]
+    waiting = [_ranks().submit(_with_rank, job, torch.get_default_dtype()) for _ in range(RANKS)]
     by_rank = dict(future.result(timeout=PATIENCE + 10) for future in waiting)
     return [by_rank[rank] for rank in range(RANKS)]
 
 
-def _with_rank(job: Callable[[], T]) -> tuple[int, T]:
+def _with_rank(job: Callable[[], T], dtype: torch.dtype) -> tuple[int, T]:
+    torch.set_default_dtype(dtype)
     return dist.get_rank(), job()
 
 

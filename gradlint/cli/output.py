@@ -116,8 +116,8 @@ class Output:
         try:
             with open(path, "rb") as file:
                 return file.read()
-        except OSError:
-            return None  # gone since it was linted: the finding is told without its code
+        except (OSError, ValueError):
+            return None  # gone since it was linted, or never there: the finding is told without its code
 
     def lines(self, lines: Iterable[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)

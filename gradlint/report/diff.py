@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from gradlint.documents import Kind, kind_of
 from gradlint.frontend.source import encoding_of
 from gradlint.report.frame import visible
 from gradlint.report.paint import Paint
+from gradlint.report.paths import as_bytes
 from gradlint.runner.mending import FixedFile
 
 _NO_NEWLINE = b"\\ No newline at end of file"
@@ -59,7 +59,7 @@ def _ended(text: str) -> bytes:
 
 
 def _compared(name: str | None, before: bytes, after: bytes) -> Iterator[_Line]:
-    named = b"" if name is None else os.fsencode(name)
+    named = b"" if name is None else as_bytes(name)
     made = difflib.diff_bytes(difflib.unified_diff, _split(before), _split(after), named, named, lineterm=b"\n")
     for number, line in enumerate(made):
         if number < 2 and name is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.model import FileResult, Finding, FixSafety
 from gradlint.report.paint import Paint
+from gradlint.report.paths import harmless
 
 if TYPE_CHECKING:
     from gradlint.runner.mending import FixedFile
@@ -61,7 +62,7 @@ def enumeration(files: Sequence[FixedFile], paint: Paint) -> Iterator[str]:
     count = sum(len(file.applied) for file in files)
     yield paint(f"Fixed {_plural(count, 'finding')}:", "good")
     for file in files:
-        yield f"- {paint(file.path, 'path')}:"
+        yield f"- {paint(harmless(file.path), 'path')}:"
         counts = Counter((finding.code, finding.name) for finding in file.applied)
         width = len(str(max(counts.values(), default=0)))
         for (code, name), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

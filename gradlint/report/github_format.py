@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.model import Finding, Severity
-from gradlint.report.paths import relative, root_folder
+from gradlint.report.paths import named, root_folder
 from gradlint.report.reported import Document, Report
 from gradlint.report.text import ordered
 
@@ -16,7 +16,7 @@ def as_github(report: Report) -> Iterator[str]:
     """`::error file=train.py,line=10,…,title=gradlint GL101 clip-after-step::message`"""
     root = root_folder("GITHUB_WORKSPACE")
     for document in report.documents():
-        path = relative(document.path, root)
+        path = named(document.path, root)
         for finding in ordered(document.result):
             yield _annotation(finding, document, path)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gradlint.fingerprints import Print
 from gradlint.model import Finding, Position, Severity
-from gradlint.report.paths import relative, root_folder
+from gradlint.report.paths import relative, root_folder, writable
 from gradlint.report.reported import Document, Report
 
 _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.ADVICE: "info"}
@@ -35,7 +35,7 @@ def _finding(finding: Finding, made: Print, document: Document, path: str) -> di
         # the same finding in a copy of the file is another one
         "fingerprint": hashlib.sha256(f"{path}\0{made.value}".encode("utf-8", "surrogatepass")).hexdigest(),
         "severity": _SEVERITIES[finding.severity],
-        "location": {"path": path, **_place(finding, document)},
+        "location": {"path": writable(path), **_place(finding, document)},
     }
 
 

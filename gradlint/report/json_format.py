@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from gradlint.home import rule_url
 from gradlint.model import FileResult, Finding, Place, Position, Span
+from gradlint.report.paths import writable
 from gradlint.report.reported import CellEdit, Document, Report
 from gradlint.report.text import ordered, statistics
 
@@ -43,7 +44,7 @@ def _finding(finding: Finding, document: Document) -> Row:
         "severity": finding.severity.label,
         "grade": finding.grade.value,
         "message": finding.message,
-        "filename": result.path if result.path == "-" else os.path.abspath(result.path),
+        "filename": result.path if result.path == "-" else writable(os.path.abspath(result.path)),
         **_locations(finding.span, result),
         "noqa_row": start.row,
         "url": rule_url(finding.code),

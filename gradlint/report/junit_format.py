@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from gradlint.model import FileResult, Finding
 from gradlint.report.fixes import help_text
+from gradlint.report.paths import writable
 from gradlint.report.reported import Report
 from gradlint.report.text import ordered
 
@@ -41,8 +42,8 @@ def _errors(result: FileResult) -> int:
 def _suite(result: FileResult) -> Iterator[str]:
     cases, errors = len(result.findings), _errors(result)
     counts = f'tests="{cases + errors}" failures="{cases}" errors="{errors}"'
-    yield f'  <testsuite name={_attribute(result.path)} {counts} package="{_PACKAGE}">'
-    module = _attribute(os.path.splitext(result.path)[0])
+    yield f'  <testsuite name={_attribute(writable(result.path))} {counts} package="{_PACKAGE}">'
+    module = _attribute(writable(os.path.splitext(result.path)[0]))
     for finding in ordered(result):
         yield from _failure(finding, result, module)
     if result.unreadable is not None:

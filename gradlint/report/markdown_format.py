@@ -10,7 +10,7 @@ from gradlint.home import rule_url
 from gradlint.model import Finding, Position, Severity
 from gradlint.report.fixes import help_text
 from gradlint.report.paint import Paint
-from gradlint.report.paths import relative, root_folder
+from gradlint.report.paths import named, root_folder
 from gradlint.report.reported import Document, Report
 from gradlint.report.text import ordered, summary
 
@@ -26,7 +26,7 @@ def as_markdown(report: Report) -> Iterator[str]:
     yield f"**gradlint**: {escaped(told)}{_unchecked(report)}"
     root = root_folder("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
     entries = [
-        _Entry(f"\n#### {code(relative(document.path, root))}\n", finding.severity, _finding(finding, document))
+        _Entry(f"\n#### {code(named(document.path, root))}\n", finding.severity, _finding(finding, document))
         for document in report.documents()
         for finding in ordered(document.result)
     ]

@@ -1,10 +1,39 @@
-"""Names of files as other programs want them: relative to the repository, with slashes, or as addresses."""
+"""Names of files as other programs want them: relative to the repository, with slashes, or as addresses.
+
+A name may hold what no encoding has: the bytes of one that is no text come to Python as halves of characters, and
+Windows and editors can hand over other halves. Such a name is told with `\\udce9` in their place; in an address the
+bytes stand as they are.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 
 STDIN = "-"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
+#: halves that stand for no byte
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+def writable(name: str) -> str:
+    """The name with escapes for what cannot be encoded."""
+    return _HALF.sub(_escape, name)
+
+
+def harmless(name: str) -> str:
+    """For a terminal, which would also obey escape codes and newlines."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+
+
+def as_bytes(name: str) -> bytes:
+    """As the system has it, as far as it could."""
+    return os.fsencode(_NO_BYTE.sub(_escape, name))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("ascii", "backslashreplace").decode()
 
 
 def root_folder(*variables: str) -> str:
@@ -27,11 +56,23 @@ def relative(path: str, root: str) -> str:
     if path == STDIN:
         return path
     whole = os.path.abspath(path)
-    for one, other in ((whole, root), (os.path.realpath(whole), os.path.realpath(root))):
+    for one, other in ((whole, root), (_real(whole), _real(root))):
         inside = _inside(one, other)
         if inside is not None:
             return inside.replace(os.sep, "/")
     return whole.replace(os.sep, "/")
+
+
+def named(path: str, root: str) -> str:
+    """The same in words that can be written."""
+    return writable(relative(path, root))
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # no name that a file here could have, so no link leads there
+        return path
 
 
 def _inside(path: str, folder: str) -> str | None:
@@ -50,7 +91,7 @@ def encoded(path: str) -> str:
     """A relative path as a relative address: to the byte, whatever characters are in it."""
     from urllib.parse import quote_from_bytes
 
-    return quote_from_bytes(os.fsencode(path), safe="/~")  # a colon is quoted: it could be taken for a scheme's
+    return quote_from_bytes(as_bytes(path), safe="/~")  # a colon is quoted: it could be taken for a scheme's
 
 
 def file_uri(path: str) -> str:

@@ -17,7 +17,7 @@ from gradlint.fingerprints import Print
 from gradlint.home import HOME
 from gradlint.model import FileResult, Finding, Fix, Severity, Span
 from gradlint.report.fixes import help_text
-from gradlint.report.paths import encoded, file_uri, is_absolute, relative, root_folder
+from gradlint.report.paths import encoded, file_uri, is_absolute, relative, root_folder, writable
 from gradlint.report.reported import Document, Report
 from gradlint.report.sarif_rules import LEVELS, descriptors
 
@@ -159,8 +159,8 @@ def _invocation(report: Report, root: str) -> Json:
 def _notifications(result: FileResult, root: str) -> Iterator[Json]:
     where = [{"physicalLocation": {"artifactLocation": _artifact(result.path, root)}}]
     if result.unreadable is not None:
-        said = f"{result.path} was not checked: {result.unreadable.reason}"
+        said = f"{writable(result.path)} was not checked: {result.unreadable.reason}"
         yield {"level": "warning", "message": {"text": said}, "locations": where}
     for crash in result.crashes:
-        said = f"Rule {crash.rule} failed on {result.path}: {crash.error}"
+        said = f"Rule {crash.rule} failed on {writable(result.path)}: {crash.error}"
         yield {"level": "error", "message": {"text": said}, "locations": where}

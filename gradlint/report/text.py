@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gradlint.model import FileResult, Finding, Severity
 from gradlint.report.fixes import mark
 from gradlint.report.paint import Paint
+from gradlint.report.paths import harmless
 
 ReadSource = Callable[[str], bytes | None]
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def ordered(result: FileResult) -> list[Finding]:
@@ -23,7 +22,7 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
     """`path:row:col: GL101 message`, one line each: what editors and grep understand."""
     for result in results:
         for finding in ordered(result):
-            where = f"{paint(_harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
+            where = f"{paint(harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
             code = paint.severity(finding.code, finding.severity)
             yield f"{where} {code} {mark(finding, unsafe, paint)}{finding.message}"
 
@@ -50,12 +49,7 @@ def _head(finding: Finding, result: FileResult, marked: str, paint: Paint) -> It
     severity = finding.severity
     head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
-    yield f"{paint('  -->', 'gutter')} {_harmless(result.path)}:{result.place(finding.span.start)}"
-
-
-def _harmless(path: str) -> str:
-    """A name may hold a newline, or an escape code for the terminal; neither is obeyed."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), path)
+    yield f"{paint('  -->', 'gutter')} {harmless(result.path)}:{result.place(finding.span.start)}"
 
 
 def summary(

@@ -17,6 +17,7 @@ import click
 import pytest
 
 from gradlint.cli import gradlint as command_line
+from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
 yaml = pytest.importorskip("yaml")
@@ -39,7 +40,7 @@ def _blocks(language: str) -> list[str]:
 def _valid(schema: str, file: Path) -> None:
     pytest.importorskip("check_jsonschema")
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -165,7 +166,7 @@ def _step(runner: Path, name: str, **inputs: str) -> subprocess.CompletedProcess
     }
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(runner / "script.sh")],
-        cwd=runner / "work", env=environment, capture_output=True, text=True, check=False, timeout=120,
+        cwd=runner / "work", env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from gradlint.cli.formats import FORMATS
 from gradlint.registry import all_rules, by_code
+from tests.patience import PATIENCE
 
 COMMAND = Path(sys.executable).parent / "gradlint"
 
@@ -27,7 +28,7 @@ def _run(command: list[str], cwd: Path, **environment: str) -> str:
     path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, cwd=cwd, env={**os.environ, "PATH": path, **environment}, capture_output=True, text=True, check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

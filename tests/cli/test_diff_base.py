@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Outcome
+from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
 SECOND = CLIP_AFTER_STEP.replace("def train", "def finetune")
@@ -26,7 +27,7 @@ def _git(*arguments: str, at: Path) -> str:
     settings = ("user.name=A", "user.email=a@example.org", "protocol.file.allow=always", "commit.gpgsign=false")
     options = [word for setting in settings for word in ("-c", setting)]
     done = subprocess.run(
-        ["git", *options, *arguments], cwd=at, capture_output=True, text=True, check=False, timeout=60
+        ["git", *options, *arguments], cwd=at, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -18,6 +18,7 @@ from gradlint.config import Settings
 from gradlint.engine import fix, lint
 from gradlint.fix.rounds import edited
 from gradlint.model import Edit, Position, Span
+from tests.patience import PATIENCE
 
 # `é` is one byte in latin-1, two in UTF-8 and no ASCII, so a wrong guess of the encoding cannot go unseen
 UNCALLED = """\
@@ -38,7 +39,7 @@ def _gradlint(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.Comp
     environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
     return subprocess.run(
         [sys.executable, "-m", "gradlint", "check", *arguments],
-        cwd=cwd, input=stdin, capture_output=True, check=False, timeout=60, env=environment,
+        cwd=cwd, input=stdin, capture_output=True, check=False, timeout=PATIENCE, env=environment,
     )  # fmt: skip
 
 
@@ -176,7 +177,9 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
         "from gradlint.cli import main; main(['check', '--fix', '--no-cache', '-q'])"
     )
-    outcome = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    outcome = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=False, timeout=PATIENCE
+    )
     assert outcome.returncode == 2
     assert outcome.stderr == b"gradlint: error: large.py: not fixed: File too large\n"
     assert (tmp_path / "large.py").read_bytes() == text
@@ -190,7 +193,13 @@ def test_an_output_that_takes_no_more_is_an_error(tmp_path: Path, options: list[
     command = [sys.executable, "-m", "gradlint", "check", *options]
     with open("/dev/full", "wb") as full:
         outcome = subprocess.run(
-            command, cwd=tmp_path, input=UNCALLED.encode(), stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+            command,
+            cwd=tmp_path,
+            input=UNCALLED.encode(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=PATIENCE,
         )
     assert outcome.returncode == 2
     assert outcome.stderr == b"Error: the output cannot be written: No space left on device\n"
@@ -200,7 +209,9 @@ def test_an_output_that_takes_no_more_is_an_error(tmp_path: Path, options: list[
 def test_a_pipe_named_on_the_command_line_cannot_be_fixed(tmp_path: Path) -> None:
     command = f"cat train.txt | {sys.executable} -m gradlint check --fix --no-cache /dev/stdin"
     (tmp_path / "train.txt").write_text(UNCALLED, encoding="utf-8")
-    outcome = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    outcome = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert outcome.returncode == 2
     assert outcome.stderr == "gradlint: error: /dev/stdin: not fixed: it is not a regular file\n"
 
@@ -221,7 +232,7 @@ def test_two_runs_at_once_leave_whole_files(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gradlint", "check", "--fix", "-q"]
     running = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(3)]
     for process in running:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
         # who comes second may be told so, and nothing worse
         assert process.returncode in (0, 2), err
         assert all(b"changed by someone else" in line for line in err.splitlines())
@@ -246,7 +257,7 @@ def test_a_terminal_gets_a_painted_diff(tmp_path: Path) -> None:
     except OSError:
         pass  # Linux says so when the other end is closed
     os.close(ours)
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=PATIENCE) == 1
     assert b"\x1b[32m+        optimizer.step()" in shown
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,9 +22,8 @@ pytestmark = [
 
 
 def _run(command: list[str], at: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=at, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
-    )  # fmt: skip
+    told = {**os.environ, **environment}
+    return subprocess.run(command, cwd=at, env=told, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def _git(*arguments: str, at: Path) -> None:

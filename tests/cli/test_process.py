@@ -7,12 +7,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from gradlint import __version__
+from tests.patience import PATIENCE
 from tests.sources import CLIP_AFTER_STEP
 
 
@@ -24,7 +24,7 @@ def _run(*arguments: str, cwd: Path, **environment: str) -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 
@@ -53,7 +53,7 @@ def test_piped_output_imports_nothing_it_does_not_need(tmp_path: Path, output_fo
         "print(sorted(heavy), file=sys.stderr); sys.exit(code)"
     )
     outcome = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert outcome.returncode == 1
     # `ast` comes with inspect, `importlib.metadata` may come with an editable install
@@ -66,7 +66,9 @@ def test_a_file_without_gradients_does_not_import_the_parser(tmp_path: Path) -> 
         "import sys; from gradlint.cli import run; code = run(['check', '--no-cache']); "
         "sys.exit('libcst' in sys.modules or code)"
     )
-    outcome = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    outcome = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=False, timeout=PATIENCE
+    )
     assert outcome.returncode == 0
 
 
@@ -77,7 +79,9 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
         (tmp_path / f"train_{number}.py").write_text(CLIP_AFTER_STEP * 20)
     # many findings, and nothing but findings: what could be mended is not asked here
     command = f"{sys.executable} -m gradlint check --no-cache --unfixable ALL | head -n 1"
-    outcome = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    outcome = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert outcome.stdout.startswith("GL")
     assert outcome.stderr == ""
 
@@ -92,9 +96,10 @@ def test_control_c_exits_with_130_and_no_traceback(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(1.0)  # it now waits for its input
+    assert process.stdin is not None
+    process.stdin.write("#" * 1_000_000)  # more than a pipe holds: when this is through, it reads
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in err
 

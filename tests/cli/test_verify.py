@@ -19,6 +19,8 @@ from gradlint.model import Severity
 from gradlint.runtime.recording import Recording, Stepped
 from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
 from tests.cli.conftest import Command
+from tests.patience import PATIENCE, Clock
+from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
 from tests.runtime.launched import is_alive
 
 MISTAKE = """
@@ -295,6 +297,7 @@ def test_a_script_that_never_trains(gradlint: Command, text: str, code: int, sai
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
     write("train.py", "import time\nwhile True:\n    time.sleep(0.1)\n")
     code, data, _ = _run(gradlint, "train.py", "--timeout", "5")
@@ -303,14 +306,19 @@ def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
 
 
 @pytest.mark.slow
-def test_a_time_limit_behind_the_first_steps(gradlint: Command) -> None:
+@pytest.mark.whole
+def test_a_time_limit_behind_the_first_steps(
+    gradlint: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It trains no more, and does not end: what the steps showed counts."""
-    text = MISTAKE.replace("range(40)", "range(3)") + "\nwhile True:\n    time.sleep(0.1)\n"
-    write("train.py", f"import time\n{text}")
-    code, data, _ = _run(gradlint, "train.py", "--timeout", "20", "--no-fix")
+    trained = tmp_path / "trained"
+    monkeypatch.setattr("gradlint.runtime.launch.time", Clock(trained))
+    text = MISTAKE.replace("range(40)", "range(3)")
+    write("train.py", f"import time\n{text}\nopen({str(trained)!r}, 'w').close()\ntime.sleep(600)\n")
+    code, data, _ = _run(gradlint, "train.py", "--timeout", "900", "--no-fix")
     assert code == 1
     assert data["steps"] == 3
-    assert data["notes"] == ["the time limit of 20 s was reached after 3 optimizer steps"]
+    assert data["notes"] == ["the time limit of 900 s was reached after 3 optimizer steps"]
 
 
 @pytest.mark.slow
@@ -416,13 +424,13 @@ def test_interrupted(project: Path) -> None:
     command = [sys.executable, "-m", "gradlint", "verify", "train.py", "--device", "cpu", "--output-format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not (project / "pids.txt").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         pids = [int(word) for word in (project / "pids.txt").read_text().split()]
         assert all(map(is_alive, pids))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -438,7 +446,7 @@ def test_stdout_has_nothing_but_json(project: Path) -> None:
     write("train.py", "import os\nos.system('echo noise')\nprint('more noise')\n" + MISTAKE)
     command = [sys.executable, "-m", "gradlint", "verify", "train.py", "--device", "cpu", "--output-format", "json"]
     done = subprocess.run(
-        [*command, "--no-fix", "--steps", "2"], capture_output=True, text=True, check=False, timeout=100
+        [*command, "--no-fix", "--steps", "2"], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
     assert json.loads(done.stdout)["steps"] == 2

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
 WAITING = "Watching for changes"
-PATIENCE = 30.0
 
 
 class Watcher:

@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "editors.md"
 #: what would lead an editor to a set-up that is not the one that is tested
 _OTHERS = ("XDG_", "NVIM", "EMACS", "HELIX")
 #: editors are slow to start on a busy machine; a test that waits this long has failed
-PATIENCE = 60
+PATIENCE = 600
 
 BAD = '''\
 """Größe: the two-byte letters stand before what is found, in case somebody counts bytes."""

@@ -17,6 +17,7 @@ from gradlint.config.presets import Preset
 from gradlint.home import HOME
 from gradlint.lsp.options import KEYS, Run
 from tests.editors.desk import ROOT, editor
+from tests.patience import PATIENCE
 
 FOLDER = ROOT / "editors" / "vscode"
 PACKAGE = json.loads((FOLDER / "package.json").read_text("utf-8"))
@@ -88,6 +89,6 @@ def _npm(npm: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gradlint.config import Layer, Settings
@@ -14,6 +14,7 @@ from gradlint.fix.edits import applied, difference
 from gradlint.fix.focus import concerned, narrowed
 from gradlint.fix.switches import newly_unswitched
 from gradlint.model import FixSafety
+from tests.searching import examples
 from tests.sources import CLIP_AFTER_STEP
 
 NORM_USED = """\
@@ -65,7 +66,7 @@ def test_rules_that_are_off_are_watched_all_the_same() -> None:
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "    c\n", "\n", "d\r\n", "\x0c\n", "e"]), max_size=12).map("".join)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@examples(200)
 @given(old=LINES, new=LINES)
 def test_edits_make_the_new_text_of_the_old(old: str, new: str) -> None:
     assert applied(old, difference(old, new, exact=True)) == new

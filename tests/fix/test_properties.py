@@ -12,15 +12,14 @@ from gradlint.engine import fix
 from tests.fix.properties import DEFAULT, PATH, PROPERTIES, fixed, linted
 from tests.fix.strategies import Drawn, right_files, training_files
 from tests.sampling import spread
+from tests.searching import examples
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(ROOT / "examples").glob("*.py")])
 
-#: derandomized, so that a run is the same everywhere; not shrunk, because a file is short and each try costs a second
-QUICK = settings(
-    max_examples=5, derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
-)
-MANY = settings(QUICK, max_examples=80)
+#: not shrunk, because a file is short and each try costs a second
+QUICK = settings(examples(5), phases=(Phase.explicit, Phase.generate))
+MANY = settings(examples(30), phases=QUICK.phases)
 
 #: drawn once, and wrong then
 ONCE_WRONG = {
@@ -61,7 +60,7 @@ def _check_all(source: bytes) -> None:
         holds(source)
 
 
-@pytest.mark.parametrize("path", spread(FILES, 90, of=5), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", spread(FILES, 3, 80), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_files(path: Path) -> None:
     _check_all(path.read_bytes())
 

@@ -41,7 +41,7 @@ def test_corners_agree_with_libcst(name: str) -> None:
     _compare(CORNERS[name])
 
 
-@pytest.mark.parametrize("path", spread(FILES, 8, of=2), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", spread(FILES, 30, 120), ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_agree_with_libcst(path: Path) -> None:
     _compare(path.read_text(encoding="utf-8"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pytest_lsp import LanguageClient
 from pytest_lsp.client import register_lsp_features
 
 SERVER = [sys.executable, "-m", "gradlint", "server"]
-TIMEOUT = 60.0
+TIMEOUT = 600.0
 _numbers = itertools.count()
 
 #: a loop with one mistake on line 8 (GL101); its fix is safe
@@ -115,7 +116,8 @@ class Editor(LanguageClient):
 
     async def until(self, met: Callable[[], Any]) -> Any:
         """What is met, as soon as it is."""
-        for _ in range(int(TIMEOUT / 0.005)):
+        end = time.monotonic() + TIMEOUT
+        while time.monotonic() < end:
             if found := met():
                 return found
             await asyncio.sleep(0.005)

@@ -15,6 +15,7 @@ from typing import IO, Any
 import pytest
 
 from tests.lsp.editor import LATE_CLIP, SERVER
+from tests.patience import PATIENCE
 
 INITIALIZE: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
 
@@ -101,7 +102,7 @@ def test_what_it_survives_and_how_it_ends(wire: Wire, process: subprocess.Popen[
     assert not [m for m in wire.heard if m.get("method") == "window/showMessage"]
     assert [m for m in wire.heard if m.get("method") == "window/logMessage"]
     wire.end()
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     assert process.stdout is not None
     assert process.stderr is not None
     assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
@@ -110,7 +111,7 @@ def test_what_it_survives_and_how_it_ends(wire: Wire, process: subprocess.Popen[
 @pytest.mark.slow
 def test_an_exit_without_a_shutdown_is_an_error(wire: Wire, process: subprocess.Popen[bytes]) -> None:
     wire.send("exit", None)
-    assert process.wait(20) == 1
+    assert process.wait(PATIENCE) == 1
 
 
 @pytest.mark.slow
@@ -119,7 +120,7 @@ def test_it_ends_when_the_editor_is_gone(wire: Wire, process: subprocess.Popen[b
     assert at_once or wire.diagnostics() == ["GL101"]
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(20) == 1
+    assert process.wait(PATIENCE) == 1
 
 
 @pytest.mark.slow
@@ -135,14 +136,15 @@ def test_over_tcp() -> None:
             wire.ask("initialize", INITIALIZE, 1)
             assert wire.diagnostics() == ["GL101"]
             wire.end()
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         assert process.communicate()[0] == b""
 
 
 def _connected(port: int) -> socket.socket:
-    for _ in range(400):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         try:
             return socket.create_connection(("127.0.0.1", port))
         except OSError:
@@ -193,7 +195,7 @@ def test_modules_of_the_users_folder_are_not_imported(tmp_path: Path) -> None:
         wire.ask("initialize", INITIALIZE, 1)
         assert wire.diagnostics() == ["GL101"]
         wire.end()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.communicate()

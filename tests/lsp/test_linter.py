@@ -68,6 +68,8 @@ async def test_work_that_nobody_waits_for_is_given_up(linter: Linter, monkeypatc
 
 async def test_it_is_started_again_when_it_has_died(linter: Linter) -> None:
     process = linter.start().process
+    if hasattr(signal, "SIGSTOP"):
+        os.kill(process.pid, signal.SIGSTOP)  # it will not be done before it dies
     asked = asyncio.create_task(linter.ask(_job(linter, LONG)))
     await asyncio.sleep(0.05)
     os.kill(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from hypothesis import strategies as st
+
 from gradlint.model import (
     Cell,
     Edit,
@@ -41,6 +43,10 @@ ODD_PATHS = (
     "[x](y)_*z*`.py",
     "#frag?ment.py",
 )
+#: what of a name's bytes is no text comes as halves of characters; editors can hand over any of them
+ANY_PATH = st.text(st.characters(exclude_characters="\0"), min_size=1)
+#: names that no encoding can write: a byte, halves of both kinds
+UNWRITABLE_PATHS = ("caf\udce9.py", "\ud800", "a/\udfff b.py", "\ud83d\udce9\udc7f.py", "\ud800\x1b[31m\n.py")
 
 
 def span_of(text: str, part: str) -> Span:

@@ -32,6 +32,7 @@ from gradlint.runner.cache import FOLDER, Cache
 from gradlint.runner.codec import decode, encode
 from gradlint.runner.files import FileFinder
 from gradlint.runner.run import Run, run
+from tests.patience import PATIENCE
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, NO_GRADIENTS
 
 
@@ -167,7 +168,7 @@ def test_parallel_runs_give_the_same_results(project: Path) -> None:
         (project / f"train_{number}.py").write_text(CLIP_AFTER_STEP)
     command = [sys.executable, "-m", "gradlint", "check", "--output-format", "concise"]
     running = [subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    outputs = {process.communicate(timeout=60)[0] for process in running}
+    outputs = {process.communicate(timeout=PATIENCE)[0] for process in running}
     assert len(outputs) == 1
     assert {process.returncode for process in running} == {1}
     (index,) = (project / FOLDER).glob("*.json")

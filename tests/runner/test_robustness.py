@@ -15,6 +15,7 @@ from gradlint.model import FileResult
 from gradlint.runner import run as run_module
 from gradlint.runner.files import FileFinder
 from gradlint.runner.run import compiles, run
+from tests.patience import PATIENCE
 from tests.sources import BROKEN, CLIP_AFTER_STEP, NO_GRADIENTS
 
 
@@ -124,7 +125,7 @@ def test_deep_nesting_is_survived(tmp_path: Path, source: str) -> None:
     """In a process of its own: a parser that overflows its stack takes the whole process with it."""
     (tmp_path / "deep.py").write_text(source + "\n" + CLIP_AFTER_STEP)
     command = [sys.executable, "-m", "gradlint", "check", "--no-cache", "--isolated", "deep.py"]
-    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert outcome.returncode in (0, 1), outcome.stderr
     assert "Traceback" not in outcome.stderr
 

@@ -11,16 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.runtime import launch
 from gradlint.runtime.launch import Job, LaunchError, Outcome, run
 from gradlint.runtime.recording import Raised, Stepped
+from tests.patience import PATIENCE, Clock
+from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
 from tests.runtime.launched import TRAIN, contents, is_alive, write
 
 pytestmark = pytest.mark.slow
 
 
-def _run(tmp_path: Path, text: str, *arguments: str, limit: float = 100) -> Outcome:
+def _run(tmp_path: Path, text: str, *arguments: str) -> Outcome:
     write(tmp_path, {"train.py": text})
-    return run(Job(tmp_path / "train.py", arguments, steps=3, limit=limit))
+    return run(Job(tmp_path / "train.py", arguments, steps=3, limit=PATIENCE))
 
 
 def _how(outcome: Outcome) -> str:
@@ -172,6 +175,7 @@ class TestFailure:
         assert outcome.output == "hooked x\n"
         assert outcome.traceback.endswith("ValueError: x\n")
 
+    @pytest.mark.whole
     def test_a_signal_ends_it(self, tmp_path: Path) -> None:
         outcome = _run(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
         assert (outcome.code, outcome.timed_out) == (-signal.SIGKILL, False)
@@ -204,7 +208,7 @@ class TestLeftovers:
 
     def test_a_thread_that_waits_for_the_stopped_loop(self, tmp_path: Path) -> None:
         text = TRAIN + "import threading\nthreading.Thread(target=threading.Event().wait).start()\ntrain()\n"
-        outcome = _run(tmp_path, text, limit=60)
+        outcome = _run(tmp_path, text)
         assert (outcome.code, outcome.timed_out, _how(outcome)) == (0, False, "enough")
 
     def test_processes_left_behind_are_ended(self, tmp_path: Path) -> None:
@@ -231,14 +235,17 @@ child = subprocess.Popen(
 )
 open(os.environ["PIDS"], "w").write(f"{os.getpid()} {child.pid}")
 print("half a line", end="")
+open(os.environ["PIDS"] + ".printed", "w").close()
 time.sleep(600)
 """
 
 
+@pytest.mark.whole
 class TestLimit:
     def test_the_stubborn_are_killed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PIDS", str(tmp_path / "pids"))
-        outcome = _run(tmp_path, STUBBORN, limit=12)
+        monkeypatch.setattr(launch, "time", Clock(tmp_path / "pids.printed"))
+        outcome = _run(tmp_path, STUBBORN)
         assert (outcome.code, outcome.timed_out) == (None, True)
         assert outcome.output == "half a line"
         assert not any(is_alive(int(pid)) for pid in (tmp_path / "pids").read_text(encoding="utf-8").split())
@@ -258,12 +265,13 @@ class TestLimit:
         assert outer.stdout is not None
         outer.stdout.readline()  # the script is running
         outer.send_signal(number)
-        _, errors = outer.communicate(timeout=60)
+        _, errors = outer.communicate(timeout=PATIENCE)
         assert errors.endswith(b"KeyboardInterrupt\n" if number == signal.SIGINT else b"")
         assert outer.returncode == (-signal.SIGINT if number == signal.SIGINT else 128 + number)
         assert not any(is_alive(int(pid)) for pid in pids.read_text(encoding="utf-8").split())
 
 
+@pytest.mark.whole
 def test_torch_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"train.py": "print('run')", "broken/torch.py": "raise ImportError('libcudart.so is missing')"})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))

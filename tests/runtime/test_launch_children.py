@@ -13,6 +13,8 @@ import pytest
 
 from gradlint.runtime.launch import Job, Outcome, run
 from gradlint.runtime.recording import Raised, Recording, Stepped
+from tests.patience import PATIENCE
+from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
 from tests.runtime.launched import TRAIN, contents, write
 
 pytestmark = pytest.mark.slow
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 def _run(folder: Path, files: dict[str, str], name: str = "train.py", **wishes: object) -> Outcome:
     before = write(folder, files)
-    outcome = run(Job(folder / name, steps=3, limit=100, **wishes))  # type: ignore[arg-type]
+    outcome = run(Job(folder / name, steps=3, limit=PATIENCE, **wishes))  # type: ignore[arg-type]
     assert contents(folder) == before, "something was written beside the script"
     return outcome
 
@@ -92,7 +94,9 @@ if __name__ == "__main__":
 
 
 class TestRanks:
-    def test_torchrun(self, tmp_path: Path) -> None:
+    @pytest.mark.whole
+    def test_torchrun(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         outcome = _run(tmp_path, {"train.py": TORCHRUN}, nproc=2)
         assert (outcome.code, outcome.traceback) == (0, "")
         assert outcome.output.count("cores 1\n") == 2

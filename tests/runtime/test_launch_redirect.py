@@ -9,6 +9,8 @@ import torch
 
 from gradlint.runtime.launch import Job, Outcome, run
 from gradlint.runtime.recording import Met
+from tests.patience import PATIENCE
+from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
 from tests.runtime.launched import write
 
 pytestmark = [
@@ -138,7 +140,7 @@ while True:
 
 def _run(folder: Path, text: str, nproc: int = 1) -> Outcome:
     write(folder, {"train.py": text})
-    outcome = run(Job(folder / "train.py", steps=3, limit=100, nproc=nproc))
+    outcome = run(Job(folder / "train.py", steps=3, limit=PATIENCE, nproc=nproc))
     assert outcome.traceback == ""
     assert outcome.code == 0
     return outcome

@@ -22,6 +22,7 @@ from torch.nn.utils import clip_grad_norm_
 from gradlint.runtime import GradientMonitor
 from gradlint.runtime.monitor.data import ClipVerdict, Condition
 from gradlint.runtime.monitor.patches import PATCHES
+from tests.patience import PATIENCE
 from tests.runtime.monitored import backward, loss_of, network, same, total_norm, train, weights
 
 ORIGINALS = {name: getattr(torch_clips, name) for name in ("clip_grad_norm_", "clip_grad_value_")}
@@ -374,11 +375,11 @@ def test_without_torch_it_says_how_to_get_it() -> None:
         "try:\n    gradlint.runtime.GradientMonitor\n"
         "except ImportError as error:\n    print(error)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert ran.stdout == 'GradientMonitor needs PyTorch: pip install "torch-gradlint[runtime]"\n'
 
 
 def test_the_package_alone_does_not_load_torch() -> None:
     script = "import sys, gradlint.runtime, gradlint.runtime.monitor.data; print('torch' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert ran.stdout == "False\n"

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 pytestmark = pytest.mark.slow
 
 NAMES = ["0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"]
@@ -17,7 +19,7 @@ NAMES = ["0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"]
 @pytest.fixture(scope="module")
 def ranks() -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.runtime.monitored_ranks"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found

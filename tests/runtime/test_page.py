@@ -17,6 +17,7 @@ from gradlint.runtime.page.findings import headline
 from gradlint.runtime.page.render import asset, prose
 from gradlint.runtime.recording import Recording, Zeroed
 from gradlint.runtime.verification import Cure, Side, Verdict, Verification
+from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES, SCRIPT, amp, amp_verification
 from tests.runtime.page_monitors import MONITORS
 from tests.runtime.page_reading import Element, read
@@ -320,7 +321,9 @@ def test_needs_no_torch() -> None:
         "pages = verification_page(Verification('a.py')), monitor_page(MonitorData('Net', 'SGD', 1));"
         "print(*('</html>' in page for page in pages))"
     )
-    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    outcome = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert outcome.stdout.split() == ["True", "True"], outcome.stderr
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gradlint.runtime.page import write_monitor, write_verification
+from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES
 from tests.runtime.page_monitors import MONITORS
 
@@ -76,7 +77,7 @@ def _browse(page: Path, profile: Path) -> subprocess.CompletedProcess[str]:
             "--allow-file-access-from-files", "--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom",
             page.as_uri(),
         ],
-        capture_output=True, text=True, check=False, timeout=90,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.runtime.page_reading import Element, read
+from tests.runtime.verified import in_this_process
+from tests.runtime.zygote import python
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +55,7 @@ monitor.report(sys.argv[1])
 
 
 def _run(*command: str) -> None:
-    outcome = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, timeout=180)
+    outcome = subprocess.run(python(*command), capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert outcome.returncode in (0, 1), outcome.stdout + outcome.stderr
 
 
@@ -62,7 +64,8 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Element:
     folder = tmp_path_factory.mktemp("verified")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     page = folder / "report.html"
-    _run("-m", "gradlint", "verify", "--isolated", "--device", "cpu", "--html", str(page), str(folder / "train.py"))
+    done = in_this_process("--isolated", "--device", "cpu", "--html", page, folder / "train.py", cwd=folder)
+    assert done.returncode == 1, done.stdout + done.stderr
     return read(page.read_text(encoding="utf-8"))
 
 

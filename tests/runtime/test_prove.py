@@ -8,6 +8,7 @@ import math
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from gradlint.runtime.prove.observed import Job, Observed, Run, Used, clipped, c
 from gradlint.runtime.prove.pairs import BY_HAND, Pair, pair
 from gradlint.runtime.prove.proving import Proof, Proofs, judged, prove, prove_pairs, run_id, scripts
 from gradlint.runtime.prove.running import Ran, Script
+from tests.patience import PATIENCE, Clock
+from tests.sharing import once
 
 CODES = [case.code for case in all_cases()]
 Numbers = dict[str, Any]
@@ -110,9 +113,10 @@ def pairs() -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def ran(pairs: list[Pair]) -> Ran:
+def ran(pairs: list[Pair], tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Both scripts of every case: the tests judge the same runs."""
-    return running.run([script for pair in pairs for script in scripts(pair)], "cpu")
+    wanted = [script for pair in pairs for script in scripts(pair)]
+    return once(tmp_path_factory, "proofs", lambda _: running.run(wanted, "cpu", limit=PATIENCE))
 
 
 def _judged(pairs: list[Pair], ran: Ran) -> dict[str, Proof]:
@@ -231,13 +235,18 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-def test_a_script_that_hangs_is_ended(started: list[subprocess.Popen[bytes]]) -> None:
+def test_a_script_that_hangs_is_ended(
+    started: list[subprocess.Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one before it is still told of."""
+    begun = tmp_path / "begun"
+    hangs = f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)\n"
     scripts = [
         Script(Job("fine", "fine.py", reference=False), "x = 1\n"),
-        Script(Job("hangs", "hangs.py", reference=False), "import time\ntime.sleep(1000)\n"),
+        Script(Job("hangs", "hangs.py", reference=False), hangs),
     ]
-    ran = running.run(scripts, "cpu", limit=20.0)
+    monkeypatch.setattr(running, "time", Clock(begun))
+    ran = running.run(scripts, "cpu", limit=PATIENCE)
     assert set(ran.runs) == {"fine"}
     assert [process.returncode is None for process in started] == [False]
 
@@ -248,7 +257,7 @@ def test_a_rank_that_is_lost_ends_the_other(started: list[subprocess.Popen[bytes
         "import os\nfrom gradlint.runtime.prove.lab import join\nif join() == 1:\n    print('lost')\n    os._exit(7)\n"
     )
     text += "import torch.distributed as dist\ndist.barrier()\n"
-    ran = running.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=60.0)
+    ran = running.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
     assert ran.runs == {}
     assert "lost" in ran.trouble
     assert [process.returncode is None for process in started] == [False, False]

@@ -17,6 +17,7 @@ from gradlint.model import FixSafety
 from gradlint.registry import by_code
 from gradlint.runtime.prove.case import SCRIPTS, Case, all_cases, chosen
 from gradlint.runtime.prove.pairs import BY_HAND, PairError, pair
+from tests.patience import PATIENCE
 from tests.rules.expectations import expectations
 
 CASES = {case.code: case for case in all_cases()}
@@ -173,5 +174,7 @@ def test_choosing_what_is_not_there(wrong: str, said: str) -> None:
 def test_choosing_costs_no_torch() -> None:
     script = "import sys, gradlint.runtime.prove.proving as p, gradlint.runtime.prove.case as c; c.all_cases(); "
     script += "print('torch' in sys.modules)"
-    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    outcome = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     assert outcome.stdout.strip() == "False"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from tests.patience import PATIENCE
+from tests.runtime.zygote import python
 
 torch = pytest.importorskip("torch")
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
@@ -137,10 +139,10 @@ def two_ranks(folder: Path, code: str, recorded: bool = True) -> list[Recording]
     for rank in range(2):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
                "WEIGHTS": weights, "OMP_NUM_THREADS": "1"}  # fmt: skip
-        command = [sys.executable, str(boot), wish.to_json()] if recorded else [sys.executable, str(script)]
+        command = python(str(boot), wish.to_json()) if recorded else python(str(script))
         running.append(subprocess.Popen(command, env=env))
     try:
-        assert [process.wait(timeout=110) for process in running] == [0, 0]
+        assert [process.wait(timeout=PATIENCE) for process in running] == [0, 0]
     finally:
         for process in running:
             process.kill()

@@ -11,6 +11,8 @@ import pytest
 
 from gradlint.runtime.recorder import Wish
 from gradlint.runtime.recording import Ended, Raised, Recording, Stepped, load
+from tests.patience import PATIENCE
+from tests.runtime.zygote import python
 
 BOOT = """
 import runpy, sys
@@ -48,7 +50,7 @@ def record(folder: Path, code: str, steps: int = 3) -> list[Recording]:
     boot = folder / "boot.py"
     boot.write_text(BOOT, encoding="utf-8")
     wish = Wish(str(folder / "events"), str(script), steps=steps)
-    subprocess.run([sys.executable, str(boot), wish.to_json()], check=True, timeout=100)
+    subprocess.run(python(str(boot), wish.to_json()), check=True, timeout=PATIENCE)
     return load(folder / "events")
 
 
@@ -63,7 +65,7 @@ def test_a_wish_survives_json() -> None:
 
 def test_the_recorder_is_importable_without_torch() -> None:
     code = "import sys; import gradlint.runtime.recorder as r; r.Wish('a', 'b'); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 @pytest.mark.slow

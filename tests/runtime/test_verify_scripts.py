@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from gradlint.runtime.evidence import checks
 from tests.runtime.verified import Script, Verified, scripts, verify
 
 #: these run as a user would run them, from the very beginning
-_WHOLE = {"accumulation"}
+_WHOLE = {"accumulation", "fsdp_clip"}
 
 
 def _params(right: bool) -> list[Any]:
@@ -24,7 +23,7 @@ def _params(right: bool) -> list[Any]:
 def _run(script: Script, folder: Path) -> Verified:
     if script.missing:
         pytest.skip(f"needs {', '.join(script.missing)}")
-    verified = verify(script, folder, forked=script.name not in _WHOLE and hasattr(os, "fork"))
+    verified = verify(script, folder, whole=script.name in _WHOLE)
     assert verified.out.startswith("{"), verified.err
     assert verified.after == verified.before, "the script was changed, or something was left beside it"
     assert not any(note.startswith("the recorder failed") for note in verified.data["notes"]), verified.data["notes"]

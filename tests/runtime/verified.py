@@ -7,9 +7,7 @@ command and for the script; `# needs:` names a package that may be absent.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import importlib.util
 import io
 import json
@@ -23,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.zygote import Zygote
+from tests.patience import PATIENCE
+from tests.runtime.forked import forked
 
 SCRIPTS = Path(__file__).with_name("scripts")
-SECONDS = 150
 
 #: texts of a script, and what stands there instead
 Changes = Sequence[tuple[str, str]]
@@ -138,39 +136,26 @@ def command(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=SECONDS,
+        timeout=PATIENCE,
     )
-
-
-@functools.cache
-def _zygote() -> Zygote:
-    zygote = Zygote()
-    atexit.register(zygote.close)
-    return zygote
 
 
 def in_this_process(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """`gradlint verify` in this process, and its script in one that has imported torch already."""
     from gradlint.cli import run
-    from gradlint.runtime import launch
 
-    def forked(job: launch.Job, folder: Path) -> list[str]:
-        return _zygote().command(str(launch._BOOTSTRAP)) if job.nproc == 1 else real(job, folder)
-
-    real, here = launch._command, Path.cwd()
     out, err = io.StringIO(), io.StringIO()
-    launch._command = forked
+    here = Path.cwd()
     os.chdir(cwd)
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with forked(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(["verify", *map(str, arguments)])
     finally:
         os.chdir(here)
-        launch._command = real
     return subprocess.CompletedProcess(["gradlint"], code, out.getvalue(), err.getvalue())
 
 
-def verify(script: Script, folder: Path, changed: Changes = (), *, forked: bool = hasattr(os, "fork")) -> Verified:
+def verify(script: Script, folder: Path, changed: Changes = (), *, whole: bool = False) -> Verified:
     """Runs it on the CPU, from the folder above; `changed`: other words for some of its text."""
     place = folder / script.name.replace("/", "-")
     path = script.copy_to(place)
@@ -179,7 +164,7 @@ def verify(script: Script, folder: Path, changed: Changes = (), *, forked: bool 
         assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {script.name}"
         path.write_text(text.replace(old, new), encoding="utf-8")
     before = contents(place)
-    done = (in_this_process if forked else command)(
+    done = (command if whole else in_this_process)(
         path, "--device", "cpu", "--output-format", "json", *script.head("options"), "--", *script.head("arguments"),
         cwd=folder,
     )  # fmt: skip

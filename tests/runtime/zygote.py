@@ -1,15 +1,21 @@
 """Starts scripts without waiting for torch: a process that has imported it forks for each of them.
 
 Importing torch takes longer than any of our scripts, and `verify` runs most of them twice. `Zygote.command` is what to
-start in place of `python bootstrap.py`: a small client that hands its environment, folder and streams to the zygote,
-waits for the fork, and ends with its exit code. Everything behind the bootstrap is the real thing.
+start in place of `python bootstrap.py`, and `Zygote.ranks` in place of torchrun: a small client that hands its
+environment, folder and streams to the zygote, waits for the forks, and ends with their exit code. Everything behind the
+bootstrap is the real thing. What is about the start or the end of a process (another environment for Python itself,
+time limits, signals) needs a real one.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import runpy
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -33,8 +39,11 @@ class Zygote:
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
 
-    def command(self, bootstrap: str) -> list[str]:
-        return [sys.executable, "-S", __file__, "ask", self._address, bootstrap]
+    def command(self, *script: str) -> list[str]:
+        return [sys.executable, "-S", __file__, "ask", self._address, *script]
+
+    def ranks(self, count: int, *script: str) -> list[str]:
+        return [sys.executable, "-S", __file__, "ranks", self._address, str(count), *script]
 
     def close(self) -> None:
         self._process.kill()
@@ -42,26 +51,39 @@ class Zygote:
         self._folder.cleanup()
 
 
-def serve(address: str) -> str:
-    """Answers one client after the other. Comes back only in a fork, with the program that it is to run."""
+@functools.cache
+def zygote() -> Zygote:
+    """That of this process."""
+    made = Zygote()
+    atexit.register(made.close)
+    return made
+
+
+def python(*script: str) -> list[str]:
+    """What to start in place of `python SCRIPT ARGUMENTS`."""
+    return zygote().command(*script) if hasattr(os, "fork") else [sys.executable, *script]
+
+
+def serve(address: str) -> list[str]:
+    """Answers clients side by side. Comes back only in a fork, with the program that it is to run."""
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how those that wait have ended
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         print("ready", flush=True)
         while True:
             client, _ = listener.accept()
-            message, streams, _, _ = socket.recv_fds(client, 1 << 20, STREAMS)
-            child = os.fork()
-            if not child:
-                client.close()
+            if not os.fork():
                 break
-            for stream in streams:
-                os.close(stream)
-            _, status = os.waitpid(child, 0)
-            client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
             client.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    message, streams, _, _ = socket.recv_fds(client, 1 << 20, STREAMS)
+    child = os.fork()
+    if child:
+        _await(child, client)
+    client.close()
     told = json.loads(message)
     os.setsid()
     os.chdir(told["folder"])
@@ -69,24 +91,60 @@ def serve(address: str) -> str:
     os.environ.update(told["env"])
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    bootstrap = str(told["bootstrap"])
-    sys.argv = [bootstrap]
-    sys.path[0] = os.path.dirname(bootstrap)
-    return bootstrap
+    return list(told["script"])
 
 
-def ask(address: str, bootstrap: str) -> int:
-    told = json.dumps({"env": dict(os.environ), "folder": os.getcwd(), "bootstrap": bootstrap})
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(address)
-        socket.send_fds(server, [told.encode()], range(STREAMS))
-        answer = server.recv(16)
-    return int(answer or b"1")
+def _await(child: int, client: socket.socket) -> None:
+    """Tells the client how the child has ended; if the client is gone, the child goes too. Does not come back."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+            os._exit(0)
+        if select.select([client], [], [], 0.01)[0]:
+            os.kill(child, signal.SIGKILL)
+            os._exit(1)
+
+
+def _request(address: str, script: list[str], **about: str) -> socket.socket:
+    told = json.dumps({"env": {**os.environ, **about}, "folder": os.getcwd(), "script": script})
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(address)
+    socket.send_fds(server, [told.encode()], range(STREAMS))
+    return server
+
+
+def _answer(server: socket.socket) -> int:
+    code = int(server.recv(16) or b"1")
+    return code if code >= 0 else 128 - code
+
+
+def ask(address: str, *script: str) -> int:
+    return _answer(_request(address, list(script)))
+
+
+def ranks(address: str, count: str, *script: str) -> int:
+    """As torchrun does: all of them together, and when one fails the others are ended."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    about = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    waiting = [
+        _request(address, list(script), RANK=str(n), LOCAL_RANK=str(n), GROUP_RANK="0", **about)
+        for n in range(int(count))
+    ]
+    while waiting:
+        for server in select.select(waiting, [], [])[0]:
+            if _answer(server):
+                return 1
+            waiting.remove(server)
+    return 0
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "ask":
-        code = ask(*sys.argv[2:])
-        sys.exit(code if code >= 0 else 128 - code)
+    if sys.argv[1] != "serve":
+        sys.exit(ask(*sys.argv[2:]) if sys.argv[1] == "ask" else ranks(*sys.argv[2:]))
     # the program runs here, at the end of the main module: Python then ends as it always does
-    runpy.run_path(serve(sys.argv[2]), run_name="__main__")
+    sys.argv = serve(sys.argv[2])
+    sys.path[0] = os.path.dirname(sys.argv[0])
+    runpy.run_path(sys.argv[0], run_name="__main__")

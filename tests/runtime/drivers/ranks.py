@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 #: seconds that a rank waits for another; they do the same, so a long wait is a failure
-PATIENCE = 60
+PATIENCE = 600
 
 _DISTRIBUTED = re.compile(r"\bDistributedDataParallel\b|\bFullyShardedDataParallel\b|\btorch\.distributed\b")
 

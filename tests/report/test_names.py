@@ -1,0 +1,99 @@
+"""Names of files that no encoding can write: told with escapes, in every format and on the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from hypothesis import given
+
+from gradlint.cli.formats import MACHINE, rendered
+from gradlint.model import FileResult, Position, RuleCrash, Span, Unreadable
+from gradlint.report.diff import painted, unified
+from gradlint.report.fixes import enumeration
+from gradlint.report.paint import Paint
+from gradlint.report.paths import as_bytes, file_uri, harmless, writable
+from gradlint.report.reported import Report
+from gradlint.report.text import concise, full
+from gradlint.runner.mending import FixedFile
+from tests.report.samples import ANY_PATH, UNWRITABLE_PATHS, finding, report
+
+PLAIN = Paint(False)
+MADE = finding(Span(Position(1, 1), Position(1, 2)))
+
+
+def _report(path: str) -> Report:
+    """One with a finding, one that was not read, and one at which a rule failed."""
+    results = [
+        FileResult(path, (MADE,)),
+        FileResult(path, unreadable=Unreadable("it is a binary file")),
+        FileResult(path, crashes=(RuleCrash("GL101", "KeyError: 'x'", ""),)),
+    ]
+    return report(results, {path: "x\n"})
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+@pytest.mark.parametrize("format_", MACHINE)
+@pytest.mark.parametrize("path", UNWRITABLE_PATHS, ids=ascii)
+def test_every_format_can_be_written(path: str, format_: str) -> None:
+    lines = list(rendered(format_, _report(path)))
+    "\n".join(lines).encode("utf-8")  # strictly
+    if format_ in ("json", "jsonl", "sarif", "gitlab", "lsp"):
+        for line in lines:
+            told = list(_strings(json.loads(line)))
+            "\n".join(told).encode("utf-8")  # an escape of half a character is no string for strict readers of JSON
+            assert told
+
+
+@pytest.mark.parametrize("format_", MACHINE)
+@given(path=ANY_PATH)
+def test_any_name_in_any_format(format_: str, path: str) -> None:
+    "\n".join(rendered(format_, _report(path))).encode("utf-8")
+
+
+@pytest.mark.parametrize("format_", ["json", "github", "gitlab", "junit", "markdown"])
+def test_the_escape_says_what_stood_there(format_: str) -> None:
+    text = "\n".join(rendered(format_, _report("caf\udce9.py")))
+    assert (r"caf\\udce9.py" if format_ in ("json", "gitlab") else r"caf\udce9.py") in text
+
+
+@pytest.mark.skipif(sys.getfilesystemencoding() != "utf-8" or os.name == "nt", reason="names are bytes on POSIX")
+def test_an_address_holds_the_bytes_themselves() -> None:
+    assert file_uri("/caf\udce9.py") == "file:///caf%E9.py"
+    assert unquote_to_bytes(file_uri("/\ud800.py")) == rb"file:///\ud800.py"
+
+
+@pytest.mark.parametrize("path", UNWRITABLE_PATHS, ids=ascii)
+def test_terminals(path: str) -> None:
+    lines = [
+        *concise([FileResult(path, (MADE,))], PLAIN),
+        *full([FileResult(path, (MADE,))], lambda name: b"x\n", PLAIN),
+        *enumeration([FixedFile(path, b"a\n", b"b\n", (MADE,))], PLAIN),
+        *painted(FixedFile(path, b"a\n", b"b\n", (MADE,)), PLAIN),
+    ]
+    "\n".join(lines).encode("utf-8")
+    assert not [line for line in lines if re.search(r"[\x00-\x1f\x7f]", line)]
+    assert sum(harmless(path) in line for line in lines) >= 3
+
+
+@pytest.mark.parametrize("path", UNWRITABLE_PATHS, ids=ascii)
+def test_diffs(path: str) -> None:
+    made = unified(FixedFile(path, b"a\n", b"b\n", (MADE,)))
+    assert made.startswith(b"--- " + as_bytes(path))
+
+
+@given(ANY_PATH)
+def test_only_what_cannot_be_written_is_escaped(path: str) -> None:
+    assert writable(path) == path.encode("utf-8", "backslashreplace").decode()

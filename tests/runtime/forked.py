@@ -1,0 +1,39 @@
+"""`launch` with scripts that begin in a process which has imported torch already: seconds less for each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gradlint.runtime import launch
+from tests.runtime.zygote import zygote
+
+
+@contextlib.contextmanager
+def forked() -> Iterator[None]:
+    """Inside, scripts are forked; where there is no fork, they are started as ever."""
+    if not hasattr(os, "fork"):
+        yield
+        return
+    real = launch._command
+
+    def command(job: launch.Job, folder: Path) -> list[str]:
+        bootstrap = str(launch._BOOTSTRAP)
+        return zygote().command(bootstrap) if job.nproc == 1 else zygote().ranks(job.nproc, bootstrap)
+
+    launch._command = command
+    try:
+        yield
+    finally:
+        launch._command = real
+
+
+@pytest.fixture(autouse=True)
+def forked_scripts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For modules that import it: all of their tests, but those that are marked as `whole`."""
+    with contextlib.nullcontext() if request.node.get_closest_marker("whole") else forked():
+        yield
