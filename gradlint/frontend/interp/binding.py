@@ -42,7 +42,7 @@ class Binding(Conditions):
 
     def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
         """`source` is the right-hand side if there is one, for the text of the statement."""
-        if source is not None and not (isinstance(target, s.Attr) and target.name in _GRADIENT):
+        if source is not None and not _is_gradient(target):
             # a name for `.grad` is another name, an entry somewhere else is a place to keep it
             value = self.put_aside(value, target, alias=isinstance(target, s.Name))
         match target:
@@ -183,3 +183,10 @@ def _is_options(name: str, called: str) -> bool:
     return name.lower() in ("opt", "opts") and any(
         w in called for w in ("parse", "option", "config", "args", "Namespace")
     )
+
+
+def _is_gradient(target: s.Expr) -> bool:
+    """`p.grad`, `p.grad.data`, `p.grad[:]`."""
+    if isinstance(target, s.Item) or (isinstance(target, s.Attr) and target.name == "data"):
+        return _is_gradient(target.base)
+    return isinstance(target, s.Attr) and target.name in _GRADIENT
