@@ -141,6 +141,7 @@ class Guesses(Invoke):
             self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node, guess=guess)
         elif self._may_scale_gradients(low, a):
             self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+            self._doubt(every, node, clears=False)
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
             params = self.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
@@ -219,6 +220,7 @@ class Guesses(Invoke):
         if not self._may_divide(method):
             return None
         before, reached, budget = len(self.run.events), set(self.run.reached), self.run.budget
+        doubts = len(self.run.doubts)
         self.run.budget = min(budget, _SMALL_BUDGET)
         found: v.Value
         try:
@@ -229,6 +231,7 @@ class Guesses(Invoke):
             return None
         finally:
             del self.run.events[before:]
+            del self.run.doubts[doubts:]
             self.run.reached = reached
             self.run.budget = budget
         if isinstance(found, v.Collection):
