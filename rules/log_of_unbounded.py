@@ -59,10 +59,6 @@ class LogOfUnbounded(Rule):
         return -torch.log(picked.clamp_min(1e-6)).mean()
     ```
 
-    A policy gradient takes the logarithm of the probability of an action that was just drawn with it, which is above 0.
-    This is advice, without a fix: `clamp_min` would take the gradient of rare actions. Actions that are replayed, or
-    used once more after the weights have changed, can have a probability of 0 by then.
-
     ## Fix safety
     The fix puts `.clamp_min(1e-6)` on the operand; `1e-4` in a file that works with float16 (autocast, a `GradScaler`,
     `.half()`; bfloat16 has float32's range and gets 1e-6). It is unsafe because it chooses a number: below the eps
@@ -73,6 +69,10 @@ class LogOfUnbounded(Rule):
     says that they are predictions; models from elsewhere; values behind `where`, `masked_fill`, `nan_to_num` or an
     assignment to some of the entries. Any `+ eps` or `clamp` counts as a guard, also one that is too small for the
     dtype. `log(softmax(x))` and `log(sigmoid(x))` in one function are GL605, `log(sum(exp(x)))` is GL604.
+
+    A policy gradient takes the logarithm of the probability of an action that was just drawn with it, which is above 0.
+    This is advice, without a fix: `clamp_min` would take the gradient of rare actions. Actions that are replayed, or
+    used once more after the weights have changed, can have a probability of 0 by then.
 
     ## References
     - [torch.nn.functional.log_softmax](https://pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html)

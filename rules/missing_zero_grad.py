@@ -8,7 +8,7 @@ from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
 from gradlint.frontend.program import Program
 from gradlint.frontend.syntax import Def, walk_stmts
 from gradlint.machine.state import GradientState
-from gradlint.machine.trace import share_loop
+from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.loop import clear_behind, clear_first
 from gradlint.rule import Draft, Rule, RuleMeta, short
@@ -85,7 +85,11 @@ class MissingZeroGrad(Rule):
             return  # what is kept was chosen: momentum by hand
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
-        early, late = clear_first(first, _never_cleared(step, state)), clear_behind(step)
+        close = _another_comes_first(first, state)
+        early, late = (
+            clear_first(first, [step] if close else _never_cleared(step, state), close=close),
+            clear_behind(step),
+        )
         windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
         fix = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
@@ -118,6 +122,14 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
     mine = state.optimizer.text
     others = {ref.text for ref in state.path.optimizers.values() if ref.text != mine}
     return state.path.file_zeroes <= others
+
+
+def _another_comes_first(first: Backward, state: GradientState) -> bool:
+    """Earlier in the turn the backward of another optimizer's loss runs through these parameters: what it leaves there
+    has to be cleared, too."""
+    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and same_turn(e, first)]
+    mine = state.life.of_event
+    return any(e.index not in mine and e.params.may_meet(state.optimizer.params) for e in others)
 
 
 def _clears_by_itself(program: Program, step: Def) -> bool:

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
 
 
-def clear_first(backward: Backward, steps: Sequence[Step]) -> Remedy:
-    """`optimizer.zero_grad()` at the head of the loop; in a function for one batch, in front of the backward."""
+def clear_first(backward: Backward, steps: Sequence[Step], *, close: bool = False) -> Remedy:
+    """`optimizer.zero_grad()` at the head of the loop; in a function for one batch, or if `close`, in front of the
+    backward."""
 
     def act(bench: Bench) -> None:
         from gradlint.rewrite.clear import clear_first
 
-        clear_first(bench, backward, steps)
+        clear_first(bench, backward, steps, close=close)
 
     return Remedy("Clear the gradients before the backward", act)
 

@@ -183,12 +183,25 @@ class Bench:
         """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
         counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
         places = [self._nodes[n] for n in (*event.via, event.site.node)]
-        self._check_idle(self.statement(places[depth]))
+        caller = self.statement(places[depth])
+        self._check_idle(caller)
+        if self.names_bound(caller):
+            self._check_result(event)
         for inner in places[depth + 1 :]:
             home = self.statement(inner).function
             for statement in home.leaves() if home is not None else ():
                 if statement is not home:
                     self._check_idle(statement)
+
+    def _check_result(self, event: Event) -> None:
+        """What the function of an event gives back is what the event gives, such as a norm."""
+        home = self.statement(event).function
+        made = self.node(event)
+        names = self.names_in(self.statement(event)).bound
+        for node in within(home.node, cst.Return) if home is not None else ():
+            value = node.value
+            if value is not None and value is not made and not (isinstance(value, cst.Name) and value.value in names):
+                raise NotFixable("the function that does it gives something else back")
 
     def _check_idle(self, statement: Statement) -> None:
         numbers = {n for e in self._events for n in (*e.via, e.site.node)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from gradlint.rewrite.document import Statement
 
 
-def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step]) -> None:
-    """At the head of the loop that runs all; without one, in front of the backward."""
+def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool) -> None:
+    """At the head of the loop that runs all; without one, or if it must be close, in front of the backward."""
     for step in reversed(steps):
         code = _zero(bench, step)
-        loop = bench.common_loop(backward, step)
+        loop = None if close else bench.common_loop(backward, step)
+        if loop is not None and _choice(bench, step, backward, loop) is _Choice.TURN:
+            raise NotFixable("the condition round the step may say when a window is full")
         if step.site.node in backward.via:
             # a closure may be called several times for one step: it clears itself
             bench.insert_first(code, _function(bench, backward))
@@ -33,15 +36,47 @@ def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step]) -> None
             bench.insert(code, before=backward)
 
 
+class _Choice(enum.Enum):
+    """What a condition round a step decides."""
+
+    NOTHING = enum.auto()
+    #: whether this batch is any good
+    SKIP = enum.auto()
+    #: something that changes from turn to turn: perhaps that a window is full
+    TURN = enum.auto()
+
+
+def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement) -> _Choice:
+    """What the conditions between a loop and a step ask, beside known boundaries and those round the backward."""
+    made = bench.statement(backward) if backward is not None else None
+    bound = {name for x in loop.leaves() for name in bench.names_in(x).bound}
+    found, guards = _Choice.NOTHING, bench.guards()
+    for owner in bench.statement(step).ancestors():
+        if owner is loop:
+            break
+        if not isinstance(owner.node, cst.If) or owner in guards or (made is not None and owner.holds(made)):
+            continue
+        test = bench.code(owner.node.test)
+        if re.search(r"(?i)nan|inf\b|isinf|finite|skip|valid|loss", test):
+            return _Choice.SKIP
+        if bench.names_read(owner.node.test) & bound:
+            found = _Choice.TURN
+    return found
+
+
 def _function(bench: Bench, event: Event) -> Statement:
     return next(x for x in bench.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef))
 
 
 def clear_behind(bench: Bench, step: Step) -> None:
     """Behind the step and what belongs to it, once for the arms of a flag."""
+    loop = next((x for x in bench.statement(step).ancestors() if isinstance(x.node, cst.For | cst.While)), None)
+    choice = _choice(bench, step, None, loop) if loop is not None else _Choice.NOTHING
+    if choice is _Choice.SKIP:
+        raise NotFixable("the gradients of a batch that is skipped would stay")
     target = bench.document.apart(bench.statement(step), bench.node(step))
     anchor = landing(bench, target, None, step, in_front=False)
-    if isinstance(anchor.node, cst.For):
+    if choice is _Choice.TURN or isinstance(anchor.node, cst.For):
         anchor = target  # `for opt in optimizers: opt.step()`: its name is known only there
     anchor = bench.past(anchor, BEHIND_STEP)
     check_not_read(bench, anchor)

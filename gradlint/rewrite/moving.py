@@ -213,6 +213,8 @@ def _left(bench: Bench, event: Event, unit: Statement, target: Statement, anchor
             continue  # clearing does not fail, and is wanted whatever happens
         if isinstance(owner.node, cst.Try | cst.TryStar | cst.Match):
             raise NotFixable("it would leave its `try` or `match`")
+        if isinstance(owner.node, cst.While) and bench.names_read(owner.node.test) & bench.names_bound(unit):
+            raise NotFixable("the loop that it would leave ends by what it says")
         if isinstance(owner.node, cst.If):
             twins = _in_all_arms(bench, unit, inside.block, owner)
             turn = _asks_for_turn(owner) and any(x in bench.guards() for x in target.ancestors())
