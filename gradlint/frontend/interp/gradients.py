@@ -315,8 +315,8 @@ class Gradients(Expressions):
         edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
         del self.run.events[before:]
         self.run.reached = reached
-        if isinstance(result, v.Grad) and result.op in ("/", "*"):
-            return True
+        if (isinstance(result, v.Grad) and result.op in ("/", "*")) or isinstance(result, v.Unknown):
+            return True  # or made into something that is not followed
         return any(e.kind in (EditKind.DIVIDE, EditKind.SCALE) for e in edits)
 
     def aug_assign_grad(self, grad: v.Grad, stmt: s.AugAssign, value: v.Value) -> None:

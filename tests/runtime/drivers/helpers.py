@@ -131,3 +131,8 @@ def while_with_restart(load: Load) -> None:
 @drives
 def windows_from_generator(load: Load) -> None:
     load().train(tiny.wide(outputs=1), tiny.regressed(10))
+
+
+@drives
+def criterion_divides(load: Load) -> None:
+    load().train(tiny.wide(outputs=1), tiny.regressed(34, scale=2.0))
