@@ -119,29 +119,46 @@ class _Enough(BaseException):
 
 
 @dataclass(eq=False)
-class _Watch:
-    """The weights of all optimizers, after each of their steps."""
+class _Life:
+    """One optimizer: the gradients that each of its steps was given, and the weights that it left."""
 
-    optimizers: list[Any] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    weights: list[list[Tensor]] = field(default_factory=list)
+    optimizer: Any
     gradients: list[list[Tensor]] = field(default_factory=list)
+    weights: list[list[Tensor]] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, list[tuple[int, ...]]]:
+        """What it is known by in another run: the order in which two of them step says nothing about either."""
+        return type(self.optimizer).__name__, [tuple(p.shape) for p in _parameters(self.optimizer)]
+
+
+@dataclass(eq=False)
+class _Watch:
+    """All optimizers that step."""
+
+    lives: list[_Life] = field(default_factory=list)
     failure: str = ""
 
+    def of(self, optimizer: Any) -> _Life:
+        found = next((life for life in self.lives if life.optimizer is optimizer), None)
+        if found is None:
+            found = _Life(optimizer)
+            self.lives.append(found)
+        return found
+
     def before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
-        self.gradients.append([g.detach().clone() for g in grads if g is not None])
+        grads = [p.grad for p in _parameters(optimizer)]
+        self.of(optimizer).gradients.append([g.detach().clone() for g in grads if g is not None])
 
     def __call__(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not any(optimizer is known for known in self.optimizers):
-            self.optimizers.append(optimizer)
-            self.steps.append(0)
-        self.steps[next(i for i, known in enumerate(self.optimizers) if known is optimizer)] += 1
-        self.weights.append(
-            [p.detach().clone() for known in self.optimizers for group in known.param_groups for p in group["params"]]
-        )
-        if max(self.steps) == UPDATES:
+        life = self.of(optimizer)
+        life.weights.append([p.detach().clone() for p in _parameters(optimizer)])
+        if len(life.weights) > UPDATES:  # one more than is compared: by then all that step as often have made theirs
             raise _Enough
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _trained(loop: str, text: str, dtype: Any, wide: bool = False) -> _Watch:
@@ -224,23 +241,28 @@ def _difference(right: _Watch, found: _Watch, tolerance: float, wide: bool = Fal
         return f"the right loop ends with {right.failure}"
     if found.failure:
         return f"ends with {found.failure}"
-    if right.steps != found.steps:
-        return f"{_counted(found.steps)} updates, not {_counted(right.steps)}"
+    lives, others = (sorted(watch.lives, key=lambda life: life.key) for watch in (right, found))
+    if [life.key for life in lives] != [life.key for life in others]:
+        return "other parameters"
+    for one, other in zip(lives, others, strict=True):
+        counts = [min(len(life.weights), UPDATES) for life in (one, other)]
+        if counts[0] != counts[1]:
+            return f"{counts[1]} updates, not {counts[0]}"
+        if apart := _life_apart(one, other, counts[0], tolerance, wide=wide):
+            return apart
+    return ""
+
+
+def _life_apart(right: _Life, found: _Life, count: int, tolerance: float, *, wide: bool) -> str:
     if wide:
-        for number, (a, b) in enumerate(zip(right.gradients, found.gradients, strict=True)):
-            if apart := _apart(a, b, tolerance):
+        for number in range(count):
+            if apart := _apart(right.gradients[number], found.gradients[number], tolerance):
                 return f"without clips, the gradient of {apart}, at update {number + 1}"
         return ""
-    if not (apart := _apart(right.weights[-1], found.weights[-1], tolerance)):
+    if not count or not (apart := _apart(right.weights[count - 1], found.weights[count - 1], tolerance)):
         return ""
-    first = next(
-        n for n, (a, b) in enumerate(zip(right.weights, found.weights, strict=True)) if _apart(a, b, tolerance)
-    )
-    return f"{apart}; first after update {first + 1} of {len(right.weights)}"
-
-
-def _counted(steps: list[int]) -> str:
-    return " and ".join(map(str, steps)) or "no"
+    first = next(n for n in range(count) if _apart(right.weights[n], found.weights[n], tolerance))
+    return f"{apart}; first after update {first + 1} of {count}"
 
 
 def _apart(right: list[Tensor], found: list[Tensor], tolerance: float) -> str:

@@ -157,11 +157,11 @@ class _Functions:
 
     def _is_made_outside(self, method: _Definition) -> bool:
         """The script itself makes an object of its class."""
-        name = self._classes.get(id(method), "")
-        return any(
+        name = self._classes.get(id(method))
+        return name is not None and any(
             self._text.startswith("(", place + len(name)) and not self._text.endswith("class ", 0, place)
             for place in self._words(name)
-            if name and not self._at((place,))
+            if not self._at((place,))
         )
 
     def with_numbers(self) -> set[int]:
