@@ -93,3 +93,11 @@ def test_all_kinds_of_lines_keep_their_numbers(newlines: tuple[str, str]) -> Non
     assert [f.code for f in result.findings] == ["GL605"]
     fixed = fix(source.encode(), "large.py", Settings(), unsafe=False).source.decode()
     assert fixed in (source, source.replace("torch.log(torch.softmax(x, dim=-1))", "torch.log_softmax(x, dim=-1)"))
+
+
+def test_a_function_called_forward_has_no_class() -> None:
+    """It was looked for by an empty name, and found everywhere, for ever."""
+    filler = "".join(f"def helper_{n}(x):\n    return [x for x in range({n})]\n\n\n" for n in range(150))
+    loop = "    for x in loader:\n        model(x).mean().backward()\n        optimizer.step()\n"
+    source = f"def forward(x):\n    return x / 2\n\n\n{filler}def train(model, loader, optimizer):\n{loop}"
+    assert [f.code for f in lint(source.encode(), "large.py", Settings()).findings] == ["GL401"]

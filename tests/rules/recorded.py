@@ -1,7 +1,7 @@
 """What each bad fixture is told, to the letter: `fixtures/<rule>/expected.txt`, written by `pytest --update-expected`.
 
 The comments in a fixture say which code is found on which line. The file beside it holds what people read: message,
-span, related lines, severity, and what the offered fix changes. A person reads its diff before it is committed.
+span, related lines, severity, grade, and what the offered fix changes. A person reads its diff before it is committed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from gradlint.config import Layer, Settings
 from gradlint.engine import lint
 from gradlint.fix.edits import applied
-from gradlint.model import FileResult, Finding, Span
+from gradlint.model import FileResult, Finding, Grade, Span
 from gradlint.rule import Rule
 from tests.rules.expectations import FIXTURES, rule_of
 
@@ -38,7 +38,8 @@ def shown(path: Path, result: FileResult) -> str:
 
 
 def _lines(finding: Finding, source: str) -> Iterator[str]:
-    yield f"{_span(finding.span)} {finding.code} {finding.severity.label}: {finding.message}"
+    guessed = " (guessed)" if finding.grade is Grade.GUESSED else ""
+    yield f"{_span(finding.span)} {finding.code} {finding.severity.label}{guessed}: {finding.message}"
     for related in finding.related:
         yield f"    {_span(related.span)}: {related.message}"
     if finding.fix is None:

@@ -1,4 +1,4 @@
-"""Every fixture gives exactly the findings that its comments expect, and no others of any rule."""
+"""Every fixture gives exactly the findings that its comments expect, in the words of its folder's `expected.txt`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from gradlint.model import FileResult
 from tests.rules.expectations import FIXTURES, expectations, lint_with, rule_of
+from tests.rules.recorded import expected, result_of, shown
 from tests.sampling import spread
 
 BAD = sorted(FIXTURES.glob("*/bad*.py"))
@@ -26,7 +27,8 @@ def _lint(path: Path) -> FileResult:
 @pytest.mark.parametrize("path", spread(BAD, 130), ids=_name)
 def test_bad(path: Path) -> None:
     wanted = expectations(path.read_text(encoding="utf-8"))
-    findings = _lint(path).findings
+    result = result_of(path)
+    findings = result.findings
     assert any(e.code == rule_of(path).meta.code for e in wanted), "the folder's rule is not expected anywhere"
     assert Counter((f.span.start.row, f.code) for f in findings) == Counter((e.line, e.code) for e in wanted)
     columns = {(f.span.start.row, f.code, f.span.start.column) for f in findings}
@@ -35,6 +37,9 @@ def test_bad(path: Path) -> None:
     for finding in findings:
         assert not set("{}") & set(finding.message), f"a blank was not filled in: {finding.message}"
         assert len(finding.message) <= 200, finding.message
+    assert shown(path, result) == expected(path), (
+        "if this is as it should be: pytest --update-expected, and read the diff"
+    )
 
 
 @pytest.mark.parametrize("path", GOOD, ids=_name)
