@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind
+from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
 from gradlint.frontend.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
@@ -77,6 +77,8 @@ class GradientsScaledByHand(Rule):
             return
         if naming.RANKS.search(edit.by):
             return  # a mean over ranks, not over micro-batches
+        if not _by_window(edit, state) and all(b.norm is Norm.DIVIDED for b in state.pending):
+            return  # the loss is divided by N already: this is about something else
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
         if again is not None and (
