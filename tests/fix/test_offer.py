@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradlint.config import Layer, Settings
-from gradlint.engine import lint
+from gradlint.engine import fix, lint
 from gradlint.fix.edits import applied, difference
 from gradlint.fix.focus import concerned, narrowed
 from gradlint.fix.switches import newly_unswitched
-from gradlint.model import FixSafety
+from gradlint.model import FixSafety, Severity
 from tests.searching import examples
 from tests.sources import CLIP_AFTER_STEP
 
@@ -54,6 +54,29 @@ def test_what_a_fix_uncovers_is_mended_with_it() -> None:
     assert finding.fix is not None
     assert finding.fix.safety is FixSafety.SAFE
     assert "scaler.unscale_(optimizer)\n" in applied(source, finding.fix.edits)
+
+
+def test_a_path_that_was_not_followed_to_its_end_has_no_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes behind its end might be changed, too."""
+    monkeypatch.setattr("gradlint.frontend.paths.PATH_BUDGET", 60)
+    result = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings())
+    assert [(f.code, f.fix) for f in result.findings] == [("GL101", None)]
+    assert result.notes == ("10:9: GL101 has no fix here: the code is too long to follow to its end",)
+
+
+def test_an_error_may_leave_advice() -> None:
+    """The clearing goes behind the step; that the last window is dropped (GL304) is no reason to keep the error."""
+    source = """\
+def train(model, loader, optimizer, loss_fn, n):
+    for i, (x, y) in enumerate(loader):
+        (loss_fn(model(x), y) / n).backward()
+        if (i + 1) % n == 0:
+            optimizer.step()
+        optimizer.zero_grad()
+"""
+    fixed = fix(source.encode(), "train.py", Settings(), unsafe=False)
+    assert fixed.source.decode() == source.replace("        optimizer.zero_grad()", "            optimizer.zero_grad()")
+    assert [(f.code, f.severity) for f in fixed.result.findings] == [("GL304", Severity.ADVICE)]
 
 
 def test_rules_that_are_off_are_watched_all_the_same() -> None:

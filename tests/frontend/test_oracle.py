@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gradlint.frontend.oracle import Oracle, alternatives
 
 
@@ -57,3 +59,26 @@ def test_alternatives_keep_what_was_forced() -> None:
     oracle.decide("a", True)
     oracle.decide("b", False)
     assert alternatives(oracle) == [{"a": False, "b": True}]
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "answer"),
+    [
+        ([(">", 1, True)], ("==", 1), False),
+        ([(">", 1, True)], (">=", 1), True),
+        ([(">", 1, True)], (">", 4), None),
+        ([(">", 1, False)], ("==", 1), None),
+        ([(">", 1, False), ("==", 1, True)], ("<", 2), True),
+        ([("==", 1, False)], ("==", 2), None),
+        ([("!=", 0, False)], (">", 0), False),
+        ([], ("==", 1), None),
+    ],
+)
+def test_what_was_answered_of_a_number_holds(
+    known: list[tuple[str, float, bool]], asked: tuple[str, float], answer: bool | None
+) -> None:  # fmt: skip
+    oracle = Oracle()
+    for op, number, yes in known:
+        oracle.note("n", op, number, yes)
+    assert oracle.implied("n", *asked) is answer
+    assert oracle.implied("another", *asked) is None
