@@ -121,6 +121,8 @@ def gl504(scene: Scene) -> Iterator[Draft]:
     if torch is None or scene.windows or ACCUMULATES.search(scene.source):
         return
     for step, _, first in update_of(scene):
+        if any(scene.loop(b.stmt) is not scene.loop(step.stmt) for b in scene.of(Kind.BACKWARD)):
+            continue  # micro-batches in a loop of their own: DDP would want no_sync there
         params = parameters(scene, step)
         built = next((s for s in scene.body if isinstance(s, ast.Assign) and text(s.targets[0]) == step.target), None)
         model = scene.optimizers.get(step.target, "").removesuffix(".parameters()")

@@ -42,7 +42,7 @@ _ASPECTS: dict[type[Event], Aspect] = {
     Read: Aspect.READS,
 }
 #: what happens on a path before may happen elsewhere behind a fix, but not vanish from it
-_KEPT = (Aspect.STEPS, Aspect.CLEARS, Aspect.CLIPS, Aspect.UPDATES, Aspect.SCHEDULES)
+_KEPT = frozenset({Aspect.STEPS, Aspect.CLEARS, Aspect.UPDATES, Aspect.SCHEDULES})
 #: a scaler and its update serve all optimizers at once
 _SHARED = frozenset({Aspect.UPDATES})
 _AT_BOUNDARY = frozenset(Aspect) - {Aspect.BACKWARDS, Aspect.SCALE, Aspect.DIVISION}
@@ -111,9 +111,14 @@ def _path_harm(before: Path, after: Path, licence: Licence) -> str | None:
     old, new = _lives(first, common), _lives(second, common)
     if Aspect.BACKWARDS not in licence.aspects and _backwards(before) != _backwards(after):
         return "it would change how often something is back-propagated"
+    # whose gradients a clip is meant for is told by what is there to clip: a clip in another place may be another's
+    if gone := _vanished([*before.events], [*after.events], frozenset({Aspect.CLIPS})):
+        return gone
     for key, was in old.items():
         may, now = licence.of(key), new[key]
-        for check in (_moved, _vanished, _unused, _unsynchronised, _divided_twice):
+        if gone := _vanished(was, now, _KEPT):
+            return gone
+        for check in (_moved, _unused, _unsynchronised, _divided_twice):
             reason = check(was, now, may)
             if reason:
                 return reason
@@ -173,12 +178,12 @@ def _counts(events: list[Event], kind: type[Event]) -> int:
     return sum(isinstance(e, kind) for e in events)
 
 
-def _vanished(was: list[Event], now: list[Event], may: frozenset[Aspect]) -> str | None:
+def _vanished(was: list[Event], now: list[Event], kept: frozenset[Aspect]) -> str | None:
     """What a fix moves must still happen where gradients are stepped on."""
-    if not any(isinstance(e, Step) for e in now):
+    if not _counts(now, Step):
         return None
     for kind, aspect in _ASPECTS.items():
-        if aspect in _KEPT and _counts(was, kind) and not _counts(now, kind):
+        if aspect in kept and _counts(was, kind) and not _counts(now, kind):
             return f"there would be none left on a path that had some: {aspect.value}"
     return None
 

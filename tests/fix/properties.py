@@ -10,9 +10,10 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from gradlint import engine
 from gradlint.config import Layer, Settings
-from gradlint.engine import _codes, _watched, lint
-from gradlint.fix.rounds import edited, rounds
+from gradlint.engine import lint
+from gradlint.fix.rounds import edited
 from gradlint.model import Edit, FileResult, Finding, Fixed, Position
 
 DEFAULT = Settings()
@@ -22,16 +23,19 @@ DELETING = frozenset({"GL102", "GL202", "GL213", "GL302", "GL306", "GL504", "GL6
 
 
 @functools.lru_cache(maxsize=512)
-def linted(source: bytes, settings: Settings = DEFAULT) -> FileResult:
-    return lint(source, PATH, settings)
+def linted(source: bytes, settings: Settings = DEFAULT, *, repeats: bool = False) -> FileResult:
+    return lint(source, PATH, settings, repeats=repeats)
 
 
 @functools.lru_cache(maxsize=512)
 def fixed(source: bytes, unsafe: bool, settings: Settings = DEFAULT) -> Fixed:
     """What the engine's `fix` gives; but each text is linted once for all properties."""
-    watched = _watched(settings.enabled_for(PATH), settings)
-    said = functools.partial(_codes, watched=watched, settings=settings)
-    return Fixed(*rounds(source, lambda text: linted(text, settings), said, edited, settings.fixable, unsafe=unsafe))
+
+    def told(text: bytes, repeats: bool) -> FileResult:
+        return linted(text, settings, repeats=repeats)
+
+    made = engine.fixed(source, PATH, settings, unsafe=unsafe, lint=told, program=lambda text: text, edited=edited)
+    return Fixed(*made)
 
 
 def codes(result: FileResult) -> Counter[str]:
