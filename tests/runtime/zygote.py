@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 import runpy
@@ -68,6 +69,8 @@ def serve(address: str) -> list[str]:
     """Answers clients side by side. Comes back only in a fork, with the program that it is to run."""
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
+    gc.collect()
+    gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
