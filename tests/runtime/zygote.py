@@ -76,6 +76,8 @@ def serve(address: str) -> list[str]:
         listener.listen()
         print("ready", flush=True)
         while True:
+            if sys.stdin in select.select([listener, sys.stdin], [], [])[0]:
+                os._exit(0)  # it is never written to: who has started this is gone
             client, _ = listener.accept()
             if not os.fork():
                 break
