@@ -195,6 +195,7 @@ def test_clean_code_passes(runner: Path) -> None:
     assert not (runner / "summary").exists()
 
 
+@pytest.mark.slow
 @bash
 def test_paths_and_options_are_handed_on(runner: Path) -> None:
     (runner / "work" / "with space").mkdir()
@@ -209,6 +210,7 @@ def test_paths_and_options_are_handed_on(runner: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @bash
 def test_baseline_and_diff_base(runner: Path) -> None:
     work = runner / "work"

@@ -101,6 +101,7 @@ def _terminal(rule: type[Rule], width: int) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 100])
 @every_rule
 def test_a_page_fits_the_terminal(rule: type[Rule], width: int) -> None:

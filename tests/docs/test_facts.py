@@ -69,6 +69,7 @@ def test_a_page_with_nothing_to_measure_has_no_table(code: str) -> None:
     assert record(by_code()[code])["facts"] is None
 
 
+@pytest.mark.slow
 @every_measured_rule
 def test_the_terminal_shows_the_table(rule: type[Rule]) -> None:
     stream = io.StringIO()

@@ -66,6 +66,7 @@ def test_the_ci_runs_the_readmes_test_command() -> None:
     assert os.access(script, os.X_OK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.meta.code)
 def test_every_page_renders(rule: type[Rule]) -> None:
     from rich.console import Console

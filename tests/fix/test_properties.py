@@ -70,6 +70,7 @@ def test_what_was_once_wrong(source: str) -> None:
     _check_all(source.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unsafe", [False, True])
 def test_the_engine_does_what_is_tested_here(unsafe: bool) -> None:
     source = (ROOT / "examples" / "train_with_mistakes.py").read_bytes()

@@ -253,6 +253,7 @@ def test_numbers_are_computed() -> None:
     assert arithmetic.binary("/", two, Fact(number=0), False, node).number is None
 
 
+@pytest.mark.slow
 def test_deep_code_ends_without_an_error() -> None:
     deep = "x" + ".view(-1)" * 300
     source = f"def my_loss(x):\n    y = {deep}\n    return torch.log(torch.sigmoid(y))\n"

@@ -239,6 +239,7 @@ EXPLOSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPLOSIONS)
 def test_an_explosion_ends_within_the_budget(name: str) -> None:
     parsed = program(EXPLOSIONS[name])

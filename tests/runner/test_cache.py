@@ -163,6 +163,7 @@ def test_two_runs_keep_each_others_results(project: Path) -> None:
     assert merged.unchanged(second, parsed=True)
 
 
+@pytest.mark.slow
 def test_parallel_runs_give_the_same_results(project: Path) -> None:
     for number in range(20):
         (project / f"train_{number}.py").write_text(CLIP_AFTER_STEP)

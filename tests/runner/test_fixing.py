@@ -239,6 +239,7 @@ def _deadly(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
 _real = processes.fix_one
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the patched function reaches the process through fork")
 def test_a_file_that_kills_its_process_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):

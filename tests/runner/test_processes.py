@@ -48,6 +48,7 @@ def test_few_files_start_no_process(files: list[SourceFile], monkeypatch: pytest
     assert len(run(files[:5], cache=None, jobs=8).results) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the patched function reaches the process through fork")
 def test_a_file_that_kills_its_process(
     files: list[SourceFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -123,16 +123,8 @@ class TestRanks:
         assert [r.end and r.end.how for r in _trained(outcome)] == ["enough", "enough"]
         assert not any(list(r.of(Raised)) for r in outcome.recordings)
 
-    def test_spawned_by_the_script(self, tmp_path: Path) -> None:
-        folder = tmp_path / "user"
-        outcome = _run(folder, SPAWNED)
-        assert (outcome.code, outcome.traceback) == (0, "")
-        assert [(r.rank, r.world, r.steps) for r in _trained(outcome)] == [(0, 2, 3), (1, 2, 3)]
-        file = folder / "train.py"
-        expected = [f"{who}: broken main, broken sibling, {file}" for who in ("0", "1", "parent")]
-        assert sorted(outcome.output.splitlines()) == expected
-
-    def test_spawned_with_fixed_sources(self, tmp_path: Path) -> None:
+    def test_spawned_by_the_script_with_fixed_sources(self, tmp_path: Path) -> None:
+        """Spawned from the originals: `scripts/ddp_spawned.py` of the tests of `verify`."""
         folder = tmp_path / "user"
         overlay = _fixed(tmp_path, SPAWNED)
         assert len(overlay) == 2
@@ -146,6 +138,7 @@ class TestRanks:
         file = folder / "train.py"
         expected = [f"{who}: mended main, mended sibling, {file}" for who in ("0", "1", "parent")]
         assert sorted(outcome.output.splitlines()) == expected
+        assert [(r.rank, r.world, r.steps) for r in _trained(outcome)] == [(0, 2, 3), (1, 2, 3)]
         step = next(_trained(outcome)[0].of(Stepped))
         assert step.place is not None
         assert step.place.file == str(file)

@@ -17,6 +17,7 @@ from gradlint.runtime.scene import Spot
 from gradlint.runtime.verification import Side
 from tests.patience import PATIENCE
 from tests.runtime.drivers.running import LOOPS, WORLD, Text, recordings
+from tests.sampling import evenly
 from tests.sharing import once
 
 pytestmark = pytest.mark.slow
@@ -24,7 +25,8 @@ RIGHT = sorted(LOOPS.glob("*.py"))
 #: what these measure is no mistake by itself (how large gradients are, who is clipped), or is said by the text alone
 MEASURES = frozenset({"GL105", "GL107", "GL108", "GL109", "GL405"})
 
-each_loop = pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+#: half a minute of runs, however many loops there are; `python -m benchmarks.verified` runs them all
+each_loop = pytest.mark.parametrize("path", evenly(RIGHT, 24), ids=lambda path: path.stem)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_a_run_confirms_what_was_broken_and_cures_what_was_mended() -> None:
     from benchmarks.verified import Table, one_of_each, verify
 
     found = one_of_each([path.stem for path in RIGHT])
-    verify(found, limit=PATIENCE)
+    seen = verify(found, limit=PATIENCE)
     table = Table(found)
     said = "\n".join([*table.complaints(), *table.lines()])
     assert len({mutant.code for mutant in found}) > 30, said
@@ -57,6 +59,7 @@ def test_a_run_confirms_what_was_broken_and_cures_what_was_mended() -> None:
     assert table.share_cured >= 0.97, said
     assert [m.name for m in found if m.slander] == [], said
     assert [m.name for m in found if m.alarms] == [], said
+    assert seen == []
 
 
 def case_of(path: Path, run: list[Recording]) -> Case:

@@ -130,6 +130,7 @@ def test_the_linter_finds_it_and_nothing_else(case: Case) -> None:
     assert [code for _, code in expected] == [case.code]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.code)
 def test_the_fixed_copy(case: Case) -> None:
     made = pair(case)

@@ -11,7 +11,7 @@ from gradlint.runtime.evidence import checks
 from tests.runtime.verified import Script, Verified, scripts, verify
 
 #: these run as a user would run them, from the very beginning
-_WHOLE = {"accumulation", "fsdp_clip"}
+_WHOLE = {"accumulation"}
 
 
 def _params(right: bool) -> list[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 import runpy
@@ -68,17 +69,21 @@ def serve(address: str) -> list[str]:
     """Answers clients side by side. Comes back only in a fork, with the program that it is to run."""
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how those that wait have ended
+    gc.collect()
+    gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         print("ready", flush=True)
         while True:
+            if sys.stdin in select.select([listener, sys.stdin], [], [])[0]:
+                os._exit(0)  # it is never written to: who has started this is gone
             client, _ = listener.accept()
             if not os.fork():
                 break
             client.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            while _collect():
+                pass
     message, streams, _, _ = socket.recv_fds(client, 1 << 20, STREAMS)
     child = os.fork()
     if child:
@@ -92,6 +97,14 @@ def serve(address: str) -> list[str]:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     return list(told["script"])
+
+
+def _collect() -> bool:
+    """One of those that waited for a program and have ended, so that what they cost counts as ours."""
+    try:
+        return bool(os.waitpid(-1, os.WNOHANG)[0])
+    except ChildProcessError:
+        return False
 
 
 def _await(child: int, client: socket.socket) -> None:
