@@ -26,14 +26,14 @@ def test_a_correct_loop_is_silent(path: Path) -> None:
 
 @pytest.mark.slow
 def test_injected_bugs_are_found_at_their_line() -> None:
-    """Four of each code; `python -m benchmarks.recall` takes two from every loop."""
+    """Six of each code; `python -m benchmarks.recall` takes two from every loop."""
     made, near = collections.Counter[str](), collections.Counter[str]()
-    for mutant in few(CORRECT, MUTATIONS, 4):
+    for mutant in few(CORRECT, MUTATIONS, 6):
         outcome = judged(mutant, Settings())
         made[outcome.code] += 1
         near[outcome.code] += outcome.near
     assert set(made) == set(MUTATIONS)
     assert made.total() > 3 * len(MUTATIONS)
     assert near.total() / made.total() >= GOAL
-    missed = {code: (near[code], made[code]) for code in made if near[code] / made[code] < 0.7}
+    missed = {code: (near[code], made[code]) for code in made if near[code] / made[code] < 0.8}
     assert missed == {}, "codes of which many are missed"

@@ -41,25 +41,12 @@ def reaching(before: ast.Module, after: ast.Module) -> frozenset[str]:
 
 
 def _pieces(tree: ast.Module) -> dict[str, list[ast.AST]]:
-    """The statements of each function, by its name, without those of functions inside it; "": of the module."""
+    """The statements of each function, by its name, without definitions inside it; "": of the module and classes."""
     pieces: dict[str, list[ast.AST]] = {"": []}
-
-    def visit(node: ast.AST, name: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                pieces.setdefault(child.name, []).extend(x for x in child.body if not isinstance(x, _Definition))
-                visit_inner(child)
-            elif isinstance(child, ast.ClassDef):
-                visit(child, name)
-            elif not name and isinstance(child, ast.stmt):
-                pieces[""].append(child)
-
-    def visit_inner(function: ast.AST) -> None:
-        for child in ast.walk(function):
-            if child is not function and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                pieces.setdefault(child.name, []).extend(child.body)
-
-    visit(tree, "")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | _Definition):
+            name = "" if isinstance(node, ast.Module | ast.ClassDef) else node.name
+            pieces.setdefault(name, []).extend(x for x in node.body if not isinstance(x, _Definition))
     return pieces
 
 
