@@ -51,7 +51,7 @@ class GradientCallback(TrainerCallback):
         loss = output.get("loss") if isinstance(output, Mapping) else None
         if self.monitor is not None and isinstance(loss, Tensor) and module.training and torch.is_grad_enabled():
             self._told = True
-            self.monitor.loss(loss.mean())
+            self.monitor.loss(loss if loss.numel() == 1 else loss.mean())
 
     def _close(self) -> None:
         if self._hook is not None:
