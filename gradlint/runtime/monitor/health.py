@@ -120,9 +120,8 @@ class Units:
         self._names, self._sizes = names, [gradient.numel() for gradient in gradients]
         if self._samples < UNITS:
             return ()
-        shares = [
-            float(part) for part in torch.stack([p.float().mean() for p in self._zero.split(self._sizes)]).tolist()
-        ]
+        parts: tuple[Tensor, ...] = torch.split_with_sizes(self._zero.float(), self._sizes)
+        shares: list[float] = torch.stack([part.mean() for part in parts]).tolist()
         self._zero = None
         # All of them is a dead layer, which is told by itself.
         return tuple((name, share) for name, share in zip(names, shares, strict=True) if 0 < share < 1)
