@@ -179,7 +179,7 @@ def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
 
 def clip_when_synced(bench: Bench, clip: Clip) -> None:
     """Accelerate says which micro-batch is the last of its window."""
-    names = {bench.code(receiver(x)) for x in bench.every(cst.Call) if called(x) == "accumulate"}
+    names = {bench.code(receiver(x)) for x in bench.calls("accumulate")}
     if len(names) != 1:
         raise NotFixable("the accelerator was not found")
     statement = bench.document.apart(bench.statement(clip), bench.node(clip))

@@ -71,12 +71,12 @@ def _rules(recording: Recording, files: Files, settings: Settings, codes: frozen
     step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
     if step is None:
         return rules
+    from gradlint.frontend.lower import Lowering
     from gradlint.frontend.program import Program
-    from gradlint.frontend.quick import QuickLowering
 
     try:
         tree = ast.parse(files[step.file].text)
-        program = Program(QuickLowering(tree, frozenset()).body, settings.target_torch)
+        program = Program(Lowering(tree).body, settings.target_torch)
     except (SyntaxError, ValueError, RecursionError):
         return rules
     for rule in rules:
