@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 from gradlint.frontend.glance import may_hold_stack
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, HOOKS
+from gradlint.knowledge.torch_api import EVENT_METHODS, HOOKS
 
 #: whole words
 _EVENTS = EVENT_METHODS - {"update", "scale", "accumulate"} | HOOKS | {"all_reduce", "require_backward_grad_sync"}
