@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend.cited import cited, origin
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics.facts import Prob
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
+from gradlint.knowledge import tensor_api as api
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend.cited import cited
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.names.written import last
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.program import Program
+from gradlint.knowledge import tensor_api as api
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.numerics import fuse
 from gradlint.rule import Draft, Rule, RuleMeta

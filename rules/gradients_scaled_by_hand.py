@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy

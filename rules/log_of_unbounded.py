@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend.cited import cited, origin
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics.facts import Prob
 from gradlint.frontend.numerics.operations import Kind, Operation
 from gradlint.frontend.numerics.policy import sampled_action
 from gradlint.frontend.program import Program
+from gradlint.knowledge import tensor_api as api
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.numerics import clamp_operand
 from gradlint.rule import Draft, Rule, RuleMeta

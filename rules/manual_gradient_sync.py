@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Event, Norm, Sync, Wrap
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import delete_all

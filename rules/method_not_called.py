@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.program import Program
+from gradlint.knowledge import naming
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.expressions import add_parentheses
 from gradlint.rule import Draft, Rule, RuleMeta

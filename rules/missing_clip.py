@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
-from gradlint.frontend.knowledge import architectures
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.portrait import Evidence, Portraits
+from gradlint.knowledge import architectures
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.clipping import insert_clip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.portrait import Evidence, Portraits
 from gradlint.frontend.trained.token_means import TokenMeans
+from gradlint.knowledge import naming
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta

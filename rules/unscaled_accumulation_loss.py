@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
-from gradlint.frontend.knowledge.torch_api import SCALE_FREE
 from gradlint.frontend.program import Program
+from gradlint.knowledge.torch_api import SCALE_FREE
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity

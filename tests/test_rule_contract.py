@@ -23,6 +23,7 @@ ALLOWED_IMPORTS = (
     "gradlint.events",
     "gradlint.machine",
     "gradlint.frontend",
+    "gradlint.knowledge",
     "gradlint.remedy",
 )
 FAMILIES = {

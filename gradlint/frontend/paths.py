@@ -10,10 +10,10 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
 from gradlint.frontend.interp.invoke import Unwound, is_module
 from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 from gradlint.frontend.roles import settle
+from gradlint.knowledge import naming
 
 MAX_PATHS = 24
 PATH_BUDGET = 6_000

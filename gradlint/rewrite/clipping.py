@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Clip, Manager, Site
-from gradlint.frontend.knowledge.torch_api import FSDP1
+from gradlint.knowledge.torch_api import FSDP1
 from gradlint.rewrite.arguments import argument, named
 from gradlint.rewrite.calls import call_of, call_round, first_argument, receiver
 from gradlint.rewrite.definitions import assignments

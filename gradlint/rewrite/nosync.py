@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Site, Step
-from gradlint.frontend.knowledge.torch_api import DDP, FSDP1, FSDP2
+from gradlint.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.rewrite.arguments import by_keyword
 from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated

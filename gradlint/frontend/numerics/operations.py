@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics.facts import Fact, Low, Prob
+from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass
 
 

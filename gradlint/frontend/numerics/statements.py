@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.calls import Arguments
 from gradlint.frontend.numerics.expressions import constant, element
@@ -37,6 +36,7 @@ from gradlint.frontend.numerics.frames import (
 )
 from gradlint.frontend.numerics.modules import Modules
 from gradlint.frontend.numerics.operations import Kind
+from gradlint.knowledge import tensor_api as api
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import frameworks as known
-from gradlint.frontend.knowledge.pattern import Pattern
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.names.lineage import lineage
 from gradlint.frontend.names.written import last
 from gradlint.frontend.settings import returned_loss
+from gradlint.knowledge import frameworks as known
+from gradlint.knowledge.pattern import Pattern
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Site
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics.operations import Kind
+from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass, replace
 from gradlint.rewrite.arguments import by_keyword, comma, keyword
 from gradlint.rewrite.definitions import readers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.layers import Role
 from gradlint.frontend.stacks.wiring import (
     END,
     FRESH,
@@ -16,6 +15,7 @@ from gradlint.frontend.stacks.wiring import (
     Wiring,
     joined,
 )
+from gradlint.knowledge.layers import Role
 
 LINEAR, TANH, DROPOUT, NORM = (
     Layer(role, number, number) for number, role in enumerate((Role.AFFINE, Role.SATURATING, Role.NEUTRAL, Role.BREAK))
