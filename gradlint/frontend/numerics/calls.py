@@ -16,10 +16,8 @@ from gradlint.frontend.numerics.facts import (
     Fact,
     Items,
     Layer,
-    Low,
     Model,
     Object,
-    Prob,
     Ref,
     Routine,
     Value,
@@ -28,8 +26,9 @@ from gradlint.frontend.numerics.facts import (
     join,
     join_low,
 )
-from gradlint.frontend.numerics.operations import Kind, Operation
+from gradlint.frontend.numerics.operations import Operation
 from gradlint.records import dataclass, field
+from gradlint.subjects import Kind, Low, Prob
 
 #: modules whose functions give plain numbers
 _PYTHON = ("math.", "numpy.", "np.", "random.", "scipy.", "os.", "time.")

@@ -13,7 +13,6 @@ from gradlint.frontend.numerics.facts import (
     Chain,
     Fact,
     Items,
-    Low,
     Object,
     Ref,
     Routine,
@@ -23,7 +22,7 @@ from gradlint.frontend.numerics.facts import (
     join,
 )
 from gradlint.frontend.numerics.frames import Enough, Frames, by_name
-from gradlint.frontend.numerics.operations import Kind
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from collections.abc import Callable

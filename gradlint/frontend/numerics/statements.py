@@ -16,7 +16,6 @@ from gradlint.frontend.numerics.facts import (
     Fact,
     Items,
     Layer,
-    Low,
     Model,
     Object,
     Routine,
@@ -36,7 +35,7 @@ from gradlint.frontend.numerics.frames import (
     signature,
 )
 from gradlint.frontend.numerics.modules import Modules
-from gradlint.frontend.numerics.operations import Kind
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program

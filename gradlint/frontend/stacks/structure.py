@@ -21,18 +21,17 @@ from gradlint.frontend.stacks.wiring import (
     UNKNOWN,
     Instance,
     Known,
-    Layer,
     Leaf,
     Named,
     Sequential,
     Setting,
     Several,
-    Stack,
     Tensor,
     Unknown,
     Value,
 )
 from gradlint.records import replace
+from gradlint.subjects import Layer, Stack
 
 #: calls inside of calls
 _DEPTH = 12

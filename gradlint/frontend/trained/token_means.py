@@ -10,7 +10,8 @@ from gradlint.frontend.knowledge import tokens as known
 from gradlint.frontend.names.homes import Home
 from gradlint.frontend.names.written import called, last
 from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Evidence, Portraits
+from gradlint.frontend.trained.portrait import Portraits
+from gradlint.subjects import Evidence
 
 
 class TokenMeans:
