@@ -130,7 +130,7 @@ class Inquiry:
         program = Program(reading.lowering.body, self._target)
         if program.foreign:
             return reading
-        for draft in (*self._about_program(program), *self._about_numbers(program)):
+        for draft in self._about_program(program):
             reading.add(draft)
         if not program.trains:
             return reading
@@ -142,35 +142,14 @@ class Inquiry:
         return reading
 
     def _about_program(self, program: Program) -> Iterator[Draft]:
-        for rule in self._rules:
-            try:
-                yield from list(rule.on_program(program))
-            except Exception as error:  # a rule's crash is one reported error; the rest goes on
-                self._on_crash(rule, error)
+        from gradlint.frontend.asking import about_file
+        from gradlint.frontend.file import File
 
-    def _about_numbers(self, program: Program) -> Iterator[Draft]:
-        from gradlint.rule import Rule
+        return about_file(self._rules, File(program), self._on_crash)
 
-        rules = [rule for rule in self._rules if type(rule).on_operation is not Rule.on_operation]
-        if not rules:
-            return
-        from gradlint.frontend.numerics.analysis import operations
-
-        divisions = any(rule.meta.code == "GL602" for rule in rules)
-        try:
-            found = operations(program, divisions=divisions)
-        except Exception as error:  # what else there is to say is said
-            self.crashes.setdefault("numerics", crash("numerics", error))
-            return
-        for operation in found:
-            for rule in rules:
-                try:
-                    yield from list(rule.on_operation(operation, program))
-                except Exception as error:  # as above
-                    self._on_crash(rule, error)
-
-    def _on_crash(self, rule: Rule, error: Exception) -> None:
-        self.crashes.setdefault(rule.meta.code, crash(rule.meta.code, error))
+    def _on_crash(self, rule: Rule | str, error: Exception) -> None:
+        code = rule if isinstance(rule, str) else rule.meta.code
+        self.crashes.setdefault(code, crash(code, error))
 
 
 def crash(rule: str, error: BaseException) -> RuleCrash:

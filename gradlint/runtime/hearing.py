@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gradlint.config import Settings
 from gradlint.model import Severity
-from gradlint.rule import Draft, Rule
+from gradlint.rule import Draft, File, Rule
 from gradlint.runtime.lines import Files
 from gradlint.runtime.recording import Recording, Stepped
 from gradlint.runtime.replay import Replay, replay
@@ -68,20 +68,21 @@ def _rules(recording: Recording, files: Files, settings: Settings, codes: frozen
     from gradlint.registry import all_rules
 
     rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
-    step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
-    if step is None:
-        return rules
+    file = _file(recording, files, settings)
+    for rule in rules:
+        rule.file = file
+    return rules
+
+
+def _file(recording: Recording, files: Files, settings: Settings) -> File:
+    """The file that steps; without one, or if it cannot be read, a file that says nothing."""
+    from gradlint.frontend.file import File
     from gradlint.frontend.lower import Lowering
     from gradlint.frontend.program import Program
 
+    step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
     try:
-        tree = ast.parse(files[step.file].text)
-        program = Program(Lowering(tree).body, settings.target_torch)
+        tree = ast.parse(files[step.file].text if step is not None else "")
+        return File(Program(Lowering(tree).body, settings.target_torch))
     except (SyntaxError, ValueError, RecursionError):
-        return rules
-    for rule in rules:
-        try:
-            list(rule.on_program(program))
-        except Exception:  # what it would have said of the text is said by the linter, or its crash is told there
-            continue
-    return rules
+        return File(Program([], settings.target_torch))

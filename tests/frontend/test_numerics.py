@@ -13,9 +13,10 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.lower import Lowering
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.analysis import operations
-from gradlint.frontend.numerics.facts import DATA, UNKNOWN, Fact, Items, Low, Prob, join, join_low
-from gradlint.frontend.numerics.operations import Kind, Operation
+from gradlint.frontend.numerics.facts import DATA, UNKNOWN, Fact, Items, join, join_low
+from gradlint.frontend.numerics.operations import Operation
 from gradlint.frontend.program import Program
+from gradlint.subjects import Kind, Low, Prob
 
 
 def _operations(source: str) -> list[Operation]:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Site
-from gradlint.frontend.numerics.operations import Kind
 from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass, replace
 from gradlint.rewrite.arguments import by_keyword, comma, keyword
@@ -29,11 +27,12 @@ from gradlint.rewrite.numerics.tensor_code import (
 from gradlint.rewrite.parentheses import bare, tight
 from gradlint.rewrite.refusal import NotFixable
 from gradlint.rewrite.shapes import called, is_whole_number, number
+from gradlint.subjects import Kind
 
 if TYPE_CHECKING:
-    from gradlint.frontend import syntax as s
-    from gradlint.frontend.numerics.operations import Operation
+    from gradlint.events import Site
     from gradlint.rewrite.bench import Bench
+    from gradlint.subjects import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,11 @@ def fuse(bench: Bench, operation: Operation, exp: Operation | None, *, elsewhere
 
     `exp`: the exp() that the operand is made of. `elsewhere`: a BCE also where the probabilities have another use.
     """
-    whole, operand = _expression(bench, operation.node), _expression(bench, operation.operand)
+    whole, operand = _expression(bench, operation.site), _expression(bench, operation.operand_site)
     if exp is not None:
-        fuse_exp(bench, whole, _expression(bench, exp.node))
+        fuse_exp(bench, whole, _expression(bench, exp.site))
         return
-    made = bench.node(Site(operation.fact.made.node, "")) if operation.fact.made is not None else None
+    made = bench.node(operation.made_at) if operation.made_at is not None else None
     if not isinstance(whole, cst.Call):
         raise NotFixable("it is not a call")
     match operation.kind:
@@ -65,7 +64,7 @@ def fuse(bench: Bench, operation: Operation, exp: Operation | None, *, elsewhere
         case Kind.LOG if made is not None:
             _fuse_log(bench, whole, operand, made)
         case Kind.BCE:
-            criterion = _expression(bench, operation.made) if operation.made is not None else None
+            criterion = _expression(bench, operation.criterion) if operation.criterion is not None else None
             _fuse_bce(bench, whole, operand, made, criterion, elsewhere)
         case Kind.NLL:
             found = probability(bench, operand, made)
@@ -292,8 +291,8 @@ def _write(bench: Bench, old: cst.BaseExpression, new: cst.BaseExpression, made:
     forget_imports(bench, gone, new)
 
 
-def _expression(bench: Bench, part: s.Expr) -> cst.BaseExpression:
-    node = bench.node(Site(part.node, ""))
+def _expression(bench: Bench, site: Site) -> cst.BaseExpression:
+    node = bench.node(site)
     if not isinstance(node, cst.BaseExpression):
         raise NotFixable("it is not an expression")
     return node
