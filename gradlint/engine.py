@@ -130,8 +130,10 @@ def _judged(
 
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
+    exhausted: tuple[str, ...] = ()
     if worth_reading(text.data, enabled):
-        reading = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes).read(text)
+        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes)
+        reading, exhausted = inquiry.read(text), inquiry.exhausted
     drafted = _findings(reading) if reading is not None else []
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
@@ -145,7 +147,9 @@ def _judged(
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
-    return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes))
+    return FileResult(
+        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted
+    )  # fmt: skip
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:

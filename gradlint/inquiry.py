@@ -87,6 +87,8 @@ class Inquiry:
         self._target = target_torch
         self._judge: Judge | None = None
         self.crashes = crashes
+        #: what was not followed of the last text, for want of steps
+        self.exhausted: tuple[str, ...] = ()
 
     def read(self, text: Source) -> Reading | None:
         """All drafts; None if there are none.
@@ -159,6 +161,8 @@ class Inquiry:
             for draft in judge.judge(path):
                 if found.add(draft, path.events):
                     spoke.add(path.recipe)
+        if again is None:
+            self.exhausted = tuple(explorer.exhausted)
         return found
 
     def _about_program(self, program: Program) -> Iterator[Draft]:
