@@ -155,7 +155,10 @@ def _judged(
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
-    return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes))
+    exhausted = reading.exhausted if reading is not None else ()
+    return FileResult(
+        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted
+    )  # fmt: skip
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:

@@ -27,8 +27,9 @@ class Reading:
     def __init__(self, source: Source, lowering: Lowering) -> None:
         self.source = source
         self.lowering = lowering
-        #: all paths that were followed
+        #: all paths that were followed, and what was not for want of steps, in sentences
         self.paths: list[Path] = []
+        self.exhausted: tuple[str, ...] = ()
         self._by_place: dict[tuple[str, int], Draft] = {}
         self._events: dict[int, tuple[Event, ...]] = {}
         self._optimizers: dict[type[Rule], set[str | None]] = {}
@@ -68,7 +69,7 @@ class Reading:
 
     def take_over(self, other: Reading) -> None:
         """All that was said of another text with the same program."""
-        self.paths, self._by_place = other.paths, other._by_place
+        self.paths, self.exhausted, self._by_place = other.paths, other.exhausted, other._by_place
         self._events, self._optimizers = other._events, other._optimizers
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
@@ -135,10 +136,12 @@ class Inquiry:
         if not program.trains:
             return reading
         judge = self._judge = self._judge or Judge(self._rules, self._on_crash)
-        for path in Explorer(program).paths():
+        explorer = Explorer(program)
+        for path in explorer.paths():
             reading.paths.append(path)
             for draft in judge.judge(path):
                 reading.add(draft, path.events)
+        reading.exhausted = tuple(explorer.exhausted)
         return reading
 
     def _about_program(self, program: Program) -> Iterator[Draft]:
