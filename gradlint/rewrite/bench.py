@@ -46,17 +46,15 @@ class Bench:
         self._origins = origins
         happened = [e for e in events if not isinstance(e, Mark | Opaque)]
         # a loop is followed for several turns, but each place need be known once
-        self._events = list({(e.via, e.site.node, type(e)): e for e in happened}.values())
+        self._events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
 
     # -- reading
 
     def node(self, at: Event | Site) -> cst.CSTNode:
-        return self._numbered(at.site.node if isinstance(at, Event) else at.node)
-
-    def _numbered(self, number: int) -> cst.CSTNode:
-        found = self.document.anchors.node(self._origins[number])
+        site = at.site if isinstance(at, Event) else at
+        found = self.document.anchors.node(self._origins[site.node])
         if found is None:
             raise NotFixable("its code was not found")
         return found
@@ -115,15 +113,14 @@ class Bench:
 
     def standing(self, event: Event) -> list[Statement]:
         """The statement of an event, and those of the calls that led to it, from the outside in."""
-        nodes = [self._numbered(n) for n in (*event.via, event.site.node)]
+        nodes = [self.node(site) for site in event.places]
         return [x for x in (self.document.at(n) for n in nodes) if x is not None]
 
     def outer(self, event: Event, times: int) -> Site:
         """The place of an event, or of the call that led to it, so many functions out."""
-        places = (*event.via, event.site.node)
-        if times >= len(places):
+        if times >= len(event.places):
             raise NotFixable("no function further out calls it")
-        return Site(places[-1 - times], "")
+        return event.places[-1 - times]
 
     @staticmethod
     def common_depth(one: Event, other: Event) -> int:
@@ -140,7 +137,7 @@ class Bench:
 
     def in_frame(self, event: Event, depth: int) -> cst.CSTNode:
         """The node that stands for an event so many calls inside."""
-        return self._numbered((*event.via, event.site.node)[depth])
+        return self.node(event.places[depth])
 
     def guards(self) -> list[Statement]:
         """The `if`s that ask whether a window is full."""
@@ -213,7 +210,7 @@ class Bench:
     def check_nothing_else(self, event: Event, depth: int) -> None:
         """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
         counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
-        places = [self._numbered(n) for n in (*event.via, event.site.node)]
+        places = [self.node(site) for site in event.places]
         caller = self.statement(places[depth])
         self._check_idle(caller)
         if self.names_bound(caller):
@@ -235,8 +232,8 @@ class Bench:
                 raise NotFixable("the function that does it gives something else back")
 
     def _check_idle(self, statement: Statement) -> None:
-        numbers = {n for e in self._events for n in (*e.via, e.site.node)}
-        tops = [self._numbered(n) for n in numbers if self.document.at(self._numbered(n)) is statement]
+        sites = {site for e in self._events for site in e.places}
+        tops = [node for node in map(self.node, sites) if self.document.at(node) is statement]
         mine = {id(call) for top in tops for call in within(top, cst.Call)}
         parts = _header_parts(statement)
         keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)

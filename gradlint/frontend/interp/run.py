@@ -96,7 +96,7 @@ class Run:
     guards: list[Guard] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     #: the nodes of the calls that led here
-    via: tuple[int, ...] = ()
+    via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
     #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
     accelerate_sync: bool | None = None
