@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from gradlint.events import Frame, Mark, Path, Recipe
+from gradlint.events import Frame, Mark, Path
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
 from gradlint.frontend.interp.invoke import Unwound, is_module
 from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 from gradlint.frontend.roles import settle
+from gradlint.knowledge import naming
 from gradlint.records import dataclass, field
 
 #: the most paths of one starting point
@@ -82,19 +82,6 @@ class Explorer:
                     yield path
             yield from self._unusual(started)
             waiting = [entry for entry in waiting if entry not in now and not self._came_by(entry)]
-
-    def again(self, recipes: Collection[Recipe]) -> Iterator[Path]:
-        """Only these paths, known from an earlier look at the same program."""
-        starts: list[tuple[s.Def | None, s.Class | None]] = [(None, None), *self._entry_points()]
-        for number, (function, cls) in enumerate(starts, start=-1):
-            wanted = {forced for start, forced in recipes if start == number}
-            if number == -1:
-                wanted.add(frozenset())  # the usual run of the module gives the others their names
-            for forced in sorted(wanted, key=sorted):
-                oracle = Oracle(dict(forced))
-                run = self._run(oracle, function, cls, PATH_BUDGET)
-                if (number, forced) in recipes:
-                    yield self._path(run, oracle, function, number)
 
     def _entry_points(self) -> Iterator[tuple[s.Def, s.Class | None]]:
         """Functions that hold events; callers before callees, so that helpers are seen in their callers."""
@@ -224,7 +211,7 @@ class Explorer:
         return Path(
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
+            frozenset(self.program.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
             run.exhausted, self._single(oracle), tuple(run.doubts),
         )  # fmt: skip
 

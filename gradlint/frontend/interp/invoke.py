@@ -9,8 +9,8 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.api import Api
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.run import MAX_DEPTH
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import torch_api as api
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
 
 
 class Unwound(Exception):  # noqa: N818 - control flow, not an error
