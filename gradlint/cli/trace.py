@@ -61,9 +61,9 @@ def trace(file: str, every: bool, function: str | None, output_format: str) -> i
 
 def _explorer(file: str) -> tuple[Explorer, Line]:
     from gradlint.frontend import source as reading
+    from gradlint.frontend.lower import Lowering
     from gradlint.frontend.paths import Explorer
     from gradlint.frontend.program import Program
-    from gradlint.frontend.quick import QuickLowering
     from gradlint.model import Unreadable
     from gradlint.runner.run import read_bytes
 
@@ -75,10 +75,10 @@ def _explorer(file: str) -> tuple[Explorer, Line]:
         raise click.ClickException(f"{file} cannot be read: {text.reason}")
     if isinstance(text, reading.Broken):
         raise click.ClickException(f"{file}:{text.row}:{text.column}: {text.message}")
-    if text.tree is None:
-        raise click.ClickException(f"{file} is written for a newer Python than this one")
-    lowered = QuickLowering(text.tree)
-    return Explorer(Program(lowered.body)), lowered.line
+    if isinstance(text, reading.Newer):
+        raise click.ClickException(f"{file}:{text.row}:{text.column}: this grammar is newer than the Python that runs")
+    lowered = Lowering(text.tree)
+    return Explorer(Program(lowered.body)), lambda node: lowered.origins[node].lineno
 
 
 def _start(path: Path) -> str:
