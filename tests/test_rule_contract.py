@@ -24,6 +24,7 @@ ALLOWED_IMPORTS = (
     "gradlint.events",
     "gradlint.machine",
     "gradlint.frontend",
+    "gradlint.knowledge",
     "gradlint.remedy",
 )
 FAMILIES = {

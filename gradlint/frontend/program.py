@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.frontend.slicing import LEAVES, Slice, bound
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.records import dataclass
 
 T = TypeVar("T")

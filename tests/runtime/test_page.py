@@ -112,7 +112,7 @@ def test_terminal_colours_and_control_characters_are_left_out() -> None:
 
 def test_head(amp_page: Element) -> None:
     head = amp_page.one("section", "head")
-    assert head.one("h1").text == "2 confirmed, 1 refuted, 1 not reached; the fix cured 2"
+    assert head.one("h1").text == "2 confirmed, 1 refuted, 1 not shown; the fix cured 2"
     about = {d.one("dt").text: d.one("dd").text for d in head.one("dl").all("div")}
     assert about == {
         "Device": "cpu", "Steps": "8", "Ranks": "1", "Seed": "0", "PyTorch": "2.13.0", "Ran for": "2.4 s + 2.4 s",
@@ -137,7 +137,7 @@ def test_evidence_table(amp_page: Element) -> None:
     assert "clipped at a true norm of 1 in 8 of 8 steps" in after.text
     assert [bool(row.all("span", "only")) for row in rows] == [False, True, False, False]
     assert "seen only in the run" in only.text
-    assert "not reached" in missed.text
+    assert "not shown" in missed.text
     assert "GL209" in amp_page.one("ul", "unshowable").text
 
 
@@ -259,7 +259,7 @@ def test_without_the_fixed_copy_there_is_one_column() -> None:
     page = read(verification_page(verification))
     assert [th.text for th in page.one("table", "evidence").one("thead").all("th")] == ["Finding", "The run"]
     assert "After the fix" not in page.text
-    assert page.one("h1").text == "1 confirmed, 1 refuted, 1 not reached"
+    assert page.one("h1").text == "1 confirmed, 1 refuted, 1 not shown"
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_without_the_fixed_copy_there_is_one_column() -> None:
         (Verdict.CONFIRMED, Cure.NOT_CURED, "1 confirmed; the fix cured nothing"),
         (Verdict.CONFIRMED, Cure.NO_FIX, "1 confirmed"),
         (Verdict.REFUTED, Cure.NO_FIX, "Nothing confirmed: 1 refuted"),
-        (Verdict.NOT_REACHED, Cure.NO_FIX, "Nothing confirmed: 1 not reached"),
+        (Verdict.NOT_SHOWN, Cure.NO_FIX, "Nothing confirmed: 1 not shown"),
     ],
 )
 def test_headline(verdict: Verdict, cure: Cure, said: str) -> None:

@@ -24,8 +24,8 @@ from gradlint.events import (
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
