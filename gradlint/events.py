@@ -202,6 +202,16 @@ class Event:
     def grade(self) -> Grade:
         return Grade.SEEN if self.guess is None else Grade.GUESSED
 
+    def same_turn(self, other: Event) -> bool:
+        """Both happened in the same turn of every loop that both are in."""
+        turns = {f.loop: f.turn for f in self.frames}
+        return all(turns.get(f.loop, f.turn) == f.turn for f in other.frames)
+
+    def shares_loop(self, other: Event) -> bool:
+        """They are in a common loop (or both in none)."""
+        loops = {f.loop for f in self.frames}
+        return any(f.loop in loops for f in other.frames) or (not self.frames and not other.frames)
+
 
 @dataclass(frozen=True, slots=True)
 class Zero(Event):
@@ -245,6 +255,10 @@ class Backward(Event):
     divisors: frozenset[float] = frozenset()
     #: numbers that were handed to what made the loss: it may have divided by one of them
     handed: frozenset[float] = frozenset()
+
+    def same_loss(self, other: Backward) -> bool:
+        """The same backward again, or another one of the same loss (in the other arm of a condition)."""
+        return self.site == other.site or (self.loss == other.loss and self.frames != other.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +424,9 @@ class Aspect(enum.Enum):
     #: where a window ends: whatever stands there, of every optimizer, moves with it
     BOUNDARY = "boundary"
 
+
+#: the N of every window whose size is unknown
+WINDOW = 3
 
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)

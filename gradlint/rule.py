@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gradlint.events import Event, Site
 from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
+from gradlint.states import GradientState, Life, Phase, Trace, Window
 from gradlint.subjects import (
     Argument,
     Call,
@@ -43,15 +44,13 @@ if TYPE_CHECKING:
         Update,
         Zero,
     )
-    from gradlint.machine.state import GradientState
-    from gradlint.machine.trace import Trace
     from gradlint.remedy import Remedy
 
 #: what rules import, beside events and what is known of PyTorch
 __all__ = [
     "Argument", "Call", "Category", "ClipSetting", "DivisionSetting", "Draft", "Evidence", "File", "FixSafety",
-    "Kind", "Layer", "Low", "Operation", "OptionValue", "Prob", "Rule", "RuleMeta", "Setting", "Severity", "Stack",
-    "Words", "cut", "in_user_words", "short",
+    "GradientState", "Kind", "Layer", "Life", "Low", "Operation", "OptionValue", "Phase", "Prob", "Rule", "RuleMeta",
+    "Setting", "Severity", "Stack", "Trace", "Window", "Words", "cut", "in_user_words", "short",
 ]  # fmt: skip
 
 OptionValue = bool | int | float | str

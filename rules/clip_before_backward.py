@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Opaque, Step
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.statements import delete, move
-from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, ClipSetting, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
 
 
 class ClipBeforeBackward(Rule):
@@ -88,13 +85,13 @@ class ClipBeforeBackward(Rule):
         backward = next(state.window.after(clip, Backward), None)
         if backward is None or any(state.window.between(clip, backward, Opaque)):
             return
-        if state.last_step is not None and same_turn(clip, state.last_step):
+        if state.last_step is not None and clip.same_turn(state.last_step):
             return  # behind the step of its own turn: GL101
         at_setup = len(clip.frames) < len(backward.frames)
         if at_setup and (any(state.window.after(backward, Clip)) or len(state.life.windows) < 2):
             return
         if state.phase in (Phase.EMPTY, Phase.CONSUMED) or (at_setup and not state.pending):
-            if at_setup or same_turn(clip, backward):
+            if at_setup or clip.same_turn(backward):
                 yield self.finding(
                     clip,
                     clip=short(clip),

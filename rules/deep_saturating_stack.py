@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.layers import use_relu
-from gradlint.rule import Call, Draft, File, OptionValue, Rule, RuleMeta, Stack
+from gradlint.rule import Call, Category, Draft, File, FixSafety, OptionValue, Rule, RuleMeta, Severity, Stack
 
 
 class DeepSaturatingStack(Rule):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import migrate_amp
-from gradlint.rule import Call, Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, FixSafety, Rule, RuleMeta, Severity
 
 
 class DeprecatedAmpApi(Rule):

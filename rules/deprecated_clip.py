@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.expressions import rename_function
-from gradlint.rule import Call, Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, FixSafety, Rule, RuleMeta, Severity
 
 
 class DeprecatedClip(Rule):

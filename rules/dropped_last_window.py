@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale, Zero
-from gradlint.frontend.interp.run import WINDOW
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window
-from gradlint.model import Category, FixSafety, Severity
+from gradlint.events import (
+    WINDOW,
+    Aspect,
+    Backward,
+    Clip,
+    Edit,
+    Event,
+    Manager,
+    Mark,
+    Opaque,
+    Read,
+    Step,
+    Unscale,
+    Zero,
+)
 from gradlint.remedy.accumulation import step_at_the_end
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, Window, short
 
 
 class DroppedLastWindow(Rule):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Kind, Operation, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Rule, RuleMeta, Severity
 
 
 class ExpOfLogits(Rule):

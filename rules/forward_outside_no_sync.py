@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Sync, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.distributed import pull_forward_in
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity
 
 
 class ForwardOutsideNoSync(Rule):

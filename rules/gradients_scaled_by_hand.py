@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
 from gradlint.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.accumulation import divide_losses_not_gradients
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, in_user_words, short
 
 
 class GradientsScaledByHand(Rule):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.expressions import pass_keyword
-from gradlint.rule import Call, Draft, File, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, FixSafety, Rule, RuleMeta, Severity
 
 
 class ImplicitUseReentrant(Rule):

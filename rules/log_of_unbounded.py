@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.numerics import clamp_operand
-from gradlint.rule import Draft, Kind, Operation, Prob, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Rule, RuleMeta, Severity
 
 
 class LogOfUnbounded(Rule):

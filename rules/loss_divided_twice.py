@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Norm
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.accumulation import undivide_loss
-from gradlint.rule import DivisionSetting, Draft, Rule, RuleMeta, Setting
+from gradlint.rule import Category, DivisionSetting, Draft, FixSafety, GradientState, Rule, RuleMeta, Setting, Severity
 
 
 class LossDividedTwice(Rule):

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Event, Norm, Sync, Wrap
 from gradlint.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import delete_all
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ManualGradientSync(Rule):

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect
 from gradlint.knowledge import naming
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.expressions import add_parentheses
-from gradlint.rule import Draft, File, Rule, RuleMeta
+from gradlint.rule import Category, Draft, File, FixSafety, Rule, RuleMeta, Severity
 
 
 class MethodNotCalled(Rule):

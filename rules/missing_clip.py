@@ -6,10 +6,20 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
 from gradlint.knowledge import architectures
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.clipping import insert_clip
-from gradlint.rule import Draft, Evidence, File, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import (
+    Category,
+    Draft,
+    Evidence,
+    File,
+    FixSafety,
+    GradientState,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    short,
+)
 
 
 class MissingClip(Rule):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.loop import clear_behind, clear_first
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class MissingZeroGrad(Rule):
@@ -74,7 +71,7 @@ class MissingZeroGrad(Rule):
             or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
         ):
             return
-        if self.file.words.seen & _HOOKS or not share_loop(stale, step) or not step.frames:
+        if self.file.words.seen & _HOOKS or not stale.shares_loop(step) or not step.frames:
             return
         if self.file.once(_own_steps_clear) and not state.optimizer.kind:
             return  # it may well be one of these
@@ -110,7 +107,7 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
 def _another_comes_first(first: Backward, state: GradientState) -> bool:
     """Earlier in the turn the backward of another optimizer's loss runs through these parameters: what it leaves there
     has to be cleared, too."""
-    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and same_turn(e, first)]
+    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and e.same_turn(first)]
     mine = state.life.of_event
     return any(e.index not in mine and e.params.may_meet(state.optimizer.params) for e in others)
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Read, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.mixed_precision import unscale_before
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ScaledGradientsRead(Rule):
@@ -96,7 +93,7 @@ class ScaledGradientsRead(Rule):
 
 def _remedies(event: Read | Edit, state: GradientState) -> Iterator[Remedy]:
     """Behind the unscale_ that is there, or behind a new one."""
-    later = next((u for u in state.window.after(event, Unscale) if same_turn(event, u)), None)
+    later = next((u for u in state.window.after(event, Unscale) if event.same_turn(u)), None)
     if later is not None:
         yield move(event, f"Move it behind `{short(later)}`", after=later)
         yield move(later, f"Move `{short(later)}` in front of it", before=event)

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class SchedulerPerMicroBatch(Rule):

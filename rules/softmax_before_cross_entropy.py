@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Kind, Operation, Prob, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Rule, RuleMeta, Severity
 
 
 class SoftmaxBeforeCrossEntropy(Rule):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.numerics import root_to_absolute
-from gradlint.rule import Draft, Kind, Low, Operation, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Low, Operation, Rule, RuleMeta, Severity
 
 
 class SqrtAtZero(Rule):

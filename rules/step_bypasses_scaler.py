@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Step, Update
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import step_through_scaler
 from gradlint.remedy.statements import delete
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
 
 
 class StepBypassesScaler(Rule):
@@ -78,7 +75,7 @@ class StepBypassesScaler(Rule):
     def _again(self, step: Step, state: GradientState) -> Iterator[Draft]:
         """`scaler.step(optimizer)`, and right behind it, in the same block, `optimizer.step()`."""
         first = state.last_step
-        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not same_turn(first, step):
+        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not first.same_turn(step):
             return
         # in one block no flag can choose between them
         row = self.file.block_of(first.site)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Kind, Operation, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Rule, RuleMeta, Severity
 
 
 class UnfusedLog(Rule):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
-from gradlint.machine.trace import Life, Trace
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.clipping import log_norm
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, Life, Rule, RuleMeta, Severity, Trace, short
 
 
 class UnmonitoredGradients(Rule):

@@ -8,11 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
 from gradlint.knowledge.torch_api import SCALE_FREE
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.accumulation import divide_by_window_instead, divide_loss
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Rule, RuleMeta, Severity, Window, short
 
 
 class UnscaledAccumulationLoss(Rule):

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, ClipKind
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.clipping import clip_by_norm
 from gradlint.remedy.expressions import rewrite
-from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, Setting, short
+from gradlint.rule import (
+    Category,
+    ClipSetting,
+    Draft,
+    FixSafety,
+    GradientState,
+    Rule,
+    RuleMeta,
+    Setting,
+    Severity,
+    short,
+)
 
 
 class ValueClipping(Rule):

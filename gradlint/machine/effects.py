@@ -28,8 +28,9 @@ from gradlint.events import (
     Wrap,
     Zero,
 )
-from gradlint.machine.trace import Trace, build
+from gradlint.machine.trace import build
 from gradlint.records import dataclass
+from gradlint.states import Trace
 
 _ASPECTS: dict[type[Event], Aspect] = {
     Backward: Aspect.BACKWARDS,

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 
-#: the N of every window whose size is unknown, and the turns of a loop: two whole windows and a rest
-WINDOW = 3
+#: the turns of a loop: two whole windows and a rest
 TURNS = 8
 OUTER_TURNS = 2
 #: a counter is never compared with a number beyond this
