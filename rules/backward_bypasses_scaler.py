@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Norm, Opaque, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import scale_losses
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class BackwardBypassesScaler(Rule):
@@ -67,7 +65,7 @@ class BackwardBypassesScaler(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCALE,)
     message = (
         "`{backward}` is not scaled, but `{step}` unscales: "

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
 
 
 class ClipAfterStep(Rule):
@@ -62,7 +59,7 @@ class ClipAfterStep(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs after `{step}`: these gradients are already consumed, so nothing is clipped"
 
@@ -70,7 +67,7 @@ class ClipAfterStep(Rule):
         step = state.last_step
         if step is None or state.pending or not state.has_backward or clip.exhausted_by is not None:
             return
-        if not same_turn(clip, step):
+        if not clip.same_turn(step):
             return  # a new turn has begun: the clip comes too early (GL102), not too late
         if state.phase is Phase.CONSUMED or state.phase is Phase.EMPTY:
             yield self.finding(

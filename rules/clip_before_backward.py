@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Opaque, Step
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.statements import delete, move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, ClipSetting, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
 
 
 class ClipBeforeBackward(Rule):
@@ -75,18 +70,11 @@ class ClipBeforeBackward(Rule):
     - [Lightning: gradient clipping](https://lightning.ai/docs/pytorch/stable/advanced/training_tricks.html#gradient-clipping)
     """
 
-    meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
     in_vain = "`{clip}` runs before Lightning's backward and clips nothing; `{trainer}` clips behind it"
-    _trainer: ClipSetting | None = None
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers who clips by itself; what the clips of the file do is said when they run."""
-        settings = clip_settings(program)
-        self._trainer = next((x for x in settings if x.framework == "Lightning" and x.kind is not None), None)
-        yield from ()
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.before_managed_backward:
@@ -97,13 +85,13 @@ class ClipBeforeBackward(Rule):
         backward = next(state.window.after(clip, Backward), None)
         if backward is None or any(state.window.between(clip, backward, Opaque)):
             return
-        if state.last_step is not None and same_turn(clip, state.last_step):
+        if state.last_step is not None and clip.same_turn(state.last_step):
             return  # behind the step of its own turn: GL101
         at_setup = len(clip.frames) < len(backward.frames)
         if at_setup and (any(state.window.after(backward, Clip)) or len(state.life.windows) < 2):
             return
         if state.phase in (Phase.EMPTY, Phase.CONSUMED) or (at_setup and not state.pending):
-            if at_setup or same_turn(clip, backward):
+            if at_setup or clip.same_turn(backward):
                 yield self.finding(
                     clip,
                     clip=short(clip),
@@ -113,7 +101,8 @@ class ClipBeforeBackward(Rule):
                 )
 
     def _in_lightning(self, clip: Clip) -> Draft:
-        trainer = self._trainer
+        limits = [x for x in self.file.settings if isinstance(x, ClipSetting) and x.kind is not None]
+        trainer = next((x for x in limits if x.framework == "Lightning"), None)
         if trainer is None or trainer.site is None:
             # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
             return self.finding(clip, clip=short(clip), backward="Lightning's backward")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.clipping import make_list
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipExhaustedGenerator(Rule):
@@ -67,7 +65,7 @@ class ClipExhaustedGenerator(Rule):
     - [torch.nn.Module](https://pytorch.org/docs/stable/generated/torch.nn.Module.html)
     """
 
-    meta = RuleMeta("GL106", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL106", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     message = "`{clip}` is given a generator that is used up already: nothing is clipped"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Manager, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.clipping import clip_when_synced
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipPartialAccumulation(Rule):
@@ -66,7 +63,7 @@ class ClipPartialAccumulation(Rule):
     - [AMP: gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     """
 
-    meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = (
         "`{clip}` runs on every micro-batch, but `{step}` only once per {n}: partial sums are clipped again and again"
@@ -78,7 +75,7 @@ class ClipPartialAccumulation(Rule):
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(clip, Backward) if b.site in sites), None)
-        if again is None or any(state.window.between(clip, again, Zero)) or same_turn(clip, again):
+        if again is None or any(state.window.between(clip, again, Zero)) or clip.same_turn(again):
             return
         if step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE:
             yield self.finding(

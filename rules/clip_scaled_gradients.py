@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, Opaque, Step, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.mixed_precision import unscale_before
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipScaledGradients(Rule):
@@ -75,7 +72,7 @@ class ClipScaledGradients(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL201", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL201", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES,)
     message = "`{clip}` clips gradients that are still multiplied by the scale: the true limit is max_norm / scale"
 
@@ -98,7 +95,7 @@ class ClipScaledGradients(Rule):
         if any(state.window.of(Unscale)) or any(state.window.of(Opaque)):
             return
         for clip in state.window.of(Clip):
-            if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and same_turn(clip, step):
+            if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and clip.same_turn(step):
                 yield self.finding(
                     clip, clip=short(clip), related=[(step, "stepped through the scaler here")],
                     fix=_remedies(clip, None, state),
@@ -107,12 +104,12 @@ class ClipScaledGradients(Rule):
 
 def _remedies(clip: Clip, backward: Backward | None, state: GradientState) -> Iterator[Remedy]:
     """One unscale_ serves all clips of a turn: it goes in front of the first; all that one clip touches need it."""
-    clips = [c for c in state.window.of(Clip) if same_turn(c, clip)]
+    clips = [c for c in state.window.of(Clip) if c.same_turn(clip)]
     wide = len({c.site for c in clips}) > 1
     first = clips[0] if wide and clips else clip
     own = state.window.step
     yield from unscale_before(first, backward, [own] if own else [], wide=wide)
-    later = [e for e in state.path.events[clip.index :] if isinstance(e, Step) and same_turn(e, clip)]
+    later = [e for e in state.path.events[clip.index :] if isinstance(e, Step) and e.same_turn(clip)]
     steps = list({e.optimizer: e for e in later if e.scaler is not None}.values())
     if len(steps) > 1:
         yield from unscale_before(first, backward, steps, wide=wide)

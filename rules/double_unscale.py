@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Unscale, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import delete
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class DoubleUnscale(Rule):
@@ -70,7 +67,7 @@ class DoubleUnscale(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL202", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL202", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES,)
     message = "`{unscale}` runs twice before `update()`: the second one raises a RuntimeError"
 
@@ -78,7 +75,7 @@ class DoubleUnscale(Rule):
         first = state.unscaled
         if first is None or first.site == unscale.site or first.scaler != unscale.scaler:
             return
-        if not same_turn(first, unscale):
+        if not first.same_turn(unscale):
             return
         if first.optimizer == unscale.optimizer and not any(state.window.between(first, unscale, Update)):
             yield self.finding(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Sync, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.distributed import pull_forward_in
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity
 
 
 class ForwardOutsideNoSync(Rule):
@@ -67,7 +65,7 @@ class ForwardOutsideNoSync(Rule):
     - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
     """
 
-    meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     message = "`{forward}` runs outside no_sync: DDP decides there, so every backward still synchronises"
 

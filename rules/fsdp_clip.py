@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, ClipApi, ClipKind, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.clipping import clip_through_model
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class FsdpClip(Rule):
@@ -72,7 +70,7 @@ class FsdpClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL505", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL505", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     message = "`{clip}` sees only this rank's shard of an FSDP model: every rank clips by another norm"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

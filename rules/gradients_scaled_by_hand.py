@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
-from gradlint.frontend.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
+from gradlint.knowledge import naming
 from gradlint.remedy import Remedy
 from gradlint.remedy.accumulation import divide_losses_not_gradients
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, in_user_words, short
 
 
 class GradientsScaledByHand(Rule):
@@ -67,7 +65,7 @@ class GradientsScaledByHand(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION, Aspect.EDITS)
     message = "`{edit}` divides gradients on every micro-batch: earlier ones are divided again and again"
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Norm
-from gradlint.frontend import syntax as s
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.trainers import second_divisions
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.accumulation import undivide_loss
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, DivisionSetting, Draft, FixSafety, GradientState, Rule, RuleMeta, Setting, Severity
 
 
 class LossDividedTwice(Rule):
@@ -84,7 +79,7 @@ class LossDividedTwice(Rule):
     - [Lightning: training_step](https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#training-step)
     """
 
-    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
 
@@ -100,13 +95,11 @@ class LossDividedTwice(Rule):
                 fix=[undivide_loss(backward, by)],
             )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
+    def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Trainers divide what `compute_loss` and `training_step` return; there is no backward to look at."""
-        for found in second_divisions(program):
-            site, by = program.site(found.loss), s.render(found.divisor)
-            yield self.finding(
-                site, loss=s.render(found.loss), divisor=by, manager=found.trainer, fix=[undivide_loss(site, by)]
-            )
+        if isinstance(setting, DivisionSetting):
+            loss, by = setting.loss, setting.divisor
+            yield self.finding(loss, loss=loss.text, divisor=by, manager=setting.trainer, fix=[undivide_loss(loss, by)])
 
 
 def _is_managers_number(backward: Backward) -> bool:

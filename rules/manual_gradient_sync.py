@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Event, Norm, Sync, Wrap
-from gradlint.frontend.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
+from gradlint.knowledge import naming
 from gradlint.remedy.statements import delete_all
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ManualGradientSync(Rule):
@@ -65,7 +63,7 @@ class ManualGradientSync(Rule):
     - [torch.distributed.all_reduce](https://pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce)
     """
 
-    meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.EDITS,)
     message = "`{edit}` averages gradients that DDP has averaged already"
 

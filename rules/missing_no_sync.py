@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Step, Sync, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.distributed import wrap_in_no_sync
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class MissingNoSync(Rule):
@@ -80,7 +78,7 @@ class MissingNoSync(Rule):
     - [fully_shard](https://pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
     """
 
-    meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"
 

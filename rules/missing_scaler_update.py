@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Step, Unscale, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import update_scaler
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, in_user_words, short
 
 
 class MissingScalerUpdate(Rule):
@@ -67,7 +64,7 @@ class MissingScalerUpdate(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UPDATES,)
     message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"
 
@@ -89,7 +86,7 @@ class MissingScalerUpdate(Rule):
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
         """A turn that unscales and then skips both step and update."""
         first = state.unscaled
-        if first is None or unscale.scaler is None or first.site != unscale.site or same_turn(first, unscale):
+        if first is None or unscale.scaler is None or first.site != unscale.site or first.same_turn(unscale):
             return
         if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and state.path.unusual:
             # no fix: whether the skipped turn should step, clear or only update is the author's choice
@@ -102,4 +99,4 @@ class MissingScalerUpdate(Rule):
 def _others(first: Step, state: GradientState) -> list[Step]:
     """The steps of other optimizers through the same scaler, later in the same turn: one update follows them all."""
     later = [e for e in state.path.events[first.index + 1 :] if isinstance(e, Step)]
-    return [s for s in later if s.scaler == first.scaler and same_turn(s, first) and s.frames == first.frames]
+    return [s for s in later if s.scaler == first.scaler and s.same_turn(first) and s.frames == first.frames]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Opaque, Step, Sync
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.distributed import ask_boundary, invert_no_sync
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class NoSyncOnBoundary(Rule):
@@ -71,7 +69,7 @@ class NoSyncOnBoundary(Rule):
     - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
     """
 
-    meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"
 

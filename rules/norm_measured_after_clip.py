@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, ClipKind, Read
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import measure_first
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class NormMeasuredAfterClip(Rule):
@@ -76,7 +73,7 @@ class NormMeasuredAfterClip(Rule):
             return  # a test of the clip looks at what it did
         if clip is None or not read.params.may_meet(clip.params) or _measured_before(read, clip, state):
             return
-        if clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
+        if clip.kind is ClipKind.NORM and state.pending and read.same_turn(clip):
             yield self.finding(
                 read, read=short(read), clip=short(clip), related=[(clip, "clipped here")],
                 fix=measure_first(read, clip),

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Read, Unscale
-from gradlint.frontend.program import Program
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.mixed_precision import unscale_before
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ScaledGradientsRead(Rule):
@@ -75,7 +71,7 @@ class ScaledGradientsRead(Rule):
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
     """
 
-    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.READS, Aspect.EDITS, Aspect.UNSCALES)
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
@@ -86,15 +82,9 @@ class ScaledGradientsRead(Rule):
         if edit.kind is EditKind.NOISE:  # a factor commutes with the scale, noise does not
             yield from self._while_scaled(edit, state)
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Whoever asks for the scale divides by it."""
-        self._divides = "get_scale" in program.all_words.called
-        yield from ()
-
-    _divides = False
-
     def _while_scaled(self, event: Read | Edit, state: GradientState) -> Iterator[Draft]:
-        if state.scaled is not None and not self._divides:
+        # whoever asks for the scale divides by it
+        if state.scaled is not None and "get_scale" not in self.file.words.called:
             yield self.finding(
                 event, what=short(event), related=[(state.scaled, "scaled gradients are made here")],
                 fix=_remedies(event, state),
@@ -103,7 +93,7 @@ class ScaledGradientsRead(Rule):
 
 def _remedies(event: Read | Edit, state: GradientState) -> Iterator[Remedy]:
     """Behind the unscale_ that is there, or behind a new one."""
-    later = next((u for u in state.window.after(event, Unscale) if same_turn(event, u)), None)
+    later = next((u for u in state.window.after(event, Unscale) if event.same_turn(u)), None)
     if later is not None:
         yield move(event, f"Move it behind `{short(later)}`", after=later)
         yield move(later, f"Move `{short(later)}` in front of it", before=event)

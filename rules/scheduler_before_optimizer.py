@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Opaque, Schedule, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -66,7 +63,7 @@ class SchedulerBeforeOptimizer(Rule):
     - [ExponentialLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html)
     """
 
-    meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
@@ -84,8 +81,8 @@ class SchedulerBeforeOptimizer(Rule):
         if (
             step is None
             or step.manager is Manager.DEEPSPEED
-            or not share_loop(schedule, step)
-            or not same_turn(schedule, step)
+            or not schedule.shares_loop(step)
+            or not schedule.same_turn(step)
         ):
             return
         if any(state.window.between(schedule, step, Opaque)) or any(state.window.before(schedule, Opaque)):

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class SchedulerPerMicroBatch(Rule):
@@ -66,7 +64,7 @@ class SchedulerPerMicroBatch(Rule):
     - [CosineAnnealingLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html)
     """
 
-    meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
     message = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: the schedule ends {n} times too early"
 

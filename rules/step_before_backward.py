@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.loop import step_behind
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
 
 
 class StepBeforeBackward(Rule):
@@ -57,7 +54,7 @@ class StepBeforeBackward(Rule):
     - [Taking an optimization step](https://pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """
 
-    meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: the step, with what belongs to it
     mends = (Aspect.STEPS, Aspect.UNSCALES, Aspect.CLIPS, Aspect.UPDATES, Aspect.SCHEDULES, Aspect.USED)
     message = "`{step}` runs before `{backward}`: there are no gradients, the step does nothing"
@@ -67,12 +64,12 @@ class StepBeforeBackward(Rule):
             return
         if not state.last_zero.frames or state.last_zero.frames[-1].loop != step.frames[-1].loop:
             return  # cleared before the loop: later turns step with the gradients of the turn before
-        if any(same_turn(lost, step) for lost, _ in state.own_losses()) or step.manager is Manager.DEEPSPEED:
+        if any(lost.same_turn(step) for lost, _ in state.own_losses()) or step.manager is Manager.DEEPSPEED:
             return  # cleared too early: GL403
         index = state.window.number + 1
         following = state.life.windows[index] if index < len(state.life.windows) else None
         backward = next(following.of(Backward), None) if following else None
-        if backward is not None and same_turn(step, backward) and share_loop(step, backward):
+        if backward is not None and step.same_turn(backward) and step.shares_loop(backward):
             between = state.path.events[step.index + 1 : backward.index]
             followers = [e for e in between if isinstance(e, Update | Schedule)]
             # no fix where it is not sure whose backward the step waits for

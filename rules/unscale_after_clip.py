@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class UnscaleAfterClip(Rule):
@@ -71,7 +68,7 @@ class UnscaleAfterClip(Rule):
     - [AMP: gradient clipping](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
     """
 
-    meta = RuleMeta("GL207", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL207", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES,)
     message = "`{unscale}` comes after `{clip}`: scaled gradients are clipped, the true limit is max_norm / scale"
 
@@ -79,7 +76,7 @@ class UnscaleAfterClip(Rule):
         if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.APEX):
             return
         later = next(state.window.after(clip, Unscale), None)
-        if later is not None and same_turn(clip, later):
+        if later is not None and clip.same_turn(later):
             clips = [c for c in state.window.of(Clip) if c.site == clip.site]
             once = not any(True for c in clips for _ in state.window.between(c, later, Backward))
             yield self.finding(

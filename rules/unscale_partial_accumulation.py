@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Step, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.statements import move, move_all
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class UnscalePartialAccumulation(Rule):
@@ -73,7 +70,7 @@ class UnscalePartialAccumulation(Rule):
     - [AMP: gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     """
 
-    meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES, Aspect.CLIPS)
     message = (
         "`{unscale}` runs on every micro-batch, `{step}` only once per {n}: the second one raises, or sums mixed units"
@@ -85,7 +82,7 @@ class UnscalePartialAccumulation(Rule):
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(unscale, Backward) if b.site in sites), None)
-        if again is None or same_turn(again, unscale):
+        if again is None or again.same_turn(unscale):
             return
         if step.window or state.window.inner_loop:
             yield self.finding(
@@ -97,9 +94,9 @@ class UnscalePartialAccumulation(Rule):
 
 def _remedies(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Remedy]:
     """In front of the boundary's clip if it has one."""
-    clips = [c for c in state.window.of(Clip) if same_turn(c, step)]
+    clips = [c for c in state.window.of(Clip) if c.same_turn(step)]
     message = f"Move `{short(unscale)}` into the boundary"
-    along = [c for c in state.window.after(unscale, Clip) if same_turn(c, unscale)]
+    along = [c for c in state.window.after(unscale, Clip) if c.same_turn(unscale)]
     if along:
         # a clip that runs on every micro-batch as well comes along: it needs the unscaled gradients
         yield move_all([unscale, *along], message, step)

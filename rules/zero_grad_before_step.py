@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import BEHIND_STEP, Aspect, Backward, Step, Zero
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradBeforeStep(Rule):
@@ -62,7 +59,7 @@ class ZeroGradBeforeStep(Rule):
     - [torch.optim.Optimizer.step](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html)
     """
 
-    meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: it steps without gradients"
 
@@ -73,7 +70,7 @@ class ZeroGradBeforeStep(Rule):
         lost, zero = losses[-1]
         if zero.optimizer is None and not zero.params.known:
             return  # perhaps only some of them
-        if not same_turn(lost, step) or not same_turn(zero, step) or not share_loop(lost, zero):
+        if not lost.same_turn(step) or not zero.same_turn(step) or not lost.shares_loop(zero):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
         if _WARM_UP.search(state.path.entry):
             return  # one step without gradients makes the optimizer's buffers

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_loss
-from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.loop import clear_behind_window
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradInAccumulation(Rule):
@@ -67,7 +64,7 @@ class ZeroGradInAccumulation(Rule):
     - [Accelerate: gradient accumulation](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
     """
 
-    meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
@@ -77,7 +74,7 @@ class ZeroGradInAccumulation(Rule):
         if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
             return
         for lost, zero in state.lost:
-            again = next((b for b in state.pending if same_loss(lost, b)), None)
+            again = next((b for b in state.pending if lost.same_loss(b)), None)
             if again is not None:
                 if _between_micro_batches(lost, zero, again):
                     yield self.finding(

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
+from gradlint.events import (
+    WINDOW,
+    ClipApi,
+    ClipKind,
+    EditKind,
+    Manager,
+    Norm,
+    OptimizerRef,
+    Params,
+    ScalerRef,
+    Wrap,
+    Zero,
+)
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.frameworks import Frameworks
 from gradlint.frontend.interp.gradients import Arguments
-from gradlint.frontend.interp.run import TURNS, WINDOW, owner
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import torch_api as api
+from gradlint.frontend.interp.run import TURNS, owner
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
 
 _SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
 #: functions whose result has the same numbers in it, in another shape

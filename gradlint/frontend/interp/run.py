@@ -24,8 +24,8 @@ from gradlint.events import (
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 
-#: the N of every window whose size is unknown, and the turns of a loop: two whole windows and a rest
-WINDOW = 3
+#: the turns of a loop: two whole windows and a rest
 TURNS = 8
 OUTER_TURNS = 2
 #: a counter is never compared with a number beyond this
@@ -96,7 +95,7 @@ class Run:
     guards: list[Guard] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     #: the nodes of the calls that led here
-    via: tuple[int, ...] = ()
+    via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
     #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
     accelerate_sync: bool | None = None

@@ -5,37 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import ClipKind, Site
+from gradlint.events import ClipKind
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import frameworks as known
 from gradlint.frontend.names.constants import Constants, Scope
 from gradlint.frontend.names.written import called
-from gradlint.records import dataclass
+from gradlint.knowledge import frameworks as known
+from gradlint.subjects import ClipSetting
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
 
 _WORDS = frozenset({"gradient_clip_algorithm", known.DEEPSPEED_CLIP, *(a.limit for a in known.CLIP_ARGUMENTS)})
-
-
-@dataclass(frozen=True, slots=True)
-class ClipSetting:
-    """A limit that a framework was given."""
-
-    #: what the user wrote: `Trainer(gradient_clip_val=0.5)`, `"gradient_clipping": 0.5`
-    text: str
-    #: None where it cannot be known
-    kind: ClipKind | None
-    #: where the limit is given, and the number, if the file settles it
-    site: Site | None
-    limit: float | None = None
-    #: where the number stands, if that is elsewhere
-    number: Site | None = None
-    #: where the algorithm is given
-    algorithm: Site | None = None
-    #: the algorithm is written in its place, not behind a name
-    literal: bool = False
-    framework: str = ""
 
 
 def clip_settings(program: Program) -> list[ClipSetting]:

@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.events import Site
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import frameworks as known
-from gradlint.frontend.knowledge.pattern import Pattern
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.names.lineage import lineage
 from gradlint.frontend.names.written import last
 from gradlint.frontend.settings import returned_loss
-from gradlint.records import dataclass
+from gradlint.knowledge import frameworks as known
+from gradlint.knowledge.pattern import Pattern
+from gradlint.subjects import DivisionSetting
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
 
 
-@dataclass(frozen=True, slots=True)
-class SecondDivision:
-    """A division by hand of a loss that a trainer divides as well."""
-
-    loss: s.Expr
-    divisor: s.Expr
-    trainer: str
-
-
-def second_divisions(program: Program) -> Iterator[SecondDivision]:
+def second_divisions(program: Program) -> Iterator[DivisionSetting]:
     """In `compute_loss` of a Hugging Face trainer and in `training_step` of a Lightning module."""
     seen = program.all_words.seen
     hf = "compute_loss" in program.functions
@@ -41,6 +33,10 @@ def second_divisions(program: Program) -> Iterator[SecondDivision]:
             yield from _lightning(cls, program)
 
 
+def _setting(found: returned_loss.Division, trainer: str) -> DivisionSetting:
+    return DivisionSetting(Site(found.loss.node, s.render(found.loss)), s.render(found.divisor), trainer)
+
+
 def _descends(cls: s.Class, wanted: Pattern, program: Program) -> bool:
     return any(wanted.search(program.dotted(base)) for one in lineage(cls, program) for base in one.bases)
 
@@ -48,13 +44,13 @@ def _descends(cls: s.Class, wanted: Pattern, program: Program) -> bool:
 # -- Hugging Face
 
 
-def _hugging_face(cls: s.Class, program: Program) -> Iterator[SecondDivision]:
+def _hugging_face(cls: s.Class, program: Program) -> Iterator[DivisionSetting]:
     method = program.member(cls, "compute_loss")
     if isinstance(method, s.Def) and _trainer_divides(cls, method, program):
         for found in returned_loss.divisions(method):
             name = _number_name(found.divisor)
             if "gradient_accumulation" in name and not returned_loss.multiplies(method, name):
-                yield SecondDivision(found.loss, found.divisor, "the Trainer")
+                yield _setting(found, "the Trainer")
 
 
 def _trainer_divides(cls: s.Class, method: s.Def, program: Program) -> bool:
@@ -91,7 +87,7 @@ def _sets_false(cls: s.Class, attribute: str) -> bool:
 # -- Lightning
 
 
-def _lightning(cls: s.Class, program: Program) -> Iterator[SecondDivision]:
+def _lightning(cls: s.Class, program: Program) -> Iterator[DivisionSetting]:
     """Automatic optimisation only: by hand, nobody else divides."""
     words = program.all_words
     if "automatic_optimization" in words.seen or "manual_backward" in words.called:
@@ -105,7 +101,7 @@ def _lightning(cls: s.Class, program: Program) -> Iterator[SecondDivision]:
         own = s.render(found.divisor).endswith(f"trainer.{known.LIGHTNING_STEPS}")
         same = isinstance(found.divisor, s.Const) and numbers == {found.divisor.value}
         if (own or same or name in names) and not returned_loss.multiplies(method, name or s.render(found.divisor)):
-            yield SecondDivision(found.loss, found.divisor, "Lightning")
+            yield _setting(found, "Lightning")
 
 
 def _window_numbers(program: Program) -> set[float]:
