@@ -42,9 +42,9 @@ def as_json(verification: Verification) -> str:
             "nproc": verification.nproc,
             "seed": verification.seed,
             "steps": verification.steps,
-            "findings": [_record(j) for j in verification.findings],
-            "runtime_only": [_record(j) for j in verification.runtime_only],
-            "not_shown_by_a_run": [_plain(u) for u in verification.unshowable],
+            "findings": [_record(verification, j) for j in verification.findings],
+            "runtime_only": [_record(verification, j) for j in verification.runtime_only],
+            "not_shown_by_a_run": [_plain(verification, u) for u in verification.unshowable],
             "notes": verification.notes,
             "failure": verification.failure or None,
         },
@@ -52,9 +52,9 @@ def as_json(verification: Verification) -> str:
     )
 
 
-def _record(judged: Judged) -> dict[str, object]:
+def _record(verification: Verification, judged: Judged) -> dict[str, object]:
     return {
-        **_plain(judged),
+        **_plain(verification, judged),
         "verdict": judged.verdict.value,
         "evidence": judged.evidence,
         "after_fix": judged.after_fix.value,
@@ -62,13 +62,15 @@ def _record(judged: Judged) -> dict[str, object]:
     }
 
 
-def _plain(found: Judged | Unshowable) -> dict[str, object]:
+def _plain(verification: Verification, found: Judged | Unshowable) -> dict[str, object]:
+    cell, line = verification.place(found.filename, found.line)
     return {
         "code": found.code,
         "name": found.name,
         "severity": found.severity.label,
         "filename": found.filename,
-        "line": found.line,
+        "line": line,
+        **({} if cell is None else {"cell": cell}),
         "message": found.message,
     }
 
@@ -100,7 +102,8 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
         yield _table(verification)
     for found in verification.unshowable:
         yield Text.assemble(
-            ("  ", ""), (f"{found.code} ", "bold"), f"line {found.line}{_file(verification, found.filename)}: ",
+            ("  ", ""), (f"{found.code} ", "bold"),
+            f"{verification.spoken(found.filename, found.line)}{_file(verification, found.filename)}: ",
             ("a run cannot show this; see `gradlint check`", "dim"),
         )  # fmt: skip
     for note in verification.notes:
@@ -123,7 +126,7 @@ def _table(verification: Verification) -> Table:
 
 
 def _row(verification: Verification, judged: Judged, fixed: bool, remark: str) -> list[RenderableType]:
-    name = f"[bold]{judged.code}[/] {escape(judged.name)}\nline {judged.line}"
+    name = f"[bold]{judged.code}[/] {escape(judged.name)}\n{verification.spoken(judged.filename, judged.line)}"
     name += escape(_file(verification, judged.filename)) + (f"\n[dim]{remark}[/]" if remark else "")
     verdict = Text(word(judged.verdict), _COLOURS[judged.verdict])
     row: list[RenderableType] = [Text.from_markup(name), verdict, Text(judged.evidence)]
