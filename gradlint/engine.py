@@ -189,7 +189,7 @@ class _Offering:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
         if not self._settings.fixable(finding.code):
             return finding
-        if draft is None or not draft.remedies or self._text.tree is None:
+        if draft is None or not draft.repairs or self._text.tree is None:
             return finding
         try:
             offered = self._made().offer(draft)

@@ -23,7 +23,6 @@ ALLOWED_IMPORTS = (
     "gradlint.events",
     "gradlint.machine",
     "gradlint.frontend",
-    "gradlint.remedy",
 )
 FAMILIES = {
     "1": Category.CLIPPING,

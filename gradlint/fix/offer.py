@@ -1,4 +1,4 @@
-"""Tries a rule's remedies on the text: what parses, cures the finding and brings no other is offered."""
+"""Tries a rule's repairs on the text: what parses, cures the finding and brings no other is offered."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from gradlint.records import dataclass
 if TYPE_CHECKING:
     from gradlint.frontend.source import Source
     from gradlint.inquiry import Inquiry, Reading, Survey
-    from gradlint.remedy import Remedy
-    from gradlint.rule import Draft
+    from gradlint.rule import Draft, Repair
 
 #: a fix may uncover this many further mistakes, each of which is mended with it
 _COMPANIONS = 3
@@ -105,8 +104,8 @@ class Offers:
         """
         licence |= Licence(frozenset(draft.rule.mends), reading.optimizers_of(draft.rule))
         uncovering: list[tuple[_Cure, Counter[str]]] = []
-        for remedy in draft.remedies:
-            tried = _attempt(reading, draft, remedy)
+        for repair in draft.repairs:
+            tried = _attempt(reading, draft, repair)
             if isinstance(tried, Refusal):
                 reasons.append(tried.reason)
                 continue
@@ -115,7 +114,7 @@ class Offers:
                 reasons.append(now)
                 continue
             extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
-            cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
+            cure = _Cure(tried, (repair.message,), repair.safety or draft.rule.meta.fix)
             harm = now.harm(licence) if not extra else None
             if harm:
                 reasons.append(harm)
@@ -193,12 +192,12 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A remedy that cannot be carried out."""
+    """A repair that cannot be carried out."""
 
     reason: str
 
 
-def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
+def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Document
     from gradlint.rewrite.refusal import NotFixable
@@ -206,7 +205,7 @@ def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
     lowered = reading.lowered
     document = Document(lowered.module, lowered.places)
     try:
-        remedy.act(Bench(document, lowered.nodes, reading.path_of(draft)))
+        repair.act(Bench(document, lowered.nodes, reading.path_of(draft)))
     except NotFixable as refusal:
         return Refusal(str(refusal))
     return document.text() + (reading.lost or "")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.rewrite.bench import within
-from gradlint.rewrite.shapes import called
+from gradlint.rewrite.shapes import called, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
