@@ -14,16 +14,17 @@ from gradlint.records import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the code that makes an event; `node` is the key under which its position is found later."""
+    """A place in the code: a file, and the key of a node in it, under which its position is found later."""
 
     node: int
     text: str
+    path: str = ""
 
     def __hash__(self) -> int:
         return self.node
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Site) and other.node == self.node
+        return isinstance(other, Site) and (other.node, other.path) == (self.node, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +184,19 @@ class Event:
     site: Site
     frames: tuple[Frame, ...] = ()
     index: int = -1
-    #: the calls of the file's own functions, from the outside in, that led here (their nodes)
-    via: tuple[int, ...] = ()
+    #: the calls of the project's own functions, from the outside in, that led here
+    via: tuple[Site, ...] = ()
     #: what had to be guessed for it; what takes part in it (optimizer, scaler) has guesses of its own
     guess: Guess | None = None
 
     @property
     def text(self) -> str:
         return self.site.text
+
+    @property
+    def places(self) -> tuple[Site, ...]:
+        """The calls that led here, from the outside in, and the place itself."""
+        return (*self.via, self.site)
 
     @property
     def grade(self) -> Grade:
@@ -425,9 +431,6 @@ WINDOW = 3
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)
 
-#: the number of a starting point (-1: the module), and the decisions that differ from the usual ones
-Recipe = tuple[int, frozenset[tuple[str, bool]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Path:
@@ -445,8 +448,10 @@ class Path:
     #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
     file_zeroes: frozenset[str] = frozenset()
     file_unscales: bool = False
-    #: how to come by this path again: the number of its starting point, and what was forced
-    recipe: Recipe = (-1, frozenset())
+    #: the number of its starting point (-1: the module), which tells functions of one name apart
+    start: int = -1
+    #: the decisions that differ from the usual ones
+    forced: frozenset[tuple[str, bool]] = frozenset()
     #: its budget was spent before its end
     exhausted: bool = False
     #: it was decided on it that a window has one micro-batch: nothing accumulates

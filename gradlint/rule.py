@@ -66,6 +66,10 @@ class RuleMeta:
     severity: Severity
     fix: FixSafety = FixSafety.NONE
     default: bool = True
+    #: the machine judges it in a run as it does in source: its mistake is an order of events
+    runs: bool = False
+    #: why no run can show it; "" where one can
+    unshowable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from gradlint.events import ClipKind, Site
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
-    from gradlint.frontend.knowledge.layers import Role
     from gradlint.frontend.numerics.facts import Fact
     from gradlint.frontend.trained.monitoring import Monitoring
     from gradlint.frontend.trained.portrait import Portraits
     from gradlint.frontend.trained.token_means import TokenMeans
+    from gradlint.knowledge.layers import Role
 
 T = TypeVar("T")
 
@@ -135,14 +135,15 @@ class Layer:
     used: int
     #: "tanh" or "sigmoid"
     name: str = ""
+    path: str = ""
 
     @property
     def made_at(self) -> Site:
-        return Site(self.made, "")
+        return Site(self.made, "", self.path)
 
     @property
     def used_at(self) -> Site:
-        return Site(self.used, "")
+        return Site(self.used, "", self.path)
 
 
 @dataclass(frozen=True, slots=True)

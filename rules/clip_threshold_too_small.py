@@ -72,7 +72,7 @@ class ClipThresholdTooSmall(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL105", Category.CLIPPING, Severity.WARNING)
+    meta = RuleMeta("GL105", Category.CLIPPING, Severity.WARNING, runs=True)
     message = "`{clip}` limits the norm to {threshold:g}: nearly every step is clipped to it"
     options: ClassVar[Mapping[str, OptionValue]] = {"threshold": 0.05}
 

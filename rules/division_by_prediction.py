@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.frontend.knowledge import tensor_api as api
+from gradlint.knowledge import tensor_api as api
 from gradlint.rule import Category, Draft, Kind, Operation, Prob, Rule, RuleMeta, Severity
 
 

@@ -115,7 +115,7 @@ def _fate(following: Event | None, state: GradientState) -> str:
     first = next((e for w in state.life.windows for e in w.events if not isinstance(e, Mark)), None)
     if isinstance(first, Zero):
         return "are thrown away"  # so does the next call begin
-    return "are lost" if state.path.recipe[0] == MODULE else "leak into the next call"
+    return "are lost" if state.path.start == MODULE else "leak into the next call"
 
 
 #: the number of the path that starts with the file's first line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend.knowledge import tensor_api as api
+from gradlint.knowledge import tensor_api as api
 from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 

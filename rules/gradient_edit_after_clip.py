@@ -66,7 +66,7 @@ class GradientEditAfterClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{edit}` changes gradients after `{clip}`: the step may use a norm above the limit"
 

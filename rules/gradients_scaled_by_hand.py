@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.rule import (
     Category,
     Draft,
@@ -75,7 +75,7 @@ class GradientsScaledByHand(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION, Aspect.EDITS)
     message = "`{edit}` divides gradients on every micro-batch: earlier ones are divided again and again"
 

@@ -89,7 +89,7 @@ class LossDividedTwice(Rule):
     - [Lightning: training_step](https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#training-step)
     """
 
-    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
 

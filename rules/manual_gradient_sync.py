@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Event, Norm, Sync, Wrap
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
@@ -62,7 +62,7 @@ class ManualGradientSync(Rule):
     - [torch.distributed.all_reduce](https://pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce)
     """
 
-    meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.EDITS,)
     message = "`{edit}` averages gradients that DDP has averaged already"
 

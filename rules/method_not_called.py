@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Site
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.rule import Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
@@ -70,7 +70,7 @@ class MethodNotCalled(Rule):
 
 
 def _called(site: Site) -> Repair:
-    return Repair("Add the parentheses", lambda bench: bench.calls.add_parentheses(site))
+    return Repair("Add the parentheses", lambda bench: bench.call.add_parentheses(site))
 
 
 def _is_training(base: str, method: str, file: File) -> bool:

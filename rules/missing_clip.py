@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
-from gradlint.frontend.knowledge import architectures
+from gradlint.knowledge import architectures
 from gradlint.rule import (
     Category,
     Draft,

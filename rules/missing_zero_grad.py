@@ -58,7 +58,7 @@ class MissingZeroGrad(Rule):
     - [Zeroing out gradients](https://pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html)
     """
 
-    meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS,)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"
 

@@ -68,7 +68,7 @@ class ScaledGradientsRead(Rule):
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
     """
 
-    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.READS, Aspect.EDITS, Aspect.UNSCALES)
     message = "`{what}` works on gradients that are still multiplied by the scale"
 

@@ -65,7 +65,7 @@ class StepBypassesScaler(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: a second step behind the scaler's is dropped
     mends = (Aspect.SCALE, Aspect.UPDATES, Aspect.STEPS, Aspect.USED)
     message = "`{step}` bypasses the scaler: {consequence}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.rule import Category, Draft, Evidence, File, GradientState, Rule, RuleMeta, Severity
 
 

@@ -71,7 +71,14 @@ class UnmonitoredGradients(Rule):
     - [wandb.watch](https://docs.wandb.ai/ref/python/watch)
     """
 
-    meta = RuleMeta("GL703", Category.MODEL, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
+    meta = RuleMeta(
+        "GL703",
+        Category.MODEL,
+        Severity.ADVICE,
+        fix=FixSafety.UNSAFE,
+        default=False,
+        unshowable="it changes what is known of a run, not the run",
+    )
     mends = (Aspect.READS,)
     message = "the loop round `{event}` never looks at a gradient{norm}: trouble shows only when the loss has gone"
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
-from gradlint.frontend.knowledge.torch_api import SCALE_FREE
+from gradlint.knowledge.torch_api import SCALE_FREE
 from gradlint.rule import (
     Category,
     Draft,
@@ -88,7 +88,7 @@ class UnscaledAccumulationLoss(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     message = "`{backward}` adds up {n} micro-batches, but `{loss}` is {what}: {impact}"
 

@@ -78,7 +78,7 @@ class ValueClipping(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE)
+    meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"
 

@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.frontend.slicing import LEAVES, Slice, bound
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.records import dataclass
 
 T = TypeVar("T")
@@ -76,8 +76,9 @@ class Said(NamedTuple):
 class Program:
     """A lowered file with its indexes; what rules see of the source."""
 
-    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None) -> None:
+    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "") -> None:
         self.body = body
+        self.path = path
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -173,7 +174,7 @@ class Program:
     def site(self, node: s.Node, text: str | None = None) -> Site:
         if text is None and isinstance(node, s.Name | s.Attr | s.Call | s.Item | s.Bin):
             text = s.render(node)
-        return Site(node.node, text or "")
+        return Site(node.node, text or "", self.path)
 
     def calls(self) -> Iterator[s.Call]:
         """Every call of the file, in source order of statements."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gradlint.events import Backward, Event, Guess, OptimizerRef, Role, Step, Unscale, Update, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import torch_api as api
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from gradlint.events import (
     Read,
     Save,
     Schedule,
+    Site,
     Step,
     Unscale,
     Update,
@@ -63,17 +64,17 @@ def _stray(path: Path, used: list[OptimizerRef], unreached: set[str]) -> dict[st
     """
     backwards: list[Backward] = []
     #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it
-    meant: dict[int, set[str]] = {}
+    meant: dict[Site, set[str]] = {}
     for event in path.events:
         if isinstance(event, Backward):
             backwards.append(event)
-            meant.setdefault(event.site.node, set())
+            meant.setdefault(event.site, set())
         elif isinstance(event, Step) and backwards:
-            meant[backwards[-1].site.node].add(event.optimizer)
+            meant[backwards[-1].site].add(event.optimizer)
     strays: dict[str, set[int]] = {}
     for ref in used:
         mine = [b for b in backwards if ref.id in unreached or b.params.may_meet(ref.params)]
-        foreign = {b.index for b in mine if meant[b.site.node] and ref.id not in meant[b.site.node]}
+        foreign = {b.index for b in mine if meant[b.site] and ref.id not in meant[b.site]}
         if len(foreign) < len(mine):
             strays[ref.id] = foreign
     return strays

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Clip, Event, Manager, Site
-from gradlint.frontend.knowledge.torch_api import FSDP1
+from gradlint.knowledge.torch_api import FSDP1
 from gradlint.rewrite.arguments import argument, named
 from gradlint.rewrite.calls import call_of, call_round, first_argument, receiver
 from gradlint.rewrite.definitions import assignments
@@ -179,7 +179,7 @@ def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
 
 def clip_when_synced(bench: Bench, clip: Clip) -> None:
     """Accelerate says which micro-batch is the last of its window."""
-    names = {bench.code(receiver(x)) for x in bench.every(cst.Call) if called(x) == "accumulate"}
+    names = {bench.code(receiver(x)) for x in bench.calls("accumulate")}
     if len(names) != 1:
         raise NotFixable("the accelerator was not found")
     statement = bench.document.apart(bench.statement(clip), bench.node(clip))

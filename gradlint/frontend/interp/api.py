@@ -21,8 +21,8 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.frameworks import Frameworks
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.run import TURNS, owner
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import torch_api as api
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
 
 _SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
 #: functions whose result has the same numbers in it, in another shape

@@ -7,8 +7,8 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.binding import Binding
 from gradlint.frontend.interp.run import owner
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
 
 _BUILTINS = {
     "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",

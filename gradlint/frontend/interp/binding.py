@@ -10,7 +10,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.conditions import Conditions
 from gradlint.frontend.interp.run import Run, owner, params_in
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 from gradlint.records import replace
 
 #: a class that is a schedule whatever its object is called

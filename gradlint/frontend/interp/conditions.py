@@ -10,8 +10,8 @@ from gradlint.events import WINDOW
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.run import FAR, Run
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP
+from gradlint.knowledge import naming
 from gradlint.records import dataclass
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {

@@ -10,7 +10,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.attributes import Attributes
 from gradlint.frontend.interp.run import owner, params_in
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

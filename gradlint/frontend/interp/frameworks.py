@@ -7,8 +7,8 @@ from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
-from gradlint.frontend.knowledge import frameworks as known
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import frameworks as known
+from gradlint.knowledge import naming
 
 
 class Frameworks(Gradients):

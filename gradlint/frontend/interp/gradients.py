@@ -32,7 +32,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.expressions import Expressions
 from gradlint.frontend.interp.run import owner
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 
 _READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
 _EDITS = {

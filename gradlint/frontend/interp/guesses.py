@@ -12,7 +12,7 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.invoke import Invoke
 from gradlint.frontend.interp.run import OutOfBudget, owner
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)

@@ -10,7 +10,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp.calls import Calls
 from gradlint.frontend.interp.invoke import Unwound
 from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, Guard, LoopState
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 
 
 class Break(Unwound):

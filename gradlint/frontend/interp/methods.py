@@ -10,8 +10,8 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.guesses import Guesses
 from gradlint.frontend.interp.run import owner
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import torch_api as api
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
 
 #: methods of a module that compute nothing
 _NO_FORWARD = {

@@ -24,8 +24,8 @@ from gradlint.events import (
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import INNER_OPTIMIZER
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Run:
     guards: list[Guard] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     #: the nodes of the calls that led here
-    via: tuple[int, ...] = ()
+    via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
     #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
     accelerate_sync: bool | None = None

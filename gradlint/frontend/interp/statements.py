@@ -15,7 +15,7 @@ from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
 from gradlint.frontend.interp.loops import Break, Continue, Loops
 from gradlint.frontend.interp.run import Guard
 from gradlint.frontend.interp.tensors import IN_PLACE
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
 _UNSCALED = re.compile(r"(?i)unscaled")

@@ -6,7 +6,7 @@ import re
 
 from gradlint.events import Manager, Norm, Params, Sync, Wrap
 from gradlint.frontend import values as v
-from gradlint.frontend.knowledge.torch_api import CUTS
+from gradlint.knowledge.torch_api import CUTS
 
 #: what changes the loss itself
 IN_PLACE = frozenset({"div_", "divide_", "true_divide_", "mul_", "multiply_", "add_", "sub_"})

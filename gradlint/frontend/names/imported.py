@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
 from gradlint.frontend.names.binding import bound_by, own_statements, target_names
+from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.records import dataclass
 
 #: local name -> what the imports of this scope make of it; "" stands for anything that is no import

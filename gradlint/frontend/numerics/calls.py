@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.expressions import Expressions, same_text
 from gradlint.frontend.numerics.facts import (
@@ -27,6 +24,9 @@ from gradlint.frontend.numerics.facts import (
     join_low,
 )
 from gradlint.frontend.numerics.operations import Operation
+from gradlint.knowledge import naming
+from gradlint.knowledge import tensor_api as api
+from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.records import dataclass, field
 from gradlint.subjects import Kind, Low, Prob
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
 from gradlint.frontend.numerics.facts import (
     DATA,
     UNKNOWN,
@@ -24,6 +21,9 @@ from gradlint.frontend.numerics.facts import (
     join,
 )
 from gradlint.frontend.numerics.operations import LOSSES, Operation
+from gradlint.knowledge import naming
+from gradlint.knowledge import tensor_api as api
+from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.records import dataclass, field
 from gradlint.subjects import Kind, Low
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.cited import LENGTH, cited
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.names.written import last
 from gradlint.frontend.numerics.facts import Fact
 from gradlint.frontend.numerics.policy import sampled_action
+from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low, Prob
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gradlint.events import ClipKind
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import frameworks as known
 from gradlint.frontend.names.constants import Constants, Scope
 from gradlint.frontend.names.written import called
+from gradlint.knowledge import frameworks as known
 from gradlint.subjects import ClipSetting
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.layers import Role
+from gradlint.knowledge.layers import Role
 from gradlint.records import dataclass, field
 from gradlint.subjects import Layer, Stack
 

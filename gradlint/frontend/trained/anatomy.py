@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from gradlint.events import Site
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import architectures as known
-from gradlint.frontend.knowledge import torch_api as api
-from gradlint.frontend.knowledge.architectures import Kind
 from gradlint.frontend.names.homes import Home, Homes
 from gradlint.frontend.names.lineage import lineage
 from gradlint.frontend.names.written import called
+from gradlint.knowledge import architectures as known
+from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.architectures import Kind
 from gradlint.records import dataclass, replace
 
 _DEPTH = 8

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from gradlint.events import Event
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import monitors, naming
 from gradlint.frontend.names.written import called, identifiers
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.portrait import Portraits
+from gradlint.knowledge import monitors, naming
 
 #: a loop of fewer turns, all of them known, is no training
 LONG = 1000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.frontend.knowledge import tensor_api as api
+from gradlint.knowledge import tensor_api as api
 from gradlint.rewrite.arguments import comma
 from gradlint.rewrite.definitions import Definition, root
 from gradlint.rewrite.imports import drop, imports, uses

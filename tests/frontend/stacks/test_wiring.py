@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.layers import Role
 from gradlint.frontend.stacks.wiring import END, FRESH, SETTING, UNKNOWN, Known, Leaf, Several, Value, Wiring, joined
+from gradlint.knowledge.layers import Role
 from gradlint.subjects import Layer
 
 LINEAR, TANH, DROPOUT, NORM = (

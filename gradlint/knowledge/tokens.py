@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 
 #: losses of one item per token
 TOKEN_LOSSES = Pattern(r"(?i)^(\w*cross_?entropy(_?loss)?|nll_?loss|\w*lm_loss)$")

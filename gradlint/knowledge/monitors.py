@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 
 #: a word that stands for a measure of gradients, a watcher or a hook; not a limit, and not the clip itself
 LOOKS = Pattern(

@@ -7,7 +7,7 @@ and Fabric's `clip_val`.
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 from gradlint.records import dataclass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 
 #: the same numbers in another shape, order, place or type
 SAME = frozenset({

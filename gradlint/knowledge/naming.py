@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 
 OPTIMIZER = Pattern(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
 SCHEDULER = Pattern(r"(?i)sched|lr_?decay|lr_?policy|warm_?up")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 
 #: `from torch import nn` and fragments without imports: what these names stand for when nothing says otherwise
 USUAL_NAMES = {

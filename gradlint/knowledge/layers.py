@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from gradlint.frontend.knowledge.pattern import Pattern
+from gradlint.knowledge.pattern import Pattern
 
 
 class Role(enum.Enum):
