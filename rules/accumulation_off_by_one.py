@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Step, Zero
-from gradlint.remedy.accumulation import count_from_one
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, Window
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window
 
 
 class AccumulationOffByOne(Rule):
@@ -70,8 +69,14 @@ class AccumulationOffByOne(Rule):
             return
         if sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
             related = [(first, "one micro-batch only before the first step")]
-            fix = [count_from_one(step), count_from_one(step, everywhere=True)]
-            yield self.finding(step, boundary=step.boundary, related=related, fix=fix)
+            repairs = [
+                Repair(_COUNT, lambda bench: bench.window.count_from_one(step)),
+                Repair(_COUNT, lambda bench: bench.window.count_from_one(step, everywhere=True)),
+            ]
+            yield self.finding(step, boundary=step.boundary, related=related, repairs=repairs)
+
+
+_COUNT = "Count micro-batches from one"
 
 
 def _cleared_behind(window: Window) -> bool:

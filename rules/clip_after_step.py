@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip
-from gradlint.remedy.statements import move
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipAfterStep(Rule):
@@ -75,5 +74,5 @@ class ClipAfterStep(Rule):
                 clip=short(clip),
                 step=short(step),
                 related=[(step, f"gradients consumed here by `{short(step)}`")],
-                fix=[move(clip, "Move the clip in front of the step", before=step)],
+                repairs=[Repair("Move the clip in front of the step", lambda bench: bench.move(clip, before=step))],
             )

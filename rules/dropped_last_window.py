@@ -19,8 +19,7 @@ from gradlint.events import (
     Unscale,
     Zero,
 )
-from gradlint.remedy.accumulation import step_at_the_end
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, Window, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
 
 class DroppedLastWindow(Rule):
@@ -103,7 +102,8 @@ class DroppedLastWindow(Rule):
             return  # the counter runs on: the window is filled up in the next epoch
         if self.file.is_one(step.window):
             return  # every batch is stepped
-        yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
+        repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
+        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])
 
 
 def _fate(following: Event | None, state: GradientState) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
-from gradlint.remedy.loop import clear_behind, clear_first
-from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingZeroGrad(Rule):
@@ -81,17 +80,18 @@ class MissingZeroGrad(Rule):
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         close = _another_comes_first(first, state)
+        steps = [step] if close else _never_cleared(step, state)
         early, late = (
-            clear_first(first, [step] if close else _never_cleared(step, state), close=close),
-            clear_behind(step),
+            Repair(_BEFORE, lambda bench: bench.clear.first(first, steps, close=close)),
+            Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
         )
         windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
-        fix = [late, early] if windowed else [early, late]
+        repairs = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
-            fix = []  # a step amid another window: clearing at the head of its loop would empty that one
+            repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
-            fix=fix,
+            repairs=repairs,
         )  # fmt: skip
 
 
@@ -124,6 +124,7 @@ def _never_cleared(step: Step, state: GradientState) -> list[Step]:
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]
 
 
+_BEFORE = "Clear the gradients before the backward"
 #: optimizers that step inside backward hooks clear there as well
 _HOOKS = {
     "register_post_accumulate_grad_hook",

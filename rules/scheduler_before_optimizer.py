@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Opaque, Schedule, Step, Update
-from gradlint.remedy import Remedy
-from gradlint.remedy.statements import move
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -89,11 +87,14 @@ class SchedulerBeforeOptimizer(Rule):
             return
         yield self.finding(
             schedule, schedule=short(schedule), step=short(step), related=[(step, "the optimizer steps here")],
-            fix=[_remedy(schedule, step)],
+            repairs=[_repair(schedule, step)],
         )  # fmt: skip
 
 
-def _remedy(schedule: Schedule, step: Step) -> Remedy:
+def _repair(schedule: Schedule, step: Step) -> Repair:
     """A scheduler of epochs stays one: it goes behind the whole loop that steps."""
     outside = len(schedule.frames) < len(step.frames)
-    return move(schedule, "Move the scheduler behind the optimizer", after=step, past=(Update, Schedule), level=outside)
+    return Repair(
+        "Move the scheduler behind the optimizer",
+        lambda bench: bench.move(schedule, after=step, past=(Update, Schedule), level=outside),
+    )

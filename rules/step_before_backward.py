@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.remedy.loop import step_behind
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class StepBeforeBackward(Rule):
@@ -76,5 +75,9 @@ class StepBeforeBackward(Rule):
             sure = not any(isinstance(e, Backward) for e in between)
             yield self.finding(
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
-                fix=[step_behind(step, backward, followers)] if sure else [],
+                repairs=[Repair(_MOVE, lambda bench: bench.clear.step_behind(step, backward, followers))]
+                if sure else [],
             )  # fmt: skip
+
+
+_MOVE = "Move the step behind the backward"

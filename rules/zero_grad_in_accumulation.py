@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Step, Zero
-from gradlint.remedy.loop import clear_behind_window
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradInAccumulation(Rule):
@@ -81,9 +80,13 @@ class ZeroGradInAccumulation(Rule):
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                         # no fix where another loss runs back through the same parameters: this clears after it, too
-                        fix=[] if _others_reach(state) else [clear_behind_window(zero, step)],
+                        repairs=[] if _others_reach(state) else [_moved(zero, step)],
                     )  # fmt: skip
                     return
+
+
+def _moved(zero: Zero, step: Step) -> Repair:
+    return Repair("Move the clearing behind the step", lambda bench: bench.clear.behind_window(zero, step))
 
 
 def _between_micro_batches(lost: Backward, zero: Zero, again: Backward) -> bool:
