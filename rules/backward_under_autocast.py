@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Step
+from gradlint.events import Backward, Step
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.mixed_precision import leave_autocast
@@ -73,7 +73,7 @@ class BackwardUnderAutocast(Rule):
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if not any(isinstance(e, Step) for e in state.path.events):
             return  # a look at gradients, no training
-        if backward.autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
+        if backward.autocast is not None and not backward.framework.casts:
             yield self.finding(
                 backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")],
                 fix=[leave_autocast(backward, backward.autocast)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Opaque, Step
+from gradlint.events import PLAIN, Aspect, Backward, Clip, Framework, Opaque, Step
 from gradlint.frontend.program import Program
 from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState, Phase
@@ -79,18 +79,17 @@ class ClipBeforeBackward(Rule):
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
-    in_vain = "`{clip}` runs before Lightning's backward and clips nothing; `{trainer}` clips behind it"
-    _trainer: ClipSetting | None = None
+    in_vain = "`{clip}` runs before {framework}'s backward and clips nothing; `{trainer}` clips behind it"
+    _settings: tuple[ClipSetting, ...] = ()
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers who clips by itself; what the clips of the file do is said when they run."""
-        settings = clip_settings(program)
-        self._trainer = next((x for x in settings if x.framework == "Lightning" and x.kind is not None), None)
+        self._settings = tuple(x for x in clip_settings(program) if x.kind is not None)
         yield from ()
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
-        if clip.before_managed_backward:
-            yield self._in_lightning(clip)
+        if clip.before is not PLAIN:
+            yield self._in_vain(clip, clip.before)
             return
         if state.pending or clip.exhausted_by is not None:
             return
@@ -112,15 +111,15 @@ class ClipBeforeBackward(Rule):
                     fix=_remedies(clip, backward, state.window.step),
                 )
 
-    def _in_lightning(self, clip: Clip) -> Draft:
-        trainer = self._trainer
-        if trainer is None or trainer.site is None:
-            # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
-            return self.finding(clip, clip=short(clip), backward="Lightning's backward")
+    def _in_vain(self, clip: Clip, framework: Framework) -> Draft:
+        own = next((x for x in self._settings if x.framework is framework), None)
+        if own is None or own.site is None:
+            # no fix: the backward and the step are the framework's, and its trainer may be built anywhere
+            return self.finding(clip, clip=short(clip), backward=f"{framework.name}'s backward")
         return self.finding(
-            clip, message=self.in_vain, clip=short(clip), trainer=trainer.text,
-            related=[(trainer.site, "Lightning clips by itself")],
-            fix=[delete(clip, "Delete the clip: Lightning's own acts behind the backward")],
+            clip, message=self.in_vain, clip=short(clip), trainer=own.text, framework=framework.name,
+            related=[(own.site, f"{framework.name} clips by itself")],
+            fix=[delete(clip, f"Delete the clip: {framework.name}'s own acts behind the backward")],
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Manager, Step, Zero
+from gradlint.events import Aspect, Backward, Clip, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -74,13 +74,13 @@ class ClipPartialAccumulation(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         step = state.window.step
-        if step is None or step.manager is Manager.DEEPSPEED or not state.pending:
+        if step is None or step.framework.waits or not state.pending:
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(clip, Backward) if b.site in sites), None)
         if again is None or any(state.window.between(clip, again, Zero)) or same_turn(clip, again):
             return
-        if step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE:
+        if step.window or state.window.inner_loop or step.framework.windows:
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
@@ -89,7 +89,7 @@ class ClipPartialAccumulation(Rule):
 
 
 def _remedies(clip: Clip, step: Step) -> Iterator[Remedy]:
-    """Accelerate has no branch of its own for the boundary: there the clip gets a condition."""
-    if step.manager is Manager.ACCELERATE:
-        yield clip_when_synced(clip)
+    """Where a framework counts, there is no branch for the boundary: the clip gets a condition."""
+    if step.framework.windows:
+        yield clip_when_synced(clip, step.framework)
     yield move(clip, "Move the clip into the boundary, in front of the step", before=step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale, Zero
+from gradlint.events import Aspect, Backward, Clip, Edit, Event, Mark, Opaque, Read, Step, Unscale, Zero
 from gradlint.frontend.interp.run import WINDOW
 from gradlint.frontend.names.sizes import is_one
 from gradlint.frontend.program import Program
@@ -87,8 +87,8 @@ class DroppedLastWindow(Rule):
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
         if isinstance(following, Step | Clip | Unscale | Edit | Read | Opaque):
             return  # the rest is stepped behind the loop
-        if step.manager is Manager.ACCELERATE and self._accumulate:
-            return  # Accelerate closes the window at the loader's last batch by itself
+        if step.framework.windows and self._accumulate:
+            return  # the framework closes the window at the loader's last batch by itself
         if following is None and any(_ended(e, mark) for e in state.path.events[: mark.index]):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):
@@ -98,7 +98,7 @@ class DroppedLastWindow(Rule):
         yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
 
     def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers whether Accelerate does the counting, and where N is written."""
+        """Remembers whether a framework does the counting, and where N is written."""
         self._accumulate = "accumulate" in program.all_words.called
         self._program = program
         yield from ()

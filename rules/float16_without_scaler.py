@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
+from gradlint.knowledge import frameworks
 from gradlint.model import Category, Severity
 from gradlint.rule import Draft, Rule, RuleMeta
 
@@ -68,7 +69,10 @@ class Float16WithoutScaler(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         seen = program.all_words.seen
-        if any(_HANDLED.search(word) for word in seen) or "backward" not in program.all_words.called:
+        if (
+            any(_HANDLED.search(word) or frameworks.speaks_of_one(word) for word in seen)
+            or "backward" not in program.all_words.called
+        ):
             return
         for function in _functions(program):
             words = program.words(function)
@@ -121,6 +125,4 @@ def _is_float16(program: Program, call: s.Call) -> bool:
     return isinstance(device, s.Const) and device.value == "cuda"
 
 
-_HANDLED = re.compile(
-    r"(?i)scaler|accelerat|fabric|lightning|deepspeed|apex|bfloat16|no_scaling|set_autocast|loss_scale"
-)
+_HANDLED = re.compile(r"(?i)scaler|bfloat16|no_scaling|set_autocast|loss_scale")

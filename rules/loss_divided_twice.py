@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Norm
+from gradlint.events import Aspect, Backward, Norm
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
 from gradlint.frontend.settings.trainers import second_divisions
@@ -86,17 +86,19 @@ class LossDividedTwice(Rule):
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
     mends = (Aspect.DIVISION,)
-    message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
+    message = (
+        "`{loss}` is divided by `{divisor}`, and {framework} divides it again: gradients are 1/N of what was meant"
+    )
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if backward.norm not in (Norm.DIVIDED, Norm.WEIGHTED) or not backward.managed_division:
             return
-        if backward.manager is Manager.DEEPSPEED and state.window.accumulates:
-            return  # the step is taken once for several backwards by hand: DeepSpeed was told of windows of one
-        if _is_managers_number(backward):
+        if backward.framework.waits and state.window.accumulates:
+            return  # the step is taken once for several backwards by hand: the framework was told of windows of one
+        if _is_frameworks_number(backward):
             by = backward.divisor or str(backward.managed_size)
             yield self.finding(
-                backward, loss=backward.loss, divisor=by, manager=backward.manager.value,
+                backward, loss=backward.loss, divisor=by, framework=backward.framework.name,
                 fix=[undivide_loss(backward, by)],
             )  # fmt: skip
 
@@ -105,11 +107,15 @@ class LossDividedTwice(Rule):
         for found in second_divisions(program):
             site, by = program.site(found.loss), s.render(found.divisor)
             yield self.finding(
-                site, loss=s.render(found.loss), divisor=by, manager=found.trainer, fix=[undivide_loss(site, by)]
+                site,
+                loss=s.render(found.loss),
+                divisor=by,
+                framework=found.framework.name,
+                fix=[undivide_loss(site, by)],
             )
 
 
-def _is_managers_number(backward: Backward) -> bool:
+def _is_frameworks_number(backward: Backward) -> bool:
     """By its name, or because it is the very number that the framework was given."""
     if backward.managed_size is not None and backward.divisors:
         return any(abs(number - backward.managed_size) < 1e-6 * backward.managed_size for number in backward.divisors)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gradlint.events import Aspect
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.expressions import add_parentheses
 from gradlint.rule import Draft, Rule, RuleMeta
@@ -93,7 +93,7 @@ def _needs_no_argument(attr: s.Attr, program: Program) -> bool:
     base = naming.last(s.render(attr.base))
     match attr.name:
         case "backward":
-            return base != "self" and not _FRAMEWORK.search(base)
+            return base != "self" and not (_TAKES_LOSS.search(base) or frameworks.speaks_of_one(base))
         case "step":
             return not (naming.SCHEDULER.search(base) and "ReduceLROnPlateau" in program.all_words.seen)
         case "unscale_":
@@ -102,4 +102,4 @@ def _needs_no_argument(attr: s.Attr, program: Program) -> bool:
             return True
 
 
-_FRAMEWORK = re.compile(r"(?i)accelerat|fabric|engine|model|trainer|strategy|deepspeed|optim")
+_TAKES_LOSS = re.compile(r"(?i)engine|model|trainer|strategy|optim")

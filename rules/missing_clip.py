@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
+from gradlint.events import PLAIN, Aspect, Clip, Edit, EditKind, Step
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.portrait import Evidence, Portraits
-from gradlint.knowledge import architectures
+from gradlint.knowledge import architectures, frameworks
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.clipping import insert_clip
@@ -80,7 +80,7 @@ class MissingClip(Rule):
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if self._clips or not state.pending or not step.frames or step.manager in _CLIP_THEMSELVES:
+        if self._clips or not state.pending or not step.frames or step.framework.clips:
             return
         if architectures.SELF_LIMITING.search(state.optimizer.kind) or _is_limited(state):
             return
@@ -90,7 +90,7 @@ class MissingClip(Rule):
         owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
         # of several models, which to clip? and one may be known by its name in __init__
         fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
-        if step.manager is not Manager.NOBODY:
+        if step.framework is not PLAIN:
             fix = []  # frameworks have clips of their own, which unscale
         yield self.finding(
             step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], fix=fix
@@ -98,8 +98,8 @@ class MissingClip(Rule):
 
     def on_program(self, program: Program) -> Iterator[Draft]:
         """Remembers the file, for the steps that follow."""
-        patterns = (architectures.CLIPS, architectures.CLIPPING_FRAMEWORKS)
-        self._clips = any(pattern.search(word) for word in program.all_words.seen for pattern in patterns)
+        words = program.all_words.seen
+        self._clips = any(architectures.CLIPS.search(x) or frameworks.speaks_of_clipping(x) for x in words)
         self._portraits = program.once(Portraits)
         self._known: dict[tuple[int, frozenset[str]], Evidence | None] = {}
         yield from ()
@@ -118,8 +118,6 @@ class MissingClip(Rule):
 
 #: so few steps are a demonstration, not a training
 _TOY = 100
-#: DeepSpeed clips by its configuration; what a helper does is not known
-_CLIP_THEMSELVES = (Manager.DEEPSPEED, Manager.HELPER, Manager.DIST_AUTOGRAD)
 
 
 def _is_limited(state: GradientState) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
+from gradlint.events import Aspect, Backward, Edit, Norm, Step, Zero
 from gradlint.frontend.program import Program
 from gradlint.frontend.syntax import Def, walk_stmts
 from gradlint.machine.state import GradientState
@@ -70,11 +70,7 @@ class MissingZeroGrad(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         stale = state.stale
-        if (
-            stale is None
-            or not state.pending
-            or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
-        ):
+        if stale is None or not state.pending or step.framework.clears:
             return
         if self._hooks or not share_loop(stale, step) or not step.frames:
             return
@@ -90,7 +86,7 @@ class MissingZeroGrad(Rule):
             clear_first(first, [step] if close else _never_cleared(step, state), close=close),
             clear_behind(step),
         )
-        windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
+        windowed = step.window or state.window.inner_loop or step.framework.windows
         fix = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
             fix = []  # a step amid another window: clearing at the head of its loop would empty that one

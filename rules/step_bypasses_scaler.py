@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from gradlint.events import Aspect, Manager, Step, Update
+from gradlint.events import Aspect, Step, Update
 from gradlint.frontend.program import Program
 from gradlint.frontend.syntax import ExprStmt, blocks
 from gradlint.machine.state import GradientState, Phase
@@ -99,7 +99,7 @@ class StepBypassesScaler(Rule):
             )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if step.scaler is not None or step.manager not in (Manager.NOBODY, Manager.ACCELERATE):
+        if step.scaler is not None or step.framework.unscales:
             return
         scaled = next((b for b in state.pending if b.scaler is not None and b.scaler.enabled is not False), None)
         if scaled is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
+from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.monitoring import Monitoring
 from gradlint.frontend.trained.portrait import Portraits
@@ -108,17 +108,13 @@ class UnmonitoredGradients(Rule):
 
     def _loop(self, step: Step, life: Life) -> int | None:
         """The long loop that this step is in, if it uses gradients."""
-        if step.manager not in _HANDS_OFF or not any(True for _ in life.of_event[step.index].of(Backward)):
+        if step.framework.logs_norms or not any(True for _ in life.of_event[step.index].of(Backward)):
             return None
         key = step.site.node
         if key not in self._loops:
             tested = self._portraits.in_test(step)
             self._loops[key] = None if tested else self._monitoring.long_loop(step)
         return self._loops[key]
-
-
-#: who logs no norm by itself
-_HANDS_OFF = (Manager.NOBODY, Manager.ACCELERATE, Manager.FABRIC, Manager.APEX)
 
 
 def _clips(trace: Trace, loop: int) -> list[Clip]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Step, Zero
+from gradlint.events import Aspect, Backward, Step, Zero
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_loss
 from gradlint.model import Category, FixSafety, Severity
@@ -74,7 +74,7 @@ class ZeroGradInAccumulation(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.lost or not state.pending or state.window.single:
             return
-        if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
+        if not (step.window or state.window.inner_loop or step.framework.windows):
             return
         for lost, zero in state.lost:
             again = next((b for b in state.pending if same_loss(lost, b)), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.remedy import Remedy
 
 if TYPE_CHECKING:
-    from gradlint.events import Clip, Step
+    from gradlint.events import Clip, Framework, Step
     from gradlint.rewrite.bench import Bench
 
 
@@ -32,15 +32,15 @@ def clip_through_model(clip: Clip) -> Remedy:
     return Remedy("Clip through the FSDP model", act)
 
 
-def clip_when_synced(clip: Clip) -> Remedy:
-    """`if accelerator.sync_gradients:` round the clip."""
+def clip_when_synced(clip: Clip, framework: Framework) -> Remedy:
+    """A condition round the clip: `if accelerator.sync_gradients:`."""
 
     def act(bench: Bench) -> None:
         from gradlint.rewrite.clipping import clip_when_synced
 
-        clip_when_synced(bench, clip)
+        clip_when_synced(bench, clip, framework)
 
-    return Remedy("Clip only where Accelerate steps", act)
+    return Remedy(f"Clip only where {framework.name} steps", act)
 
 
 def insert_clip(step: Step, model: str) -> Remedy:
