@@ -84,7 +84,7 @@ class Mutant:
         if finding is None:
             yield f"{self.name}: not reported"
             return
-        if finding.verdict is Verdict.REFUTED or finding.verdict is Verdict.NOT_REACHED:
+        if finding.verdict is Verdict.REFUTED or finding.verdict is Verdict.NOT_SHOWN:
             yield f"{self.name}: {finding.verdict.value}: {finding.evidence}"
         if self.cure is Cure.NOT_CURED:
             yield f"{self.name}: not cured: {finding.evidence} → {finding.after}"
@@ -237,7 +237,7 @@ class Table:
             # what is judged by verdicts is a part of what is mended safely, so the larger number is that of all
             "mutants": self._count(found) | made,
             "reported": self._count(m for m in found if m.finding is not None) | reported,
-            "reached": self._count(m for m in found if m.verdict not in (None, Verdict.NOT_REACHED)),
+            "reached": self._count(m for m in found if m.verdict not in (None, Verdict.NOT_SHOWN)),
             "confirmed": self._count(m for m in found if m.verdict is Verdict.CONFIRMED),
             "refuted": self._count(m for m in found if m.verdict is Verdict.REFUTED),
             "fixed": self._count(m for m in found if m.cure in (Cure.CURED, Cure.NOT_CURED)),

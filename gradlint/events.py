@@ -445,9 +445,6 @@ class Aspect(enum.Enum):
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)
 
-#: the number of a starting point (-1: the module), and the decisions that differ from the usual ones
-Recipe = tuple[int, frozenset[tuple[str, bool]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Path:
@@ -465,8 +462,10 @@ class Path:
     #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
     file_zeroes: frozenset[str] = frozenset()
     file_unscales: bool = False
-    #: how to come by this path again: the number of its starting point, and what was forced
-    recipe: Recipe = (-1, frozenset())
+    #: the number of its starting point (-1: the module), which tells functions of one name apart
+    start: int = -1
+    #: the decisions that differ from the usual ones
+    forced: frozenset[tuple[str, bool]] = frozenset()
     #: its budget was spent before its end
     exhausted: bool = False
     #: it was decided on it that a window has one micro-batch: nothing accumulates

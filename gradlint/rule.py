@@ -10,6 +10,23 @@ from typing import TYPE_CHECKING, ClassVar
 from gradlint.events import Event, Site
 from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
+from gradlint.subjects import (
+    Argument,
+    Call,
+    ClipSetting,
+    DivisionSetting,
+    Evidence,
+    File,
+    Kind,
+    Layer,
+    Low,
+    Operation,
+    Prob,
+    Setting,
+    Stack,
+    Words,
+    cut,
+)
 
 if TYPE_CHECKING:
     from gradlint.events import (
@@ -26,11 +43,16 @@ if TYPE_CHECKING:
         Update,
         Zero,
     )
-    from gradlint.frontend.numerics.operations import Operation
-    from gradlint.frontend.program import Program
     from gradlint.machine.state import GradientState
     from gradlint.machine.trace import Trace
     from gradlint.remedy import Remedy
+
+#: what rules import, beside events and what is known of PyTorch
+__all__ = [
+    "Argument", "Call", "Category", "ClipSetting", "DivisionSetting", "Draft", "Evidence", "File", "FixSafety",
+    "Kind", "Layer", "Low", "Operation", "OptionValue", "Prob", "Rule", "RuleMeta", "Setting", "Severity", "Stack",
+    "Words", "cut", "in_user_words", "short",
+]  # fmt: skip
 
 OptionValue = bool | int | float | str
 
@@ -44,6 +66,10 @@ class RuleMeta:
     severity: Severity
     fix: FixSafety = FixSafety.NONE
     default: bool = True
+    #: the machine judges it in a run as it does in source: its mistake is an order of events
+    runs: bool = False
+    #: why no run can show it; "" where one can
+    unshowable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +103,10 @@ class Rule:
     """Base of all rules. A rule overrides the hooks it needs; each yields drafts.
 
     `on_<event>` hooks are called for every event of every path, once for each optimizer whose
-    gradients the event touches, with that optimizer's state *before* the event.
-    `on_trace` sees one whole path; `on_program` sees the file once, without paths; `on_operation` sees what is done
-    to numbers on their way to a loss.
+    gradients the event touches, with that optimizer's state *before* the event; `on_trace` sees one whole path.
+    The others see the text, once and without paths: `on_call` the calls that `calls` names, `on_operation` what is
+    done to numbers on their way to a loss, `on_setting` what frameworks are given, `on_stack` layers in a row,
+    `on_file` whatever else `self.file` can tell.
     """
 
     meta: ClassVar[RuleMeta]
@@ -87,6 +114,14 @@ class Rule:
     #: what of an update its fix may change: a fix that changes anything else is not offered
     mends: ClassVar[tuple[Aspect, ...]] = ()
     options: ClassVar[Mapping[str, OptionValue]] = {}
+    #: what `on_call` is called for: full names ("torch.autograd.set_detect_anomaly"), or last parts ("GradScaler")
+    calls: ClassVar[tuple[str, ...]] = ()
+    #: what `on_operation` is called for
+    operations: ClassVar[frozenset[Kind]] = frozenset()
+    #: what must be in a file, all of it, for the rule to have anything to say; a hook alone needs its own event
+    needs: ClassVar[tuple[type[Event] | Kind, ...]] = ()
+    #: set before any hook is called
+    file: File
 
     def __init__(self, options: Mapping[str, OptionValue] | None = None) -> None:
         self.settings: dict[str, OptionValue] = {**self.options, **(options or {})}
@@ -106,9 +141,9 @@ class Rule:
 
     def finding(
         self,
-        at: Event | Site,
+        at: Event | Call | Site,
         *,
-        related: Iterable[tuple[Event | Site, str]] = (),
+        related: Iterable[tuple[Event | Call | Site, str]] = (),
         message: str | None = None,
         severity: Severity | None = None,
         fix: Iterable[Remedy] = (),
@@ -155,15 +190,28 @@ class Rule:
     def on_trace(self, trace: Trace) -> Iterator[Draft]:
         yield from ()
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
+    def on_call(self, call: Call) -> Iterator[Draft]:
+        """A call of something that `calls` names, wherever it stands."""
         yield from ()
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
         """A delicate operation (log, sqrt, exp, a division, a criterion) whose result becomes a part of a loss."""
         yield from ()
 
+    def on_setting(self, setting: Setting) -> Iterator[Draft]:
+        """A limit, or the size of a window, that a framework is given."""
+        yield from ()
 
-def _site(at: Event | Site) -> Site:
+    def on_stack(self, stack: Stack) -> Iterator[Draft]:
+        """Saturating activations in a row."""
+        yield from ()
+
+    def on_file(self) -> Iterator[Draft]:
+        """The file, once."""
+        yield from ()
+
+
+def _site(at: Event | Call | Site) -> Site:
     return at if isinstance(at, Site) else at.site
 
 
@@ -178,8 +226,4 @@ _NUMBERED = re.compile(r"(?<=\w)#\d+")
 
 def short(event: Event) -> str:
     """The user's own text of an event, cut to a length that fits a message: `clip_grad_norm_(…)`."""
-    text = event.site.text
-    if len(text) <= 48:
-        return text
-    head = text.partition("(")[0]
-    return f"{head}(…)" if head and len(head) <= 48 else text[:45] + "…"
+    return cut(event.site.text)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Aspect, Backward, Clip, Framework, Opaque, Step
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.statements import delete, move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, short
 
 
 class ClipBeforeBackward(Rule):
@@ -75,17 +73,11 @@ class ClipBeforeBackward(Rule):
     - [Lightning: gradient clipping](https://lightning.ai/docs/pytorch/stable/advanced/training_tricks.html#gradient-clipping)
     """
 
-    meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
     in_vain = "`{clip}` runs before {framework}'s backward and clips nothing; `{trainer}` clips behind it"
-    _settings: tuple[ClipSetting, ...] = ()
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers who clips by itself; what the clips of the file do is said when they run."""
-        self._settings = tuple(x for x in clip_settings(program) if x.kind is not None)
-        yield from ()
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.before is not PLAIN:
@@ -112,7 +104,8 @@ class ClipBeforeBackward(Rule):
                 )
 
     def _in_vain(self, clip: Clip, framework: Framework) -> Draft:
-        own = next((x for x in self._settings if x.framework is framework), None)
+        limits = [x for x in self.file.settings if isinstance(x, ClipSetting) and x.kind is not None]
+        own = next((x for x in limits if x.framework is framework), None)
         if own is None or own.site is None:
             # no fix: the backward and the step are the framework's, and its trainer may be built anywhere
             return self.finding(clip, clip=short(clip), backward=f"{framework.name}'s backward")

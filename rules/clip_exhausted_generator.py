@@ -67,7 +67,7 @@ class ClipExhaustedGenerator(Rule):
     - [torch.nn.Module](https://pytorch.org/docs/stable/generated/torch.nn.Module.html)
     """
 
-    meta = RuleMeta("GL106", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL106", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     message = "`{clip}` is given a generator that is used up already: nothing is clipped"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Edit, Event, Mark, Opaque, Read, Step, Unscale, Zero
 from gradlint.frontend.interp.run import WINDOW
-from gradlint.frontend.names.sizes import is_one
-from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity
@@ -87,24 +85,15 @@ class DroppedLastWindow(Rule):
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
         if isinstance(following, Step | Clip | Unscale | Edit | Read | Opaque):
             return  # the rest is stepped behind the loop
-        if step.framework.windows and self._accumulate:
+        if step.framework.windows and "accumulate" in self.file.words.called:
             return  # the framework closes the window at the loader's last batch by itself
         if following is None and any(_ended(e, mark) for e in state.path.events[: mark.index]):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):
             return  # the counter runs on: the window is filled up in the next epoch
-        if self._program is not None and is_one(step.window, self._program):
+        if self.file.is_one(step.window):
             return  # every batch is stepped
         yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers whether a framework does the counting, and where N is written."""
-        self._accumulate = "accumulate" in program.all_words.called
-        self._program = program
-        yield from ()
-
-    _accumulate = False
-    _program: Program | None = None
 
 
 def _fate(following: Event | None, state: GradientState) -> str:
@@ -116,7 +105,7 @@ def _fate(following: Event | None, state: GradientState) -> str:
     first = next((e for w in state.life.windows for e in w.events if not isinstance(e, Mark)), None)
     if isinstance(first, Zero):
         return "are thrown away"  # so does the next call begin
-    return "are lost" if state.path.recipe[0] == MODULE else "leak into the next call"
+    return "are lost" if state.path.start == MODULE else "leak into the next call"
 
 
 #: the number of the path that starts with the file's first line

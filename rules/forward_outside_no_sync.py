@@ -67,7 +67,7 @@ class ForwardOutsideNoSync(Rule):
     - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
     """
 
-    meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     message = "`{forward}` runs outside no_sync: DDP decides there, so every backward still synchronises"
 

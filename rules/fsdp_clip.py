@@ -72,7 +72,7 @@ class FsdpClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL505", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL505", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     message = "`{clip}` sees only this rank's shard of an FSDP model: every rank clips by another norm"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

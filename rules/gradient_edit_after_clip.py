@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind
-from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Draft, File, Rule, RuleMeta, short
 
 
 class GradientEditAfterClip(Rule):
@@ -71,13 +70,13 @@ class GradientEditAfterClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{edit}` changes gradients after `{clip}`: the step may use a norm above the limit"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         clip = state.clip
-        if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self._private:
+        if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self.file.once(_is_private):
             return
         if edit.kind is EditKind.PERHAPS:
             return
@@ -89,12 +88,10 @@ class GradientEditAfterClip(Rule):
                 fix=[move(clip, "Move the clip behind the last change of the gradients", after=edit, past=(Edit,))],
             )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Differentially private training clips first and adds noise then, on purpose."""
-        self._private = any(_PRIVATE.search(name) for name in program.all_words.seen)
-        yield from ()
 
-    _private = False
+def _is_private(file: File) -> bool:
+    """Differentially private training clips first and adds noise then, on purpose."""
+    return any(_PRIVATE.search(name) for name in file.words.seen)
 
 
 def _shrinks(edit: Edit) -> bool:

@@ -67,7 +67,7 @@ class GradientsScaledByHand(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION, Aspect.EDITS)
     message = "`{edit}` divides gradients on every micro-batch: earlier ones are divided again and again"
 

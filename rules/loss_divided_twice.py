@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Norm
-from gradlint.frontend import syntax as s
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.trainers import second_divisions
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.accumulation import undivide_loss
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import DivisionSetting, Draft, Rule, RuleMeta, Setting
 
 
 class LossDividedTwice(Rule):
@@ -84,10 +81,10 @@ class LossDividedTwice(Rule):
     - [Lightning: training_step](https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#training-step)
     """
 
-    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     message = (
-        "`{loss}` is divided by `{divisor}`, and {framework} divides it again: gradients are 1/N of what was meant"
+        "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
     )
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
@@ -98,21 +95,16 @@ class LossDividedTwice(Rule):
         if _is_frameworks_number(backward):
             by = backward.divisor or str(backward.managed_size)
             yield self.finding(
-                backward, loss=backward.loss, divisor=by, framework=backward.framework.name,
+                backward, loss=backward.loss, divisor=by, who=backward.framework.name,
                 fix=[undivide_loss(backward, by)],
             )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
+    def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Trainers divide what `compute_loss` and `training_step` return; there is no backward to look at."""
-        for found in second_divisions(program):
-            site, by = program.site(found.loss), s.render(found.divisor)
-            yield self.finding(
-                site,
-                loss=s.render(found.loss),
-                divisor=by,
-                framework=found.framework.name,
-                fix=[undivide_loss(site, by)],
-            )
+        if isinstance(setting, DivisionSetting):
+            loss, by = setting.loss, setting.divisor
+            name = setting.framework.name
+            yield self.finding(loss, loss=loss.text, divisor=by, who=name, fix=[undivide_loss(loss, by)])
 
 
 def _is_frameworks_number(backward: Backward) -> bool:

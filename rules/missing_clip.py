@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Aspect, Clip, Edit, EditKind, Step
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Evidence, Portraits
 from gradlint.knowledge import architectures, frameworks
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.clipping import insert_clip
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import Draft, Evidence, File, Rule, RuleMeta, in_user_words, short
 
 
 class MissingClip(Rule):
@@ -80,7 +78,7 @@ class MissingClip(Rule):
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if self._clips or not state.pending or not step.frames or step.framework.clips:
+        if self.file.once(_clips) or not state.pending or not step.frames or step.framework.clips:
             return
         if architectures.SELF_LIMITING.search(state.optimizer.kind) or _is_limited(state):
             return
@@ -96,24 +94,24 @@ class MissingClip(Rule):
             step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], fix=fix
         )
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file, for the steps that follow."""
-        words = program.all_words.seen
-        self._clips = any(architectures.CLIPS.search(x) or frameworks.speaks_of_clipping(x) for x in words)
-        self._portraits = program.once(Portraits)
-        self._known: dict[tuple[int, frozenset[str]], Evidence | None] = {}
-        yield from ()
-
     def _evidence(self, step: Step, state: GradientState) -> Evidence | None:
         params = state.optimizer.params
         key = (step.site.node, params.owners)
-        if key not in self._known:
-            turns = self._portraits.turns(step)
-            toy = self._portraits.in_test(step) or (turns is not None and turns <= _TOY)
-            self._known[key] = None if toy else self._portraits.delicate(params, step, state.pending)
-        return self._known[key]
+        models, known = self.file.models, self.file.once(_known)
+        if key not in known:
+            turns = models.turns(step)
+            toy = models.in_test(step) or (turns is not None and turns <= _TOY)
+            known[key] = None if toy else models.delicate(params, step, state.pending)
+        return known[key]
 
-    _clips = False
+
+def _clips(file: File) -> bool:
+    return any(architectures.CLIPS.search(x) or frameworks.speaks_of_clipping(x) for x in file.words.seen)
+
+
+def _known(file: File) -> dict[tuple[int, frozenset[str]], Evidence | None]:
+    """What was found out of each step, whatever path leads there."""
+    return {}
 
 
 #: so few steps are a demonstration, not a training

@@ -80,7 +80,7 @@ class MissingNoSync(Rule):
     - [fully_shard](https://pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
     """
 
-    meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"
 

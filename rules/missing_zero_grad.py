@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, Norm, Step, Zero
-from gradlint.frontend.program import Program
-from gradlint.frontend.syntax import Def, walk_stmts
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn, share_loop
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.loop import clear_behind, clear_first
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Draft, File, Rule, RuleMeta, short
 
 
 class MissingZeroGrad(Rule):
@@ -64,7 +62,7 @@ class MissingZeroGrad(Rule):
     - [Zeroing out gradients](https://pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html)
     """
 
-    meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS,)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"
 
@@ -72,9 +70,9 @@ class MissingZeroGrad(Rule):
         stale = state.stale
         if stale is None or not state.pending or step.framework.clears:
             return
-        if self._hooks or not share_loop(stale, step) or not step.frames:
+        if self.file.words.seen & _HOOKS or not share_loop(stale, step) or not step.frames:
             return
-        if self._own_steps_clear and not state.optimizer.kind:
+        if self.file.once(_own_steps_clear) and not state.optimizer.kind:
             return  # it may well be one of these
         first = state.pending[0]
         if any(isinstance(event, Edit) for event in state.path.events[stale.index : first.index]):
@@ -95,21 +93,6 @@ class MissingZeroGrad(Rule):
             fix=fix,
         )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Optimizers that step inside backward hooks clear there as well."""
-        hooks = {
-            "register_post_accumulate_grad_hook",
-            "dist_autograd",
-            "_apply_optimizer_in_backward",
-            "fused_backward_pass",
-        }
-        self._hooks = bool(program.all_words.seen & hooks)
-        self._own_steps_clear = any(_clears_by_itself(program, step) for step in program.functions.get("step", ()))
-        yield from ()
-
-    _hooks = False
-    _own_steps_clear = False
-
 
 def _does_it_all(first: Backward, state: GradientState) -> bool:
     """A function that is called for each batch from elsewhere: it makes the loss, and nothing in the file clears."""
@@ -128,10 +111,9 @@ def _another_comes_first(first: Backward, state: GradientState) -> bool:
     return any(e.index not in mine and e.params.may_meet(state.optimizer.params) for e in others)
 
 
-def _clears_by_itself(program: Program, step: Def) -> bool:
-    """An optimizer class of the file's own that clears each gradient as it uses it."""
-    words = program.collect_words(walk_stmts(step.body))
-    return "grad" in words.seen and "zero_" in words.called
+def _own_steps_clear(file: File) -> bool:
+    """An optimizer class of the file's own clears each gradient as it uses it."""
+    return any("grad" in words.seen and "zero_" in words.called for words in file.words_of("step"))
 
 
 def _never_cleared(step: Step, state: GradientState) -> list[Step]:
@@ -139,3 +121,12 @@ def _never_cleared(step: Step, state: GradientState) -> list[Step]:
     cleared = {e.optimizer for e in state.path.events if isinstance(e, Zero)}
     steps = {e.optimizer: e for e in state.path.events if isinstance(e, Step) and e.frames == step.frames}
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]
+
+
+#: optimizers that step inside backward hooks clear there as well
+_HOOKS = {
+    "register_post_accumulate_grad_hook",
+    "dist_autograd",
+    "_apply_optimizer_in_backward",
+    "fused_backward_pass",
+}

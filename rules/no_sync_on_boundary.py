@@ -71,7 +71,7 @@ class NoSyncOnBoundary(Rule):
     - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
     """
 
-    meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"
 

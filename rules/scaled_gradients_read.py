@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Read, Unscale
-from gradlint.frontend.program import Program
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -75,7 +74,7 @@ class ScaledGradientsRead(Rule):
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
     """
 
-    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.READS, Aspect.EDITS, Aspect.UNSCALES)
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
@@ -86,15 +85,9 @@ class ScaledGradientsRead(Rule):
         if edit.kind is EditKind.NOISE:  # a factor commutes with the scale, noise does not
             yield from self._while_scaled(edit, state)
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Whoever asks for the scale divides by it."""
-        self._divides = "get_scale" in program.all_words.called
-        yield from ()
-
-    _divides = False
-
     def _while_scaled(self, event: Read | Edit, state: GradientState) -> Iterator[Draft]:
-        if state.scaled is not None and not self._divides:
+        # whoever asks for the scale divides by it
+        if state.scaled is not None and "get_scale" not in self.file.words.called:
             yield self.finding(
                 event, what=short(event), related=[(state.scaled, "scaled gradients are made here")],
                 fix=_remedies(event, state),

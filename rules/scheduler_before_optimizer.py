@@ -66,7 +66,7 @@ class SchedulerBeforeOptimizer(Rule):
     - [ExponentialLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html)
     """
 
-    meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 

@@ -57,7 +57,7 @@ class StepBeforeBackward(Rule):
     - [Taking an optimization step](https://pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """
 
-    meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: the step, with what belongs to it
     mends = (Aspect.STEPS, Aspect.UNSCALES, Aspect.CLIPS, Aspect.UPDATES, Aspect.SCHEDULES, Aspect.USED)
     message = "`{step}` runs before `{backward}`: there are no gradients, the step does nothing"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 from gradlint.events import Aspect, Step, Update
-from gradlint.frontend.program import Program
-from gradlint.frontend.syntax import ExprStmt, blocks
 from gradlint.machine.state import GradientState, Phase
 from gradlint.machine.trace import same_turn
 from gradlint.model import Category, FixSafety, Severity
@@ -73,25 +70,19 @@ class StepBypassesScaler(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: a second step behind the scaler's is dropped
     mends = (Aspect.SCALE, Aspect.UPDATES, Aspect.STEPS, Aspect.USED)
     message = "`{step}` bypasses the scaler: {consequence}"
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Which statements stand in one row: no flag can choose between these."""
-        every = [program.body, *(b for stmt in program.statements() for b in blocks(stmt))]
-        self._rows = {x.value.node: n for n, block in enumerate(every) for x in block if isinstance(x, ExprStmt)}
-        yield from ()
-
-    _rows: Mapping[int, int] = MappingProxyType({})
 
     def _again(self, step: Step, state: GradientState) -> Iterator[Draft]:
         """`scaler.step(optimizer)`, and right behind it, in the same block, `optimizer.step()`."""
         first = state.last_step
         if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not same_turn(first, step):
             return
-        if self._rows.get(first.site.node, -1) == self._rows.get(step.site.node, -2) and state.has_backward:
+        # in one block no flag can choose between them
+        row = self.file.block_of(first.site)
+        if row >= 0 and row == self.file.block_of(step.site) and state.has_backward:
             yield self.finding(
                 step, step=short(step),
                 consequence=f"`{short(first)}` has used these gradients already, so every update is made twice",

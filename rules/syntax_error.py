@@ -46,5 +46,5 @@ class SyntaxError(Rule):  # noqa: A001  # the rule's name follows from the class
     - [The Python language: full grammar](https://docs.python.org/3/reference/grammar.html)
     """
 
-    meta = RuleMeta("GL900", Category.META, Severity.ERROR)
+    meta = RuleMeta("GL900", Category.META, Severity.ERROR, unshowable="a file that Python cannot read does not run")
     message = "not valid Python: {reason}"

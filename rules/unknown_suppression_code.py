@@ -41,5 +41,10 @@ class UnknownSuppressionCode(Rule):
     - [Ruff: invalid-rule-code](https://docs.astral.sh/ruff/rules/invalid-rule-code/)
     """
 
-    meta = RuleMeta("GL902", Category.META, Severity.WARNING)
+    meta = RuleMeta(
+        "GL902",
+        Category.META,
+        Severity.WARNING,
+        unshowable="a comment with an unknown code does not change the training",
+    )
     message = "unknown rule `{code}` in a suppression{hint}"

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.monitoring import Monitoring
-from gradlint.frontend.trained.portrait import Portraits
 from gradlint.machine.trace import Life, Trace
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.clipping import log_norm
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Draft, File, Rule, RuleMeta, short
 
 
 class UnmonitoredGradients(Rule):
@@ -78,12 +75,19 @@ class UnmonitoredGradients(Rule):
     - [wandb.watch](https://docs.wandb.ai/ref/python/watch)
     """
 
-    meta = RuleMeta("GL703", Category.MODEL, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
+    meta = RuleMeta(
+        "GL703",
+        Category.MODEL,
+        Severity.ADVICE,
+        fix=FixSafety.UNSAFE,
+        default=False,
+        unshowable="it changes what is known of a run, not the run",
+    )
     mends = (Aspect.READS,)
     message = "the loop round `{event}` never looks at a gradient{norm}: trouble shows only when the loss has gone"
 
     def on_trace(self, trace: Trace) -> Iterator[Draft]:
-        if self._monitoring.looks:
+        if self.file.monitoring.looks:
             return
         for life in trace.lives.values():
             for step in life.events(Step):
@@ -93,28 +97,30 @@ class UnmonitoredGradients(Rule):
                 clips = _clips(trace, loop)
                 event = clips[0] if clips else step
                 # other paths, and other optimizers, come by the same loop
-                if self._reported.setdefault(loop, event.site.node) == event.site.node:
+                if self.file.once(_reported).setdefault(loop, event.site.node) == event.site.node:
                     norm = ", though the clip returns its norm" if clips else ""
                     yield self.finding(event, event=short(event), norm=norm, fix=_remedies(clips, trace))
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file, for the loops that follow."""
-        self._portraits = program.once(Portraits)
-        self._monitoring = Monitoring(program)
-        self._loops: dict[int, int | None] = {}
-        #: where each loop was reported
-        self._reported: dict[int, int] = {}
-        yield from ()
 
     def _loop(self, step: Step, life: Life) -> int | None:
         """The long loop that this step is in, if it uses gradients."""
         if step.framework.logs_norms or not any(True for _ in life.of_event[step.index].of(Backward)):
             return None
         key = step.site.node
-        if key not in self._loops:
-            tested = self._portraits.in_test(step)
-            self._loops[key] = None if tested else self._monitoring.long_loop(step)
-        return self._loops[key]
+        loops = self.file.once(_loops)
+        if key not in loops:
+            tested = self.file.models.in_test(step)
+            loops[key] = None if tested else self.file.monitoring.long_loop(step)
+        return loops[key]
+
+
+def _loops(file: File) -> dict[int, int | None]:
+    """The long loop round each step, whatever path leads there."""
+    return {}
+
+
+def _reported(file: File) -> dict[int, int]:
+    """Where each loop was reported."""
+    return {}
 
 
 def _clips(trace: Trace, loop: int) -> list[Clip]:

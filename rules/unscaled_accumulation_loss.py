@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Norm, Site, Step
-from gradlint.frontend.program import Program
 from gradlint.knowledge.torch_api import SCALE_FREE
 from gradlint.machine.state import GradientState
 from gradlint.machine.trace import Window
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy.accumulation import divide_by_window_instead, divide_loss
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Draft, File, Rule, RuleMeta, short
 
 
 class UnscaledAccumulationLoss(Rule):
@@ -81,13 +80,13 @@ class UnscaledAccumulationLoss(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     message = "`{backward}` adds up {n} micro-batches, but `{loss}` is {what}: {impact}"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         window = state.window
-        if self._fused or not window.closes or step.framework.divides:
+        if not window.closes or self.file.once(_steps_inside) or step.framework.divides:
             return
         if any(e.kind in _NORMALISE for e in window.of(Edit)) or _in_the_rate(state):
             return  # the gradients, or the learning rate, are normalised instead
@@ -113,13 +112,6 @@ class UnscaledAccumulationLoss(Rule):
                 impact=_impact(state.optimizer.kind, n), related=related, fix=[divide_loss(backward, step, n)],
             )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """An optimizer that runs inside the backward is none of this rule's business."""
-        self._fused = any("in_bwd" in word or "in_backward" in word for word in program.all_words.seen)
-        yield from ()
-
-    _fused = False
-
     @staticmethod
     def _handled(backward: Backward, window: Window) -> bool:
         if backward.managed_division or backward.framework.divides:
@@ -129,6 +121,11 @@ class UnscaledAccumulationLoss(Rule):
         if backward.norm in _BY_NUMBERS and backward.divisors and window.size is not None:
             return window.size < 2 or _among(window.size, backward.divisors) or _divides_more(backward, window)
         return backward.norm not in (Norm.RAW, Norm.DIVIDED_BY_COUNTER)
+
+
+def _steps_inside(file: File) -> bool:
+    """An optimizer that runs inside the backward is none of this rule's business."""
+    return any("in_bwd" in word or "in_backward" in word for word in file.words.seen)
 
 
 def _divides_more(backward: Backward, window: Window) -> bool:

@@ -41,5 +41,11 @@ class UnusedSuppression(Rule):
     - [Ruff: unused-noqa](https://docs.astral.sh/ruff/rules/unused-noqa/)
     """
 
-    meta = RuleMeta("GL901", Category.META, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta(
+        "GL901",
+        Category.META,
+        Severity.WARNING,
+        fix=FixSafety.SAFE,
+        unshowable="a comment that silences nothing does not change the training",
+    )
     message = "unused suppression: there is no finding of {what} to ignore {where}"

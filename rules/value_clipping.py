@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, ClipKind
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.clipping import ClipSetting, clip_settings
 from gradlint.machine.state import GradientState
 from gradlint.model import Category, FixSafety, Severity
 from gradlint.remedy import Remedy
 from gradlint.remedy.clipping import clip_by_norm
 from gradlint.remedy.expressions import rewrite
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, Setting, short
 
 
 class ValueClipping(Rule):
@@ -73,7 +71,7 @@ class ValueClipping(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE)
+    meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"
 
@@ -82,12 +80,12 @@ class ValueClipping(Rule):
             # a limit that is sensible for each value may be tiny for the norm of all
             yield self.finding(clip, clip=short(clip), fix=[clip_by_norm(clip), clip_by_norm(clip, "1.0")])
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
+    def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Arguments of trainers are configuration, not events."""
-        for setting in clip_settings(program):
-            if setting.kind is ClipKind.VALUE and setting.algorithm is not None:
-                text = f"gradient_clip_algorithm={setting.algorithm.text}"
-                yield self.finding(setting.algorithm, clip=text, fix=_remedies(setting))
+        if not isinstance(setting, ClipSetting) or setting.kind is not ClipKind.VALUE or setting.algorithm is None:
+            return
+        text = f"gradient_clip_algorithm={setting.algorithm.text}"
+        yield self.finding(setting.algorithm, clip=text, fix=_remedies(setting))
 
 
 def _remedies(setting: ClipSetting) -> Iterator[Remedy]:

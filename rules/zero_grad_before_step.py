@@ -62,7 +62,7 @@ class ZeroGradBeforeStep(Rule):
     - [torch.optim.Optimizer.step](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html)
     """
 
-    meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: it steps without gradients"
 

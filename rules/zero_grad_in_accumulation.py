@@ -67,7 +67,7 @@ class ZeroGradInAccumulation(Rule):
     - [Accelerate: gradient accumulation](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
     """
 
-    meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 

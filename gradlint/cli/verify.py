@@ -100,7 +100,7 @@ def verify(**options: object) -> int:
     This command runs SCRIPT, with ARGS, on this machine, with all that it does: it reads and writes what the script
     reads and writes. Then it runs a copy with the fixes applied; your file is not changed.
 
-    Exit codes: 0 nothing confirmed, 1 something confirmed, 2 usage, 3 the script failed.
+    Exit codes: 0 nothing confirmed, 1 something confirmed, 2 usage, 3 the script failed or took no optimizer step.
     """
     return _verify(Request(**options))  # type: ignore[arg-type] # click has checked every value
 
@@ -136,7 +136,12 @@ def _verify(request: Request) -> int:
         _write(result, page)
     if result.failure:
         return 3
-    return 1 if result.confirmed else 0
+    if result.confirmed:
+        return 1
+    if result.stepless:
+        _say("gradlint: no optimizer step was taken, so nothing was judged: have the script train, if only for a batch")
+        return 3
+    return 0
 
 
 def _write(result: Verification, page: Path) -> None:

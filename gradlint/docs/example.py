@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import io
 import itertools
 import re
@@ -67,6 +68,7 @@ def example(rule: type[Rule]) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", sections(rule)["Example"], flags=re.DOTALL))
 
 
+@functools.cache
 def comparison(rule: type[Rule]) -> Comparison | None:
     """None for a rule that fixes nothing."""
     if rule.meta.fix is FixSafety.NONE:

@@ -11,13 +11,6 @@ FILE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "facts.json")
 HEADING = "What really happens"
 COLUMNS = ("what is measured", "with the mistake", "put right")
 
-#: rules that say nothing about training, and so have nothing to measure
-NOTHING_TO_MEASURE = {
-    "GL900": "a file that Python cannot read does not run",
-    "GL901": "a comment that silences nothing does not change the training",
-    "GL902": "a comment with an unknown code does not change the training",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

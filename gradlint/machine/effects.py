@@ -98,11 +98,10 @@ def _keyed(paths: Iterable[Path]) -> Iterator[tuple[Hashable, Path]]:
     """A fix neither adds nor renames functions; those of one name are told apart by their order."""
     numbers: dict[str, list[int]] = {}
     for path in paths:
-        number, forced = path.recipe
         same = numbers.setdefault(path.entry, [])
-        if number not in same:
-            same.append(number)
-        yield (path.entry, same.index(number), forced), path
+        if path.start not in same:
+            same.append(path.start)
+        yield (path.entry, same.index(path.start), path.forced), path
 
 
 def _path_harm(before: Path, after: Path, licence: Licence) -> str | None:

@@ -9,8 +9,8 @@ from gradlint.remedy import Remedy
 
 if TYPE_CHECKING:
     from gradlint.events import Site
-    from gradlint.frontend.numerics.operations import Operation
     from gradlint.rewrite.bench import Bench
+    from gradlint.subjects import Operation
 
 
 def clamp_operand(log: Site, operand: Site) -> Remedy:

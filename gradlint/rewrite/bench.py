@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import libcst as cst
 
@@ -14,6 +14,7 @@ from gradlint.rewrite.flow import Names, merged, names_of
 from gradlint.rewrite.refusal import NotFixable
 
 N = TypeVar("N", bound=cst.CSTNode)
+Origin = ast.expr | ast.stmt | ast.pattern
 
 #: calls that nobody misses where they do not happen, or happen less often
 _IDLE = frozenset({
@@ -39,9 +40,10 @@ def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
 
-    def __init__(self, document: Document, nodes: Sequence[cst.CSTNode], events: Iterable[Event]) -> None:
+    def __init__(self, document: Document, origins: Sequence[Origin], events: Iterable[Event]) -> None:
+        """`origins`: the nodes of Python's tree that sites are numbered by."""
         self.document = document
-        self._nodes = nodes
+        self._origins = origins
         happened = [e for e in events if not isinstance(e, Mark | Opaque)]
         # a loop is followed for several turns, but each place need be known once
         self._events = list({(e.via, e.site.node, type(e)): e for e in happened}.values())
@@ -51,20 +53,49 @@ class Bench:
     # -- reading
 
     def node(self, at: Event | Site) -> cst.CSTNode:
-        return self._nodes[at.site.node if isinstance(at, Event) else at.node]
+        return self._numbered(at.site.node if isinstance(at, Event) else at.node)
+
+    def _numbered(self, number: int) -> cst.CSTNode:
+        found = self.document.anchors.node(self._origins[number])
+        if found is None:
+            raise NotFixable("its code was not found")
+        return found
 
     def code(self, at: Event | Site | cst.CSTNode) -> str:
         """The user's own text."""
         return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()
 
-    def every(self, kind: type[N]) -> Iterator[N]:
-        """All nodes of a kind, as far as the small tree knows them: it leaves imports and comments out."""
-        return (node for node in self._nodes if isinstance(node, kind))
+    def _all(self, kind: type[cst.CSTNode], found: Iterable[Origin]) -> Iterator[Any]:
+        nodes = (self.document.anchors.node(node) for node in found)
+        return (node for node in nodes if isinstance(node, kind))
+
+    def calls(self, *names: str) -> Iterator[cst.Call]:
+        """All calls of functions and methods of these names; without any, all calls."""
+        found = self.document.anchors.every(ast.Call)
+        return self._all(cst.Call, (x for x in found if not names or _last_name(x.func) in names))
+
+    def assigns(self, *names: str, calling: Container[str] = ()) -> Iterator[cst.Assign]:
+        """All assignments to (attributes of) these names, or of what a call of these functions gives."""
+
+        def is_meant(node: ast.Assign) -> bool:
+            made = isinstance(node.value, ast.Call) and _last_name(node.value.func) in calling
+            return made or any(_last_name(target) in names for target in node.targets)
+
+        return self._all(cst.Assign, (x for x in self.document.anchors.every(ast.Assign) if is_meant(x)))
+
+    def attributes(self, name: str) -> Iterator[cst.Attribute]:
+        return self._all(cst.Attribute, (x for x in self.document.anchors.every(ast.Attribute) if x.attr == name))
+
+    def names(self, name: str) -> Iterator[cst.Name]:
+        """Every place that reads or binds this name, outside of imports and parameters."""
+        return self._all(cst.Name, (x for x in self.document.anchors.every(ast.Name) if x.id == name))
 
     @property
     def quote(self) -> str:
         """The quotation mark that the file prefers."""
-        strings = [x.value.lstrip("bBrRuU")[:1] for x in self.every(cst.SimpleString)]
+        anchors = self.document.anchors
+        begun = (anchors.stretch(x)[0] for x in anchors.every(ast.Constant) if isinstance(x.value, str | bytes))
+        strings = [anchors.text[start : start + 3].lstrip("bBrRuUfF")[:1] for start in begun]
         return "'" if strings.count("'") > strings.count('"') else '"'
 
     def same(self, some: Sequence[Statement], others: Sequence[Statement]) -> bool:
@@ -84,7 +115,7 @@ class Bench:
 
     def standing(self, event: Event) -> list[Statement]:
         """The statement of an event, and those of the calls that led to it, from the outside in."""
-        nodes = [self._nodes[n] for n in (*event.via, event.site.node)]
+        nodes = [self._numbered(n) for n in (*event.via, event.site.node)]
         return [x for x in (self.document.at(n) for n in nodes) if x is not None]
 
     def outer(self, event: Event, times: int) -> Site:
@@ -109,7 +140,7 @@ class Bench:
 
     def in_frame(self, event: Event, depth: int) -> cst.CSTNode:
         """The node that stands for an event so many calls inside."""
-        return self._nodes[(*event.via, event.site.node)[depth]]
+        return self._numbered((*event.via, event.site.node)[depth])
 
     def guards(self) -> list[Statement]:
         """The `if`s that ask whether a window is full."""
@@ -182,7 +213,7 @@ class Bench:
     def check_nothing_else(self, event: Event, depth: int) -> None:
         """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
         counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
-        places = [self._nodes[n] for n in (*event.via, event.site.node)]
+        places = [self._numbered(n) for n in (*event.via, event.site.node)]
         caller = self.statement(places[depth])
         self._check_idle(caller)
         if self.names_bound(caller):
@@ -205,7 +236,7 @@ class Bench:
 
     def _check_idle(self, statement: Statement) -> None:
         numbers = {n for e in self._events for n in (*e.via, e.site.node)}
-        tops = [self._nodes[n] for n in numbers if self.document.at(self._nodes[n]) is statement]
+        tops = [self._numbered(n) for n in numbers if self.document.at(self._numbered(n)) is statement]
         mine = {id(call) for top in tops for call in within(top, cst.Call)}
         parts = _header_parts(statement)
         keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
@@ -269,7 +300,7 @@ class Bench:
         self.take_away(statement)
 
     def _parsed(self, code: str) -> cst.BaseExpression:
-        config = self.document.module.config_for_parsing
+        config = self.document.config
         try:
             return cst.parse_expression(code, config=config)
         except cst.ParserSyntaxError:
@@ -285,7 +316,7 @@ class Bench:
     def callers(self, event: Event) -> int:
         home = self.statement(event).function
         name = home.node.name.value if home is not None else ""
-        return sum(self.code(call.func).rpartition(".")[2] == name for call in self.every(cst.Call))
+        return sum(self.code(call.func).rpartition(".")[2] == name for call in self.calls(name))
 
     def take_away(self, statement: Statement) -> None:
         """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
@@ -329,6 +360,11 @@ def _header_parts(statement: Statement) -> list[cst.CSTNode]:
             return list(statement.node.items)
         case _:
             return []
+
+
+def _last_name(func: ast.expr) -> str:
+    """`step` of `self.optimizer.step`."""
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _dumped(codes: Iterable[str]) -> list[str]:

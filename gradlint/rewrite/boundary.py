@@ -188,7 +188,7 @@ def _negates(test: cst.BaseExpression, modulo: cst.BinaryOperation) -> bool:
 
 def _joined(bench: Bench, test: cst.BaseExpression, operator: cst.BaseBooleanOp, more: str) -> cst.BooleanOperation:
     """The condition with one more part, inside of the user's own parentheses."""
-    right = cst.parse_expression(more, config=bench.document.module.config_for_parsing)
+    right = cst.parse_expression(more, config=bench.document.config)
     return cst.BooleanOperation(bare(test), operator, right, lpar=test.lpar, rpar=test.rpar)
 
 

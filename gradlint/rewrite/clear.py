@@ -85,7 +85,7 @@ def clear_behind(bench: Bench, step: Step) -> None:
 
 def _zero(bench: Bench, step: Step) -> str:
     """In the style of the file: with the arguments that its other calls have, if they all have the same."""
-    styles = set(re.findall(r"\.zero_grad\(([^()]*)\)", bench.document.module.code))
+    styles = set(re.findall(r"\.zero_grad\(([^()]*)\)", bench.document.source))
     arguments = styles.pop() if len(styles) == 1 else ""
     return f"{optimizer_of(bench, step)}.zero_grad({arguments})"
 

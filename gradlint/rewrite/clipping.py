@@ -192,7 +192,7 @@ def clip_when_synced(bench: Bench, clip: Clip, framework: Framework) -> None:
     """Where the framework says which micro-batch is the last of its window."""
     windows = [row for row in framework.rows if isinstance(row, Opens) and row.context is Context.WINDOW]
     methods = {name: row.told_by for row in windows if row.told_by for name in row.methods}
-    found = {(bench.code(receiver(x)), methods[called(x)]) for x in bench.every(cst.Call) if called(x) in methods}
+    found = {(bench.code(receiver(x)), told_by) for name, told_by in methods.items() for x in bench.calls(name)}
     if len(found) != 1:
         raise NotFixable(f"the object of {framework.name} was not found")
     statement = bench.document.apart(bench.statement(clip), bench.node(clip))

@@ -94,7 +94,7 @@ def _alike(bench: Bench, clip: Clip, loop: Statement) -> Iterator[cst.Call]:
     """The clip, and the same one in the other arm of a condition."""
     text = bench.code(clip)
     own = call_of(bench, clip)
-    for call in bench.every(cst.Call):
+    for call in bench.calls(called(own)):
         place = bench.document.at(call)
         if place is not None and loop.holds(place) and (call is own or bench.code(call) == text):
             yield call

@@ -84,12 +84,12 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
 
 def _wrapped(bench: Bench) -> set[str]:
     """The names that distributed models get."""
-    return {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if called(x.value) in _WRAPPERS}
+    return {bench.code(x.targets[0].target) for x in bench.assigns(calling=_WRAPPERS)}
 
 
 def _always_wrapped(bench: Bench) -> bool:
     """The file wraps the model without a condition; else a plain model, which has no no_sync, may come here."""
-    wraps = [x for x in bench.every(cst.Call) if called(x) in _WRAPPERS]
+    wraps = list(bench.calls(*_WRAPPERS))
     return bool(wraps) and not any(_is_conditional(bench, call) for call in wraps)
 
 
@@ -291,7 +291,9 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
 def invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
     home = bench.statement(backward).function
-    flags = [x for x in bench.every(cst.Assign) if assigns_attribute(x, "require_backward_grad_sync")]
+    flags = [
+        x for x in bench.assigns("require_backward_grad_sync") if assigns_attribute(x, "require_backward_grad_sync")
+    ]
     found = [x for x in flags if not home or home.holds(bench.statement(x))]
     if len(found) != 1:
         raise NotFixable("where syncing is switched off was not found")

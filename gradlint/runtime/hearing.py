@@ -8,20 +8,10 @@ from dataclasses import dataclass
 
 from gradlint.config import Settings
 from gradlint.model import Severity
-from gradlint.rule import Draft, Rule
+from gradlint.rule import Draft, File, Rule
 from gradlint.runtime.lines import Files
 from gradlint.runtime.recording import Recording, Stepped
 from gradlint.runtime.replay import Replay, replay
-
-#: rules that judge by the order of events alone. Left out are those that read the text (GL107–GL109, GL210, GL212,
-#: GL405), those that know windows from the code (GL304, GL308), and those whose page says that no run shows them.
-HEARD = frozenset(
-    (
-        "GL101", "GL102", "GL103", "GL104", "GL105", "GL106", "GL111", "GL201", "GL202", "GL203",
-        "GL204", "GL205", "GL206", "GL207", "GL211", "GL213", "GL301", "GL302", "GL305", "GL306",
-        "GL401", "GL402", "GL403", "GL404", "GL406", "GL501", "GL502", "GL503", "GL504", "GL505",
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +33,7 @@ def heard(recording: Recording, files: Files, settings: Settings, codes: Iterabl
     from gradlint.machine.judge import Judge
 
     played = replay(recording, files)
-    rules = _rules(recording, files, settings, frozenset(codes) & HEARD)
+    rules = _rules(recording, files, settings, frozenset(codes))
     judge = Judge(rules, lambda rule, error: None)  # a rule that needs the text has nothing to say of a run
     said: dict[tuple[str, str, int], Heard] = {}
     for draft in judge.judge(played.path):
@@ -64,24 +54,27 @@ def _placed(draft: Draft, played: Replay, files: Files) -> Heard | None:
 
 
 def _rules(recording: Recording, files: Files, settings: Settings, codes: frozenset[str]) -> list[Rule]:
-    """The rules, told of the file that steps: some keep still because of what its text says."""
+    """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
     from gradlint.registry import all_rules
 
-    rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
-    step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
-    if step is None:
-        return rules
-    from gradlint.frontend.program import Program
-    from gradlint.frontend.quick import QuickLowering
-
-    try:
-        tree = ast.parse(files[step.file].text)
-        program = Program(QuickLowering(tree, frozenset()).body, settings.target_torch)
-    except (SyntaxError, ValueError, RecursionError):
-        return rules
+    rules = [
+        rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.runs and rule.meta.code in codes
+    ]
+    file = _file(recording, files, settings)
     for rule in rules:
-        try:
-            list(rule.on_program(program))
-        except Exception:  # what it would have said of the text is said by the linter, or its crash is told there
-            continue
+        rule.file = file
     return rules
+
+
+def _file(recording: Recording, files: Files, settings: Settings) -> File:
+    """The file that steps; without one, or if it cannot be read, a file that says nothing."""
+    from gradlint.frontend.file import File
+    from gradlint.frontend.lower import Lowering
+    from gradlint.frontend.program import Program
+
+    step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
+    try:
+        tree = ast.parse(files[step.file].text if step is not None else "")
+        return File(Program(Lowering(tree).body, settings.target_torch))
+    except (SyntaxError, ValueError, RecursionError):
+        return File(Program([], settings.target_torch))

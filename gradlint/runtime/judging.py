@@ -57,10 +57,13 @@ class Case:
     def look(self, code: str, spot: Spot) -> Shown:
         if self.scene is None:
             return Shown(None, "nothing of torch was seen in this run")
-        return checks()[code](self.scene, spot)
+        shown = checks()[code](self.scene, spot)
+        if shown.holds is False and not self.side.steps:
+            return Shown(None, "no optimizer step was taken")
+        return shown
 
 
-_VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_REACHED}
+_VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_SHOWN}
 
 
 def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Unshowable]]:

@@ -331,6 +331,9 @@ class Raised(Happening):
     message: str = ""
     during: str = ""
     traceback: str = ""
+    #: calls of a scaler: its id, and the optimizer that was handed to it
+    scaler: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

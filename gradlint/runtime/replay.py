@@ -43,6 +43,7 @@ from gradlint.runtime.recording import (
     Looked,
     Met,
     Place,
+    Raised,
     Recording,
     Scheduled,
     Stepped,
@@ -130,10 +131,10 @@ class _Replayer:
         name = name.partition(":")[0].strip()
         return name if equals and name.replace(".", "").replace("_", "").isalnum() else usual
 
-    def _site(self, happening: Happening, place: Place | None = None) -> Site:
+    def _site(self, happening: Happening, place: Place | None = None, kind: type[Happening] | None = None) -> Site:
         place = place or happening.places[0]
         file = self._files[place.file]
-        key = (place.file, file.at(place.line).start, happening.KIND)
+        key = (place.file, file.at(place.line).start, (kind or type(happening)).KIND)
         node = self._nodes.setdefault(key, len(self._nodes))
         self._replay.places.setdefault(node, place)
         return Site(node, file.source(place.line) or happening.KIND)
@@ -160,6 +161,8 @@ class _Replayer:
             case Updated():
                 site = self._site(happening)
                 return Update(Site(site.node, "scaler.update()"), scaler=self._scalers.get(happening.scaler))
+            case Raised():
+                return self._refused(happening)
             case Scheduled():
                 site = self._site(happening)
                 text = "scheduler.step(…)" if happening.told else "scheduler.step()"
@@ -191,6 +194,21 @@ class _Replayer:
         for optimizer in ran.optimizers:
             self._backwards.setdefault(optimizer, []).append(backward)
         return backward
+
+    def _refused(self, raised: Raised) -> Event | None:
+        """A call that torch would not carry out was made all the same."""
+        scaler = self._scalers.get(raised.scaler)
+        if scaler is None:
+            return None
+        match raised.during:
+            case "unscale":
+                return Unscale(self._site(raised, kind=Unscaled), scaler=scaler, optimizer=raised.owner)
+            case "scaler.step":
+                return Step(self._site(raised, kind=Stepped), optimizer=raised.owner, scaler=scaler)
+            case "update":
+                return Update(Site(self._site(raised, kind=Updated).node, "scaler.update()"), scaler=scaler)
+            case _:
+                return None
 
     def _edit(self, edited: Edited) -> Edit:
         wraps = {b.wrap for o in edited.optimizers for b in self._backwards.get(o, ())[-1:]}

@@ -18,11 +18,11 @@ from gradlint.runtime.verification import Cure, Judged, Unshowable, Verdict, Ver
 _COLOURS = {
     Verdict.CONFIRMED: "bold red",
     Verdict.REFUTED: "green",
-    Verdict.NOT_REACHED: "dim",
+    Verdict.NOT_SHOWN: "dim",
 }
 _CURES = {Cure.CURED: "bold green", Cure.NOT_CURED: "bold red", Cure.NO_FIX: "dim"}
 _WORDS: dict[Verdict | Cure, str] = {
-    Verdict.NOT_REACHED: "not reached",
+    Verdict.NOT_SHOWN: "not shown",
     Cure.NOT_CURED: "not cured",
     Cure.NO_FIX: "no fix",
 }
@@ -74,7 +74,7 @@ def _plain(found: Judged | Unshowable) -> dict[str, object]:
 
 
 def summary(verification: Verification) -> str:
-    """`2 confirmed (2 cured by the fix), 1 refuted, 1 not reached`."""
+    """`2 confirmed (2 cured by the fix), 1 refuted, 1 not shown`."""
     everything = (*verification.findings, *verification.runtime_only)
     counts = Counter(j.verdict for j in everything)
     cures = Counter(j.after_fix for j in everything if j.verdict is Verdict.CONFIRMED)
@@ -85,6 +85,8 @@ def summary(verification: Verification) -> str:
             if verdict is Verdict.CONFIRMED and verification.after is not None:
                 said += f" ({cures[Cure.CURED]} cured by the fix)"
             parts.append(said)
+    if verification.stepless and not counts[Verdict.CONFIRMED]:
+        return ", ".join(["nothing was judged", *parts])
     return ", ".join(parts) or "nothing to confirm"
 
 

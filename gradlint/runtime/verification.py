@@ -14,7 +14,7 @@ class Verdict(enum.Enum):
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
-    NOT_REACHED = "not-reached"
+    NOT_SHOWN = "not-shown"
 
 
 class Cure(enum.Enum):
@@ -99,6 +99,11 @@ class Verification:
     @property
     def steps(self) -> int:
         return self.before.steps
+
+    @property
+    def stepless(self) -> bool:
+        """No step was taken, so nothing that a step does could be judged."""
+        return self.before.main is None or not self.steps
 
     @property
     def confirmed(self) -> bool:

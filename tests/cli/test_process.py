@@ -43,12 +43,12 @@ def test_module_runs_and_exits_with_findings(tmp_path: Path) -> None:
     assert outcome.stderr == ""
 
 
-@pytest.mark.parametrize("output_format", ["full", "concise", "json"])
-def test_piped_output_imports_nothing_it_does_not_need(tmp_path: Path, output_format: str) -> None:
+def test_piped_output_imports_nothing_it_does_not_need(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CLIP_AFTER_STEP)
     script = (
         "import sys; from gradlint.cli import run;"
-        f"code = run(['check', 'train.py', '--no-cache', '--output-format', '{output_format}']);"
+        "check = ['check', 'train.py', '--no-cache', '--output-format'];"
+        "code = max(run([*check, name]) for name in ('full', 'concise', 'json'));"
         "heavy = {'rich', 'multiprocessing', 'pathspec', 'torch', 'importlib.metadata', 'ast'} & set(sys.modules);"
         "print(sorted(heavy), file=sys.stderr); sys.exit(code)"
     )

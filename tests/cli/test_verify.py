@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Verification]:
     [
         (Verdict.CONFIRMED, "", 1),
         (Verdict.REFUTED, "", 0),
-        (Verdict.NOT_REACHED, "", 0),
+        (Verdict.NOT_SHOWN, "", 0),
         (Verdict.REFUTED, "Traceback", 3),
         (Verdict.CONFIRMED, "Traceback", 3),
     ],
@@ -82,15 +83,28 @@ def test_exit_codes(gradlint: Command, found: list[Verification], verdict: Verdi
     assert gradlint("verify", "train.py", "--device", "cpu").code == code
 
 
+@pytest.mark.parametrize(("verdicts", "code"), [((), 3), ((Verdict.NOT_SHOWN,), 3), ((Verdict.CONFIRMED,), 1)])
+def test_a_run_without_a_step(
+    gradlint: Command, found: list[Verification], verdicts: tuple[Verdict, ...], code: int
+) -> None:
+    """What raises before the first step is confirmed; of anything else nothing is known, and that is not 0."""
+    write("train.py", MISTAKE)
+    found.append(replace(_verification(*map(_judged, verdicts)), before=Side([Recording(1)])))
+    outcome = gradlint("verify", "train.py", "--device", "cpu")
+    assert outcome.code == code
+    assert ("nothing was judged" in outcome.out) is (code == 3)
+    assert ("no optimizer step was taken" in outcome.err) is (code == 3)
+
+
 def test_text(gradlint: Command, found: list[Verification]) -> None:
     write("train.py", MISTAKE)
-    found.append(_verification(_judged(Verdict.CONFIRMED, Cure.CURED), _judged(Verdict.NOT_REACHED)))
+    found.append(_verification(_judged(Verdict.CONFIRMED, Cure.CURED), _judged(Verdict.NOT_SHOWN)))
     outcome = gradlint("verify", "train.py", "--device", "cpu")
     said = " ".join(outcome.out.split())
     assert "GL401 missing-zero-grad confirmed 7 [of] 7 steps cured line 8 cleared 7 times" in said
-    assert "GL401 missing-zero-grad not reached" in said
+    assert "GL401 missing-zero-grad not shown" in said
     assert "GL208 line 3: a run cannot show this" in said
-    assert "1 confirmed (1 cured by the fix), 1 not reached in 3 optimizer steps on cpu, seed 0." in said
+    assert "1 confirmed (1 cured by the fix), 1 not shown in 3 optimizer steps on cpu, seed 0." in said
 
 
 def test_the_user_is_told_that_the_script_runs(gradlint: Command, found: list[Verification]) -> None:
@@ -271,27 +285,26 @@ def test_a_script_that_raises(gradlint: Command) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "said"),
     [
-        ("import sys, torch\nsys.exit('nothing to do')\n", 3, "nothing to do"),
-        ("import sys, torch\nsys.exit(0)\n", 0, "the script ended without an optimizer step"),
-        ("print('no GPU here')\n", 0, "without an optimizer step; the last that it printed: no GPU here"),
-        ("import torch\nfor x in\n", 3, "SyntaxError: invalid syntax"),
+        ("import sys, torch\nsys.exit('nothing to do')\n", "nothing to do"),
+        ("import sys, torch\nsys.exit(0)\n", "the script ended without an optimizer step"),
+        ("print('no GPU here')\n", "without an optimizer step; the last that it printed: no GPU here"),
+        ("import torch\nfor x in\n", "SyntaxError: invalid syntax"),
         (
             "import argparse as a\np = a.ArgumentParser()\np.add_argument('-d', required=True)\np.parse_args()\n",
-            3,
             "train.py: error: the following arguments are required: -d",
         ),
-        ("import no_such_package\n", 3, "ModuleNotFoundError: No module named 'no_such_package'"),
+        ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package'"),
     ],
     ids=["exit-with-words", "exit", "no-torch", "syntax", "argparse", "import"],
 )
-def test_a_script_that_never_trains(gradlint: Command, text: str, code: int, said: str) -> None:
+def test_a_script_that_never_trains(gradlint: Command, text: str, said: str) -> None:
     write("train.py", text)
     outcome, data, _ = _run(gradlint, "train.py")
-    assert outcome == code
+    assert outcome == 3
     assert (data["steps"], data["findings"], data["runtime_only"]) == (0, [], [])
-    told = data["failure"] if code else "\n".join(data["notes"])
+    told = data["failure"] or "\n".join(data["notes"])
     assert said in told
     assert "gradlint" not in told
 

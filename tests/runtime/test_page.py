@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -25,6 +26,12 @@ from tests.runtime.page_reading import Element, read
 PAGES = [*EXAMPLES, *MONITORS]
 
 
+@functools.cache
+def shown(name: str) -> tuple[str, Element]:
+    text = made(name)
+    return text, read(text)
+
+
 def made(name: str) -> str:
     return verification_page(EXAMPLES[name]()) if name in EXAMPLES else monitor_page(MONITORS[name]())
 
@@ -36,8 +43,7 @@ def amp_page() -> Element:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_is_well_formed_stands_alone_and_is_always_the_same(name: str) -> None:
-    text = made(name)
-    page = read(text)
+    text, page = shown(name)
     assert text == made(name)
     assert text.startswith("<!doctype html>")
     assert page.one("html").attributes["lang"] == "en"
@@ -54,7 +60,7 @@ def test_is_well_formed_stands_alone_and_is_always_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_headings_go_down_one_by_one_and_ids_are_unique(name: str) -> None:
-    page = read(made(name))
+    _, page = shown(name)
     levels = [int(e.tag[1]) for e in page.walk() if re.fullmatch("h[1-6]", e.tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -67,7 +73,7 @@ def test_headings_go_down_one_by_one_and_ids_are_unique(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pictures_have_words_and_tables_have_headings(name: str) -> None:
-    page = read(made(name))
+    _, page = shown(name)
     for svg in page.all("svg"):
         hidden = svg.attributes.get("aria-hidden") == "true"
         assert hidden or (svg.attributes["role"] == "img" and len(svg.attributes["aria-label"]) > 10)
@@ -78,7 +84,7 @@ def test_pictures_have_words_and_tables_have_headings(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hostile", "hostile-monitor"])
 def test_what_users_write_stays_text(name: str) -> None:
-    page = read(made(name))
+    _, page = shown(name)
     assert len(page.all("script")) == 1
     assert not page.all("img")
     assert page.text.count("<script>alert(1)</script>") >= 5
@@ -106,7 +112,7 @@ def test_terminal_colours_and_control_characters_are_left_out() -> None:
 
 def test_head(amp_page: Element) -> None:
     head = amp_page.one("section", "head")
-    assert head.one("h1").text == "2 confirmed, 1 refuted, 1 not reached; the fix cured 2"
+    assert head.one("h1").text == "2 confirmed, 1 refuted, 1 not shown; the fix cured 2"
     about = {d.one("dt").text: d.one("dd").text for d in head.one("dl").all("div")}
     assert about == {
         "Device": "cpu", "Steps": "8", "Ranks": "1", "Seed": "0", "PyTorch": "2.13.0", "Ran for": "2.4 s + 2.4 s",
@@ -131,7 +137,7 @@ def test_evidence_table(amp_page: Element) -> None:
     assert "clipped at a true norm of 1 in 8 of 8 steps" in after.text
     assert [bool(row.all("span", "only")) for row in rows] == [False, True, False, False]
     assert "seen only in the run" in only.text
-    assert "not reached" in missed.text
+    assert "not shown" in missed.text
     assert "GL209" in amp_page.one("ul", "unshowable").text
 
 
@@ -253,7 +259,7 @@ def test_without_the_fixed_copy_there_is_one_column() -> None:
     page = read(verification_page(verification))
     assert [th.text for th in page.one("table", "evidence").one("thead").all("th")] == ["Finding", "The run"]
     assert "After the fix" not in page.text
-    assert page.one("h1").text == "1 confirmed, 1 refuted, 1 not reached"
+    assert page.one("h1").text == "1 confirmed, 1 refuted, 1 not shown"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +269,7 @@ def test_without_the_fixed_copy_there_is_one_column() -> None:
         (Verdict.CONFIRMED, Cure.NOT_CURED, "1 confirmed; the fix cured nothing"),
         (Verdict.CONFIRMED, Cure.NO_FIX, "1 confirmed"),
         (Verdict.REFUTED, Cure.NO_FIX, "Nothing confirmed: 1 refuted"),
-        (Verdict.NOT_REACHED, Cure.NO_FIX, "Nothing confirmed: 1 not reached"),
+        (Verdict.NOT_SHOWN, Cure.NO_FIX, "Nothing confirmed: 1 not shown"),
     ],
 )
 def test_headline(verdict: Verdict, cure: Cure, said: str) -> None:

@@ -16,6 +16,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -46,6 +47,14 @@ class Zygote:
     def ranks(self, count: int, *script: str) -> list[str]:
         return [sys.executable, "-S", __file__, "ranks", self._address, str(count), *script]
 
+    def executable(self) -> str:
+        """For code that starts `sys.executable` with what a `command` is given."""
+        found = Path(self._folder.name, "python")
+        if not found.exists():
+            found.write_text(f'#!/bin/sh\nexec {shlex.join(self.command())} "$@"\n', encoding="utf-8")
+            found.chmod(0o755)
+        return str(found)
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -61,7 +70,7 @@ def zygote() -> Zygote:
 
 
 def python(*script: str) -> list[str]:
-    """What to start in place of `python SCRIPT ARGUMENTS`."""
+    """What to start in place of `python SCRIPT ARGUMENTS` or of `python -m MODULE ARGUMENTS`."""
     return zygote().command(*script) if hasattr(os, "fork") else [sys.executable, *script]
 
 
@@ -159,5 +168,10 @@ if __name__ == "__main__":
         sys.exit(ask(*sys.argv[2:]) if sys.argv[1] == "ask" else ranks(*sys.argv[2:]))
     # the program runs here, at the end of the main module: Python then ends as it always does
     sys.argv = serve(sys.argv[2])
-    sys.path[0] = os.path.dirname(sys.argv[0])
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        sys.path[:1] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(sys.argv[0])
+        runpy.run_path(sys.argv[0], run_name="__main__")

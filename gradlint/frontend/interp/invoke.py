@@ -45,7 +45,6 @@ class Invoke(Api):
             return self._invoke_lambda(function, definition, args)
         if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
             return v.Unknown(function.key, called=function.key)
-        self.run.reached.add(id(definition))
         env = v.Env({}, function.env or self.run.module)
         self._bind(definition, function, args, kwargs, env)
         outer, self.env = self.env, env
@@ -64,6 +63,8 @@ class Invoke(Api):
         except Raised:
             return v.Unknown(f"{function.key}()", called=function.key)
         finally:
+            if self.run.budget >= 0:  # else it is broken off, and its end was not seen
+                self.run.reached.add(id(definition))
             self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
             self.run.stack.pop()

@@ -19,6 +19,8 @@ class Place:
 
     call: s.Call
     dotted: str
+    #: the statement whose expression it is a part of
+    stmt: s.Stmt
     round: tuple[s.Stmt, ...]
     scopes: tuple[Bindings, ...]
 
@@ -53,7 +55,7 @@ def _calls(body: list[s.Stmt], around: tuple[s.Stmt, ...], scopes: tuple[Binding
         for expr in s.expressions(stmt):
             for part in s.walk_expr(expr):
                 if isinstance(part, s.Call):
-                    yield Place(part, dotted(part.func, scopes), around, scopes)
+                    yield Place(part, dotted(part.func, scopes), stmt, around, scopes)
         inner = scopes
         if isinstance(stmt, s.Def):
             inner = (*scopes, _bindings(stmt.body, stmt.params))

@@ -12,7 +12,6 @@ from gradlint.frontend.numerics.facts import (
     Chain,
     Fact,
     Items,
-    Low,
     Object,
     Ref,
     Routine,
@@ -22,8 +21,8 @@ from gradlint.frontend.numerics.facts import (
     join,
 )
 from gradlint.frontend.numerics.frames import Enough, Frames, by_name
-from gradlint.frontend.numerics.operations import Kind
 from gradlint.knowledge import tensor_api as api
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from collections.abc import Callable

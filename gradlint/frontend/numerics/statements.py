@@ -15,7 +15,6 @@ from gradlint.frontend.numerics.facts import (
     Fact,
     Items,
     Layer,
-    Low,
     Model,
     Object,
     Routine,
@@ -35,8 +34,8 @@ from gradlint.frontend.numerics.frames import (
     signature,
 )
 from gradlint.frontend.numerics.modules import Modules
-from gradlint.frontend.numerics.operations import Kind
 from gradlint.knowledge import tensor_api as api
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program

@@ -5,39 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import PLAIN, ClipKind, Framework, Site
+from gradlint.events import ClipKind, Framework
 from gradlint.frontend import syntax as s
 from gradlint.frontend.names.constants import Constants, Scope
 from gradlint.frontend.names.written import called
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge.rows import Configures, Handed, Setting, fits
-from gradlint.records import dataclass
+from gradlint.subjects import ClipSetting
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
 
 _LIMITS = [(framework, row) for framework, row in known.rows(Configures) if row.setting is Setting.LIMIT]
 _WORDS = frozenset(word for _, row in _LIMITS for word in (row.argument, row.algorithm) if word)
-
-
-@dataclass(frozen=True, slots=True)
-class ClipSetting:
-    """A limit that a framework was given."""
-
-    #: what the user wrote: `Trainer(gradient_clip_val=0.5)`, `"gradient_clipping": 0.5`
-    text: str
-    #: None where it cannot be known
-    kind: ClipKind | None
-    #: where the limit is given, and the number, if the file settles it
-    site: Site | None
-    limit: float | None = None
-    #: where the number stands, if that is elsewhere
-    number: Site | None = None
-    #: where the algorithm is given
-    algorithm: Site | None = None
-    #: the algorithm is written in its place, not behind a name
-    literal: bool = False
-    framework: Framework = PLAIN
 
 
 def clip_settings(program: Program) -> list[ClipSetting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import Backward, Framework
+from gradlint.events import Backward, Framework, Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.names.lineage import lineage
@@ -13,22 +13,13 @@ from gradlint.frontend.names.written import last
 from gradlint.frontend.settings import returned_loss
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge.rows import Calls, Configures, Setting, Thing, fits
-from gradlint.records import dataclass
+from gradlint.subjects import DivisionSetting
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
 
 
-@dataclass(frozen=True, slots=True)
-class SecondDivision:
-    """A division by hand of a loss that a framework divides as well."""
-
-    loss: s.Expr
-    divisor: s.Expr
-    framework: Framework
-
-
-def second_divisions(program: Program) -> Iterator[SecondDivision]:
+def second_divisions(program: Program) -> Iterator[DivisionSetting]:
     """In the methods that frameworks call for a loss."""
     rows = [(f, row) for f, row in known.rows(Calls) if row.divides is not None and row.method in program.functions]
     for cls in program.classes.values() if rows else ():
@@ -48,7 +39,7 @@ def _descends(cls: s.Class, bases: tuple[str, ...], program: Program) -> bool:
     return any(fits(name, base) for name in bases for base in dotted)
 
 
-def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -> Iterator[SecondDivision]:
+def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -> Iterator[DivisionSetting]:
     method = program.member(cls, row.method)
     if not isinstance(method, s.Def) or row.divides is None or not row.divides(_Own(cls, program)):
         return
@@ -57,7 +48,8 @@ def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -
         name = _number_name(found.divisor)
         if (row.divisor and row.divisor in name) or windows.mean(found.divisor):
             if not returned_loss.multiplies(method, name or s.render(found.divisor)):
-                yield SecondDivision(found.loss, found.divisor, framework)
+                loss = Site(found.loss.node, s.render(found.loss))
+                yield DivisionSetting(loss, s.render(found.divisor), framework)
 
 
 class _Own:

@@ -19,13 +19,11 @@ from gradlint.frontend.stacks.wiring import (
     UNKNOWN,
     Instance,
     Known,
-    Layer,
     Leaf,
     Named,
     Sequential,
     Setting,
     Several,
-    Stack,
     Tensor,
     Unknown,
     Value,
@@ -33,6 +31,7 @@ from gradlint.frontend.stacks.wiring import (
 from gradlint.knowledge.layers import ASIDE, MERGES, SATURATING, function_role, method_role, module_role
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.records import replace
+from gradlint.subjects import Layer, Stack
 
 #: calls inside of calls
 _DEPTH = 12

@@ -14,16 +14,7 @@ from gradlint.frontend.trained.anatomy import Anatomy, Build, Part
 from gradlint.frontend.trained.origins import Origins
 from gradlint.knowledge import architectures as known
 from gradlint.knowledge.architectures import Kind
-from gradlint.records import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Why a model is taken for what it is: in a few words, and the line that says so."""
-
-    text: str
-    site: Site
-    said: str
+from gradlint.subjects import Evidence
 
 
 class Portraits:

@@ -99,7 +99,10 @@ def step_bypasses_scaler(scene: Scene, spot: Spot) -> Shown:
         said += ": inf or NaN gradients reached the weights"
     else:
         said += ": its check for inf and NaN was left out"
-    return Shown(True, said, marks(past))
+    errors = [e for e in scene.recording.of(Raised) if e.during == "update" and e.index > past[0].index]
+    if errors:
+        said += f"; update() raised {exception(errors[0])}"
+    return Shown(True, said, marks([*past, *errors]))
 
 
 @shows("GL204")

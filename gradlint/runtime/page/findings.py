@@ -41,14 +41,14 @@ class Entry:
 _VERDICTS = {
     Verdict.CONFIRMED: Badge("confirmed", "!", "wrong"),
     Verdict.REFUTED: Badge("refuted", "○", "calm"),
-    Verdict.NOT_REACHED: Badge("not reached", "–", "open"),
+    Verdict.NOT_SHOWN: Badge("not shown", "–", "open"),
 }
 _CURES = {
     Cure.CURED: Badge("cured", "✓", "cured"),
     Cure.NOT_CURED: Badge("not cured", "!", "wrong"),
 }
 #: what matters most stands first
-_RANK = {Verdict.CONFIRMED: 0, Verdict.NOT_REACHED: 1, Verdict.REFUTED: 2}
+_RANK = {Verdict.CONFIRMED: 0, Verdict.NOT_SHOWN: 1, Verdict.REFUTED: 2}
 
 
 def entries(verification: Verification, places: Places, first: Mapping[str, int]) -> list[Entry]:
@@ -62,7 +62,7 @@ def where(finding: Judged | Unshowable, places: Places) -> str:
 
 
 def headline(verification: Verification) -> str:
-    """`2 confirmed, 1 refuted, 1 not reached; the fix cured 2`."""
+    """`2 confirmed, 1 refuted, 1 not shown; the fix cured 2`."""
     judged = [*verification.findings, *verification.runtime_only]
     if not judged:
         return (

@@ -93,6 +93,9 @@ def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | No
     recorder.lives.refresh()
     recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
+    by_hand = recorder.parts.by_hand.life
+    if by_hand is not None:
+        recorder.check_steps(by_hand)
     top = graph.read(losses, weights)
     value = graph.loss_value(losses)
     mine = _reached(recorder, losses)
@@ -151,6 +154,9 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
     unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
     touched.extend(life for life, _ in unseen if life.id in kept)
+    if not touched and last and not running.ever:
+        by_hand = recorder.parts.by_hand.fed(running.losses)
+        touched.extend([by_hand] if by_hand is not None else [])
     for life in touched:
         running.told.add(life.id)
         life.backwards += 1
@@ -180,6 +186,7 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         **shared.fields,
     )
     recorder.parts.distributed.tell(shared, running.places)
+    recorder.parts.by_hand.backward_over()
 
 
 def _gradient(life: Life, kept: list[Tensor] | None) -> Gradient:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import compiler, edits, norms
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.optimizers import cleared
+from gradlint.runtime.recorder.optimizers import cleared, tell_step
 from gradlint.runtime.recorder.patching import Current
 from gradlint.runtime.recorder.places import what_follows
 from gradlint.runtime.recording import Edited, Gradient, Happening, Looked, Place, Zeroed
@@ -61,6 +61,8 @@ class _Line:
     #: it had the gradients themselves in its hands
     read: bool = False
     reduced: bool = False
+    #: weights that no optimizer has were changed with these gradients
+    stepped: bool = False
     #: it did no more than ask whether there is a gradient
     idle: bool = True
 
@@ -170,6 +172,7 @@ class Gradients:
         look = self._looks.pop(id(parameter), None)
         if look is None:
             return
+        look.line.stepped = self.recorder.parts.by_hand.moved(parameter) or look.line.stepped
         now = grad_of(parameter)
         # `.data` has numbers in common with the gradient, but no version: only the numbers themselves tell
         if edits.same(look.copy, now):
@@ -204,6 +207,12 @@ class Gradients:
         if not touched:
             return
         before = tuple(life.gradient(values) for life in touched)
+        by_hand = self.recorder.parts.by_hand
+        if line.stepped and (life := by_hand.life) is not None:
+            used = next((gradient for gradient in before if gradient.optimizer == life.id), life.gradient(values))
+            tell_step(self.recorder, life, used, line.places, skipped=False, moved=by_hand.stepped())
+            if not line.written:
+                return
         values.update({key: pair.after for key, pair in line.pairs.items()})
         fields: dict[str, Any] = {}
         kind: type[Happening]

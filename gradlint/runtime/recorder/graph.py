@@ -75,7 +75,17 @@ def read(losses: list[Tensor], weights: list[Tensor | None]) -> Top:
 
 def leaves(losses: list[Tensor]) -> set[int] | None:
     """The tensors (their ids) that a backward of these gives gradients to; None if not all of them can be seen."""
-    found: set[int] = set()
+    found = _leaves(losses)
+    return None if found is None else set(found)
+
+
+def leaf_tensors(losses: list[Tensor]) -> list[Tensor]:
+    """The same, themselves; none if not all of them can be seen."""
+    return list((_leaves(losses) or {}).values())
+
+
+def _leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+    found: dict[int, Tensor] = {}
     waiting: list[Any] = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
     seen: set[Any] = set(waiting)
     while waiting:
@@ -83,7 +93,7 @@ def leaves(losses: list[Tensor]) -> set[int] | None:
         if node.name() == "CheckpointFunctionBackward":  # it runs a backward of its own
             return None
         if (leaf := getattr(node, "variable", None)) is not None:
-            found.add(id(leaf))
+            found[id(leaf)] = leaf
         for below, _ in node.next_functions:
             if below is not None and below not in seen:
                 seen.add(below)

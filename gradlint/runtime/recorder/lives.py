@@ -122,9 +122,9 @@ class Lives:
         life = self._lives.get(id(optimizer))
         return life if life is not None and life.reference() is optimizer else None
 
-    def meet(self, optimizer: Any) -> Life:
+    def meet(self, optimizer: Any, kind: str = "") -> Life:
         self._count += 1
-        life = Life(f"optimizer{self._count}", type(optimizer).__name__, weakref.ref(optimizer))
+        life = Life(f"optimizer{self._count}", kind or type(optimizer).__name__, weakref.ref(optimizer))
         life.before = self._predecessor(life)
         self._lives[id(optimizer)] = life
         self.refresh()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from gradlint.runtime.recorder import backward, compiler, forwards, frameworks, optimizers, scaler, schedulers
+from gradlint.runtime.recorder.by_hand import ByHand
 from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
 from gradlint.runtime.recorder.gradients import Gradients
@@ -23,6 +24,7 @@ class Parts:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.gradients = Gradients(recorder)
+        self.by_hand = ByHand(recorder)
         self.clips = Clips(recorder)
         self.distributed = Distributed(recorder)
         self.imports = Imports(recorder)

@@ -112,7 +112,8 @@ def _unscale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, 
         recorder.check_patience()
         life, name, scale, places = recorder.life(optimizer), known(recorder, scaler), _current(scaler), recorder.here()
         before = None if quiet else life.gradient()
-    with recorder.during("unscale", optimizer):
+    with recorder.during("unscale", optimizer) as call:
+        call.about["scaler"] = name
         result = original(*args, **kwargs)
     with recorder.guard("unscale_"):
         if life is not None:
@@ -163,7 +164,8 @@ def _update(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, .
     with recorder.guard("update"):
         recorder.check_patience()
         name, scale = known(recorder, scaler), _current(scaler)
-    with recorder.during("update"):
+    with recorder.during("update") as call:
+        call.about["scaler"] = name
         result = original(*args, **kwargs)
     with recorder.guard("update"):
         recorder.emit(Updated, scaler=name, scale=scale, new_scale=_current(scaler))

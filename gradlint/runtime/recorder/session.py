@@ -160,10 +160,25 @@ class Recorder:
             if not getattr(error, "_gradlint_told", False):
                 with self.guard("an exception"):
                     error._gradlint_told = True  # type: ignore[attr-defined]
-                    self.emit(Raised, type=type(error).__name__, message=str(error)[:2000], during=kind)
+                    self._tell_refused(error)
             raise
         finally:
             calls.remove(call)
+
+    def _tell_refused(self, error: Exception) -> None:
+        """What torch would not do: of a call inside of another the one that the user has made."""
+        calls = self.calls
+        refused = next((call for call in calls if call.kind in ("scaler.step", "unscale", "update")), calls[-1])
+        owner = self.lives.get(refused.owner) if refused.owner is not None else None
+        self.emit(
+            Raised,
+            type=type(error).__name__,
+            message=str(error)[:2000],
+            during=refused.kind,
+            scaler=str(refused.about.get("scaler", "")),
+            owner=owner.id if owner is not None else "",
+            optimizers=(owner.id,) if owner is not None else (),
+        )
 
     @contextlib.contextmanager
     def guard(self, what: str) -> Iterator[None]:
@@ -217,12 +232,14 @@ class Recorder:
 
     # -- optimizers ------------------------------------------------------------------------------------------------
 
-    def life(self, optimizer: Any) -> Life:
+    def life(self, optimizer: Any, kind: str = "") -> Life:
         """What is known of an optimizer; one that was made before us is met now."""
         known = self.lives.get(optimizer) or self.lives.inside(optimizer)
         if known is not None:
             return known
-        life = self.lives.meet(optimizer)
+        if not kind:
+            self.parts.by_hand.give_up(optimizer)
+        life = self.lives.meet(optimizer, kind)
         groups = optimizer.param_groups
         self.emit(
             Met,
