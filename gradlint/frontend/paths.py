@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradlint.events import Frame, Mark, Path
+from gradlint.events import PLAIN, Frame, Mark, Path
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
@@ -14,7 +14,7 @@ from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 from gradlint.frontend.roles import settle
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.records import dataclass, field
 
 #: the most paths of one starting point
@@ -291,9 +291,7 @@ class Explorer:
             value = v.ClassValue(cls.name, cls, run.module)
         bases = interpreter.base_names(value)
         me = v.Instance("self", value, is_module(bases))
-        words = self.program.all_words.seen
-        lightning = "LightningModule" in bases
-        run.in_automatic_step = False
+        run.behind = PLAIN
         init = interpreter.find_in_class(value, "__init__")
         if isinstance(init, v.Function) and isinstance(init.node, s.Def):
             bound = v.Function(init.key, init.node, init.env, me, init.cls)
@@ -302,7 +300,10 @@ class Explorer:
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
             run.doubts.clear()
-        run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
+        called_by = frameworks.calling(bases)
+        if called_by is not None and called_by[1].method == entry:
+            by_hand = called_by[1].by_hand in self.program.all_words.seen
+            run.behind = PLAIN if by_hand else called_by[0]
         return me
 
 

@@ -9,6 +9,7 @@ from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.knowledge import naming
+from gradlint.knowledge.frameworks import PACKAGES
 from gradlint.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
 from gradlint.records import dataclass
 
@@ -139,7 +140,7 @@ class Program:
     def foreign(self) -> bool:
         """It is written for another library, whose optimizers and losses have other rules."""
         roots = {dotted.partition(".")[0] for dotted in self.imports.values()}
-        ours = any("torch" in root or root in ("lightning", "accelerate") for root in roots)
+        ours = any("torch" in root or root in PACKAGES for root in roots)
         return bool(roots & OTHER_LIBRARIES) and not ours
 
     def once(self, make: Callable[[Program], T]) -> T:
