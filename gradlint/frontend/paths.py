@@ -21,8 +21,8 @@ from gradlint.records import dataclass, field
 MAX_PATHS = 24
 #: the most and the least steps of a usual path, and how many each statement that it may come by is worth
 PATH_BUDGET = 6_000
-LEAST_BUDGET = 1_000
-STATEMENT_BUDGET = 120
+LEAST_BUDGET = 2_000
+STATEMENT_BUDGET = 240
 #: the steps of all unusual paths of a file
 FILE_BUDGET = 20_000
 
@@ -176,11 +176,14 @@ class Explorer:
         Where a function stands in the file makes no difference, even if the budget is spent before all had their turn.
         """
         turn = sorted(entries, key=lambda entry: (entry.steps, entry.name))
-        while self.left > 0 and any(entry.waiting for entry in turn):
+        on = True
+        while on:
+            on = False
             for entry in turn:
-                forced = self._next(entry)
-                if forced is None or self.left <= 0:
+                forced = self._next(entry) if self.left > 0 else None
+                if forced is None:
                     continue
+                on = True
                 entry.paths += 1
                 oracle = Oracle(forced)
                 budget = min(PATH_BUDGET, max(self.left, 500))
