@@ -28,9 +28,6 @@ class Binding(Conditions):
         super().__init__(run)
         self.env = run.module
 
-    def ev(self, expr: s.Expr) -> v.Value:
-        raise NotImplementedError("abstract: see Expressions")
-
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         raise NotImplementedError("abstract: see Gradients")
 

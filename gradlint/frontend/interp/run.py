@@ -52,6 +52,7 @@ class LoopState:
     """A loop that is running."""
 
     id: int
+    body: list[s.Stmt]
     turn: int = 0
     turns: int = TURNS
     #: text of N if the loop is itself a window: an inner loop over micro-batches
