@@ -114,7 +114,7 @@ def serve(address: str) -> list[str]:
 
 
 def _leave() -> None:
-    """All that a program wants done at its end is done, and to take all of torch apart costs more than most programs."""
+    """All that a program wants done at its end is done; to take all of torch apart costs more than most programs."""
     if _codes:
         with contextlib.suppress(Exception):  # Python has its own way to say so
             for stream in (sys.stdout, sys.stderr):
