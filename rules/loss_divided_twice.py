@@ -83,9 +83,7 @@ class LossDividedTwice(Rule):
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
-    message = (
-        "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
-    )
+    message = "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if backward.norm not in (Norm.DIVIDED, Norm.WEIGHTED) or not backward.managed_division:
