@@ -5,8 +5,6 @@ A word is a piece of text, not always a whole name: `grad` stands in `zero_grad`
 
 from __future__ import annotations
 
-import functools
-
 from gradlint.events import Mark, Opaque
 from gradlint.knowledge.frameworks import FRAMEWORKS
 from gradlint.knowledge.rows import About, Context, Does, Opens, Row, Thing
@@ -20,7 +18,6 @@ def all_rows() -> tuple[Row, ...]:
     return (*ROWS, *(row for framework in FRAMEWORKS for row in framework.rows))
 
 
-@functools.cache
 def words(about: About) -> frozenset[str]:
     """One of these stands in each file in which there is such an event, object, context or setting.
 

@@ -16,6 +16,7 @@ from gradlint.frontend.program import Program
 from gradlint.frontend.settings.clipping import clip_settings
 from gradlint.frontend.settings.trainers import second_divisions
 from gradlint.knowledge import torch_api
+from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import Context, Does, Makes, Row, Setting, Thing
 from gradlint.knowledge.words import EVENT_METHODS, all_rows, words
 from tests.sampling import spread
@@ -75,7 +76,7 @@ def test_no_word_contains_another() -> None:
     [(torch_api.OPTIMIZER_CLASS, Thing.OPTIMIZER), (torch_api.SCHEDULER_CLASS, Thing.SCHEDULER)],
     ids=["optimizers", "schedulers"],
 )
-def test_each_class_that_is_known_by_its_name_has_a_word(pattern: torch_api.Pattern, thing: Thing) -> None:
+def test_each_class_that_is_known_by_its_name_has_a_word(pattern: Pattern, thing: Thing) -> None:
     names = [name for name in re.findall(r"\w{3,}", pattern.text) if pattern.search(name)]
     assert len(names) > 10
     assert [name for name in names if not any(word in name for word in words(thing))] == []

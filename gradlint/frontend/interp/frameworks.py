@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import (
+    WINDOW,
     Backward,
     Clip,
     ClipApi,
@@ -20,7 +21,6 @@ from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
-from gradlint.frontend.interp.run import WINDOW
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge import naming
 from gradlint.knowledge.rows import Argument, Context, Does, Given, Makes, Opens, Passes, Thing
