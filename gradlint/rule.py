@@ -48,9 +48,37 @@ if TYPE_CHECKING:
 
 #: what rules import, beside events and what is known of PyTorch
 __all__ = [
-    "Argument", "Call", "Category", "ClipSetting", "DivisionSetting", "Draft", "Evidence", "File", "FixSafety",
-    "GradientState", "Kind", "Layer", "Life", "Low", "Operation", "OptionValue", "Phase", "Prob", "Repair",
-    "Rule", "RuleMeta", "Setting", "Severity", "Stack", "Trace", "Window", "Words", "cut", "in_user_words", "outward",
+    "HOOKS",
+    "Argument",
+    "Call",
+    "Category",
+    "ClipSetting",
+    "DivisionSetting",
+    "Draft",
+    "Evidence",
+    "File",
+    "FixSafety",
+    "GradientState",
+    "Kind",
+    "Layer",
+    "Life",
+    "Low",
+    "Operation",
+    "OptionValue",
+    "Phase",
+    "Prob",
+    "Repair",
+    "Rule",
+    "RuleMeta",
+    "Setting",
+    "Severity",
+    "Stack",
+    "Trace",
+    "Window",
+    "Words",
+    "cut",
+    "in_user_words",
+    "outward",
     "short",
 ]  # fmt: skip
 
@@ -70,6 +98,8 @@ class RuleMeta:
     runs: bool = False
     #: why no run can show it; "" where one can
     unshowable: str = ""
+    #: it is the cause of what else is found near it, and mended first
+    cause: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +170,17 @@ class Rule:
     calls: ClassVar[tuple[str, ...]] = ()
     #: what `on_operation` is called for
     operations: ClassVar[frozenset[Kind]] = frozenset()
-    #: what must be in a file, all of it, for the rule to have anything to say; a hook alone needs its own event
+    #: what must be in a file, all of it, for the rule to have anything to say; the event of a hook goes without saying
     needs: ClassVar[tuple[type[Event] | Kind, ...]] = ()
+    #: words of which a file must have one, for a rule that has no hook but `on_file`
+    words: ClassVar[tuple[str, ...]] = ()
+    #: the hooks that it overrides
+    hooks: ClassVar[frozenset[str]] = frozenset()
     #: set before any hook is called
     file: File
+
+    def __init_subclass__(cls) -> None:
+        cls.hooks = frozenset(name for name in HOOKS if getattr(cls, name) is not getattr(Rule, name))
 
     def __init__(self, options: Mapping[str, OptionValue] | None = None) -> None:
         self.settings: dict[str, OptionValue] = {**self.options, **(options or {})}
@@ -231,6 +268,10 @@ class Rule:
     def on_file(self) -> Iterator[Draft]:
         """The file, once."""
         yield from ()
+
+
+#: all hooks, in the order in which they stand above
+HOOKS = tuple(name for name in vars(Rule) if name.startswith("on_"))
 
 
 def _site(at: Event | Call | Site) -> Site:

@@ -58,6 +58,7 @@ class AccumulationOffByOne(Rule):
 
     meta = RuleMeta("GL308", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
     mends = (Aspect.BOUNDARY,)
+    needs = (Backward,)
     message = "`{boundary}` ends the first window after one micro-batch already: all windows are shifted by one"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Norm, Opaque, Step
+from gradlint.events import PLAIN, Aspect, Backward, Norm, Opaque, Step
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -66,6 +66,7 @@ class BackwardBypassesScaler(Rule):
 
     meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCALE,)
+    needs = (Backward,)
     message = (
         "`{backward}` is not scaled, but `{step}` unscales: "
         "its gradients are divided by a scale they never had, or it raises"

@@ -65,6 +65,7 @@ class BackwardUnderAutocast(Rule):
     """
 
     meta = RuleMeta("GL208", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    needs = (Step,)
     message = "`{backward}` runs inside autocast: PyTorch asks for the backward outside; only the forward belongs in it"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip
+from gradlint.events import Aspect, Backward, Clip, Step
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -60,6 +60,7 @@ class ClipAfterStep(Rule):
 
     meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
+    needs = (Backward, Step)
     message = "`{clip}` runs after `{step}`: these gradients are already consumed, so nothing is clipped"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

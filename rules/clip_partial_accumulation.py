@@ -62,6 +62,7 @@ class ClipPartialAccumulation(Rule):
 
     meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
+    needs = (Backward, Step)
     message = (
         "`{clip}` runs on every micro-batch, but `{step}` only once per {n}: partial sums are clipped again and again"
     )

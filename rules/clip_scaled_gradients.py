@@ -72,6 +72,7 @@ class ClipScaledGradients(Rule):
 
     meta = RuleMeta("GL201", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES,)
+    needs = (Clip,)
     message = "`{clip}` clips gradients that are still multiplied by the scale: the true limit is max_norm / scale"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -81,6 +81,7 @@ class DroppedLastWindow(Rule):
 
     meta = RuleMeta("GL304", Category.ACCUMULATION, Severity.ADVICE, fix=FixSafety.UNSAFE)
     mends = (Aspect.BOUNDARY,)
+    needs = (Backward, Step)
     message = "`{step}` never uses the last, shorter window of the loader: its gradients {fate}"
 
     def on_mark(self, mark: Mark, state: GradientState) -> Iterator[Draft]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Edit, EditKind
+from gradlint.events import Aspect, Clip, Edit, EditKind, Step
 from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -68,6 +68,7 @@ class GradientEditAfterClip(Rule):
 
     meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
+    needs = (Clip, Step)
     message = "`{edit}` changes gradients after `{clip}`: the step may use a norm above the limit"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
+from gradlint.events import Aspect, Backward, Edit, EditKind, Norm, Step
 from gradlint.knowledge import naming
 from gradlint.rule import (
     Category,
@@ -77,6 +77,7 @@ class GradientsScaledByHand(Rule):
 
     meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION, Aspect.EDITS)
+    needs = (Backward, Step)
     message = "`{edit}` divides gradients on every micro-batch: earlier ones are divided again and again"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

@@ -56,8 +56,9 @@ class MethodNotCalled(Rule):
     - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
     """
 
-    meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, cause=True)
     mends = tuple(Aspect)
+    words = ("zero_grad", "backward", "unscale_")
     message = "`{method}` is not called: the parentheses are missing, so nothing happens"
 
     def on_file(self) -> Iterator[Draft]:

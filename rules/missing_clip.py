@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Clip, Edit, EditKind, Step
+from gradlint.events import PLAIN, Aspect, Backward, Clip, Edit, EditKind, Step
 from gradlint.knowledge import architectures, frameworks
 from gradlint.rule import (
     Category,
@@ -85,6 +85,7 @@ class MissingClip(Rule):
 
     meta = RuleMeta("GL108", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
     mends = (Aspect.CLIPS,)
+    needs = (Backward,)
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

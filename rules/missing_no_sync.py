@@ -79,6 +79,7 @@ class MissingNoSync(Rule):
 
     meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
+    needs = (Backward,)
     message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -76,6 +76,7 @@ class MissingScalerUpdate(Rule):
 
     meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UPDATES,)
+    needs = (Backward,)
     message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

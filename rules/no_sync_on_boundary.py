@@ -69,6 +69,7 @@ class NoSyncOnBoundary(Rule):
 
     meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
+    needs = (Backward,)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

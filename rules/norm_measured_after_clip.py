@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, ClipKind, Read
+from gradlint.events import Aspect, Backward, Clip, ClipKind, Read
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -64,6 +64,7 @@ class NormMeasuredAfterClip(Rule):
 
     meta = RuleMeta("GL112", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.SAFE)
     mends = (Aspect.READS,)
+    needs = (Backward, Clip)
     message = "`{read}` looks at gradients after `{clip}`: it shows the threshold, not the gradients"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:

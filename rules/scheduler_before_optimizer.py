@@ -63,6 +63,7 @@ class SchedulerBeforeOptimizer(Rule):
 
     meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
+    needs = (Step,)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
     def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:

@@ -65,6 +65,7 @@ class SchedulerPerMicroBatch(Rule):
 
     meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
+    needs = (Backward, Schedule)
     message = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: the schedule ends {n} times too early"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Schedule, Step, Update
+from gradlint.events import Aspect, Backward, Schedule, Step, Update, Zero
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -56,6 +56,7 @@ class StepBeforeBackward(Rule):
     meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: the step, with what belongs to it
     mends = (Aspect.STEPS, Aspect.UNSCALES, Aspect.CLIPS, Aspect.UPDATES, Aspect.SCHEDULES, Aspect.USED)
+    needs = (Backward, Zero)
     message = "`{step}` runs before `{backward}`: there are no gradients, the step does nothing"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

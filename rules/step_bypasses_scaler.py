@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Step, Update
+from gradlint.events import Aspect, Backward, Step, Update
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -68,6 +68,7 @@ class StepBypassesScaler(Rule):
     meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: a second step behind the scaler's is dropped
     mends = (Aspect.SCALE, Aspect.UPDATES, Aspect.STEPS, Aspect.USED)
+    needs = (Backward,)
     message = "`{step}` bypasses the scaler: {consequence}"
 
     def _again(self, step: Step, state: GradientState) -> Iterator[Draft]:

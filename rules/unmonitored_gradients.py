@@ -80,6 +80,7 @@ class UnmonitoredGradients(Rule):
         unshowable="it changes what is known of a run, not the run",
     )
     mends = (Aspect.READS,)
+    needs = (Backward, Step)
     message = "the loop round `{event}` never looks at a gradient{norm}: trouble shows only when the loss has gone"
 
     def on_trace(self, trace: Trace) -> Iterator[Draft]:

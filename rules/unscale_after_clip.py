@@ -69,6 +69,7 @@ class UnscaleAfterClip(Rule):
 
     meta = RuleMeta("GL207", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES,)
+    needs = (Backward, Unscale)
     message = "`{unscale}` comes after `{clip}`: scaled gradients are clipped, the true limit is max_norm / scale"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -70,6 +70,7 @@ class UnscalePartialAccumulation(Rule):
 
     meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES, Aspect.CLIPS)
+    needs = (Backward, Step)
     message = (
         "`{unscale}` runs on every micro-batch, `{step}` only once per {n}: the second one raises, or sums mixed units"
     )

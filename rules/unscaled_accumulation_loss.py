@@ -90,6 +90,7 @@ class UnscaledAccumulationLoss(Rule):
 
     meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
+    needs = (Backward,)
     message = "`{backward}` adds up {n} micro-batches, but `{loss}` is {what}: {impact}"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -59,6 +59,7 @@ class ZeroGradBeforeStep(Rule):
 
     meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
+    needs = (Backward, Zero)
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: it steps without gradients"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -65,6 +65,7 @@ class ZeroGradInAccumulation(Rule):
 
     meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
+    needs = (Backward, Zero)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

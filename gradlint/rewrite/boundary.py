@@ -134,7 +134,7 @@ def _has_length(bench: Bench, name: str) -> bool:
     return bool(made) and all(isinstance(x, cst.List | cst.ListComp | cst.Tuple) or called(x) in _SIZED for x in made)
 
 
-# -- GL308
+# -- where it begins
 
 
 def count_from_one(bench: Bench, step: Step, *, everywhere: bool = False) -> None:
@@ -151,7 +151,7 @@ def count_from_one(bench: Bench, step: Step, *, everywhere: bool = False) -> Non
         bench.replace(node.left, f"({left}+1)" if tight else f"({left} + 1)")
 
 
-# -- GL304
+# -- where it ends
 
 
 def step_at_the_end(bench: Bench, step: Step) -> None:

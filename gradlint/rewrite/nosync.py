@@ -115,7 +115,7 @@ def _model(bench: Bench, backward: Backward) -> str:
     return bench.code(func)
 
 
-# -- GL502
+# -- the forward
 
 
 def pull_forward_in(bench: Bench, backward: Backward) -> None:
@@ -206,7 +206,7 @@ def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
     return True
 
 
-# -- GL503
+# -- the other way round
 
 
 def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -> None:

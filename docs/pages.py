@@ -1,4 +1,4 @@
-"""Writes a page for each rule, and a list of them: `python docs/make_rules.py`."""
+"""A page for each rule, and a list of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    parts = ["# The rules", "Made by `python docs/make_rules.py`; `gradlint rule CODE` shows the same pages offline."]
+    parts = ["# The rules", "Made by `python -m docs`; `gradlint rule CODE` shows the same pages offline."]
     for category in Category:
         family = [rule for rule in all_rules() if rule.meta.category is category]
         if family:
@@ -40,26 +40,3 @@ def _row(rule: type[Rule]) -> str:
     summary = rule.summary().rstrip(".").replace("|", "\\|")
     severity = f"{rule.meta.severity.label}{off}"
     return f"| [{code}]({code}.md) | {rule.rule_name()} | {severity} | {FIX_LABELS[rule.meta.fix]} | {summary} |"
-
-
-def stale() -> list[str]:
-    """The names of pages that are missing, out of date, or of rules that are gone."""
-    wanted = pages()
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
-
-
-def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    wanted = pages()
-    changed = stale()
-    for name in changed:
-        if name in wanted:
-            (FOLDER / name).write_text(wanted[name], encoding="utf-8", newline="\n")
-        else:
-            (FOLDER / name).unlink()
-    print("docs/rules is up to date" if not changed else f"docs/rules: wrote {', '.join(changed)}")
-
-
-if __name__ == "__main__":
-    main()
