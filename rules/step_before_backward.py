@@ -72,6 +72,9 @@ class StepBeforeBackward(Rule):
         index = state.window.number + 1
         following = state.life.windows[index] if index < len(state.life.windows) else None
         backward = next(following.of(Backward), None) if following else None
+        if state.path.happened and state.path.events[-1] is step:
+            # no fix: the run ended here, before the backward
+            yield self.finding(step, message=_LAST, step=short(step), related=[(state.last_zero, "cleared here")])
         if backward is not None and same_turn(step, backward) and share_loop(step, backward):
             between = state.path.events[step.index + 1 : backward.index]
             followers = [e for e in between if isinstance(e, Update | Schedule)]
@@ -81,3 +84,7 @@ class StepBeforeBackward(Rule):
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
                 fix=[step_behind(step, backward, followers)] if sure else [],
             )  # fmt: skip
+
+
+#: of a run that ended there
+_LAST = "`{step}` finds no gradients: no backward has come before it"

@@ -91,7 +91,8 @@ class StepBypassesScaler(Rule):
         first = state.last_step
         if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not same_turn(first, step):
             return
-        if self._rows.get(first.site.node, -1) == self._rows.get(step.site.node, -2) and state.has_backward:
+        in_one_row = self._rows.get(first.site.node, -1) == self._rows.get(step.site.node, -2)
+        if (in_one_row or state.path.happened) and state.has_backward:
             yield self.finding(
                 step, step=short(step),
                 consequence=f"`{short(first)}` has used these gradients already, so every update is made twice",
