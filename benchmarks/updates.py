@@ -35,6 +35,7 @@ from unittest import mock
 
 from tests.runtime.drivers import drivers, ranks
 from tests.runtime.drivers.running import LOOPS, ROOT, WORLD
+from tests.runtime.zygote import python
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,7 +97,7 @@ def differences(pairs: Sequence[Pair], processes: int = 1, limit: float = 3600.0
 def _started(orders: Path, rank: int, world: int) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     about = {"RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    command = [sys.executable, "-m", "benchmarks.updates", str(orders)]
+    command = python("-m", "benchmarks.updates", str(orders))
     with open(_log(orders, rank), "wb") as log:
         return subprocess.Popen(
             command, cwd=orders.parent, env={**os.environ, **about}, stdout=log, stderr=subprocess.STDOUT

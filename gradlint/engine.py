@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gradlint.fix.offer import Offers
     from gradlint.frontend.source import Broken, Source
     from gradlint.inquiry import Reading
+    from gradlint.lsp.memory import Memory
     from gradlint.model import Edit
     from gradlint.rule import Draft, Rule
 
@@ -38,8 +39,13 @@ Text = TypeVar("Text")
 _RECURSION = 5000
 
 
-def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False) -> FileResult:
-    """All findings of one file; with `repeats` those, too, that say again what another one says."""
+def lint(
+    source: bytes, path: str, settings: Settings, *, repeats: bool = False, memory: Memory | None = None
+) -> FileResult:  # fmt: skip
+    """All findings of one file; with `repeats` those, too, that say again what another one says.
+
+    `memory`: what was said of the same program before is said again, at its new place.
+    """
     from gradlint.frontend import source as reading
 
     enabled = settings.enabled_for(path)
@@ -51,7 +57,10 @@ def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False)
     try:
         if isinstance(text, reading.Broken):
             return _broken(text, source, path, settings, enabled)
-        return _judged(text, path, settings, enabled, repeats=repeats)
+        if isinstance(text, reading.Newer):
+            note = f"{text.row}:{text.column}: this file is written for a newer Python, and was not read"
+            return FileResult(path, notes=(note,))
+        return _judged(text, path, settings, enabled, repeats=repeats, memory=memory)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
@@ -100,9 +109,9 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     from gradlint.frontend import source as reading
 
     text = reading.read(source)
-    if not isinstance(text, reading.Source) or text.tree is None:
+    if not isinstance(text, reading.Source):
         return Counter()
-    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).survey(text.text, text.tree).grave
+    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).read(text).grave
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -122,7 +131,7 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
 
 
 def _judged(
-    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool
+    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, memory: Memory | None
 ) -> FileResult:  # fmt: skip
     from gradlint import suppress
     from gradlint.registry import all_rules
@@ -131,21 +140,25 @@ def _judged(
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
     if worth_reading(text.data, enabled):
-        reading = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes).read(text)
-    drafted = _findings(reading) if reading is not None else []
+        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes)
+        reading = inquiry.read(text) if memory is None else memory.read(inquiry, text, path, (settings, enabled))
+    drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
-        again = repeated(drafted, reading.lowered.body, settings) if not repeats else ()
+        again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
-        offers = _Offering(text, reading, enabled, _watched(enabled, settings), settings, crashes)
+        offers = _Offering(reading, enabled, _watched(enabled, settings), settings, crashes)
         drafts = {id(finding): draft for finding, draft in drafted}
         kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in kept]
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
-    return FileResult(path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes))
+    exhausted = reading.exhausted if reading is not None else ()
+    return FileResult(
+        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted
+    )  # fmt: skip
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
@@ -164,20 +177,13 @@ def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
     return enabled | {rule.meta.code for rule in all_rules() if rule.meta.default and rule.meta.code not in ignored}
 
 
-def _findings(reading: Reading) -> list[tuple[Finding, Draft]]:
-    drafts = reading.drafts
-    spans = reading.lowered.spans({s.node for d in drafts for s in (d.site, *(r[0] for r in d.related))})
-    return [(finding_of(draft, spans), draft) for draft in drafts]
-
-
 class _Offering:
     """Looks for the fixes of a file's findings; all that it needs is made when the first rule proposes one."""
 
     def __init__(
-        self, text: Source, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings,
+        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings,
         crashes: dict[str, RuleCrash],
     ) -> None:  # fmt: skip
-        self._text = text
         self._reading = reading
         self._enabled = enabled
         self._watched = watched
@@ -189,7 +195,7 @@ class _Offering:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
         if not self._settings.fixable(finding.code):
             return finding
-        if draft is None or not draft.remedies or self._text.tree is None:
+        if draft is None or not draft.repairs:
             return finding
         try:
             offered = self._made().offer(draft)
@@ -212,21 +218,17 @@ class _Offering:
             rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
             # with the usual rules the first reading has said it already
-            known = self._reading.survey if self._watched <= self._enabled else None
-            # a large file is read in part, with every line at its place, so that the edits hold for all of it
-            text = self._text
-            if text.text != self._reading.text:
-                text = replace(text, text=self._reading.text, tree=None)
-            self._offers = Offers(text, self._reading, inquiry, known)
+            known = self._reading if self._watched <= self._enabled else None
+            self._offers = Offers(self._reading, inquiry, known)
         return self._offers
 
 
-def finding_of(draft: Draft, spans: dict[int, Span]) -> Finding:
+def finding_of(draft: Draft, reading: Reading) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
-    related = tuple(Related(spans[site.node], said) for site, said in draft.related)
-    span = spans[draft.site.node]
-    return Finding(meta.code, draft.rule.rule_name(), draft.level, draft.message, span, related, grade=draft.grade)
+    related = tuple(Related(reading.span(site), said) for site, said in draft.related)
+    name, span = draft.rule.rule_name(), reading.span(draft.site)
+    return Finding(meta.code, name, draft.level, draft.message, span, related, grade=draft.grade)
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

@@ -160,6 +160,8 @@ class FileResult:
     suppressed: int = 0
     notes: tuple[str, ...] = field(default=())
     cells: tuple[Cell, ...] = ()
+    #: what was not followed for want of steps: there, mistakes may have been missed
+    exhausted: tuple[str, ...] = ()
 
     def place(self, position: Position) -> Place:
         """Where a position is for people: in the file, or in a cell of the notebook."""

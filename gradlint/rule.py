@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from gradlint.events import Event, Site
 from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
+from gradlint.states import GradientState, Life, Phase, Trace, Window
+from gradlint.subjects import (
+    Argument,
+    Call,
+    ClipSetting,
+    DivisionSetting,
+    Evidence,
+    File,
+    Kind,
+    Layer,
+    Low,
+    Operation,
+    Prob,
+    Setting,
+    Stack,
+    Words,
+    cut,
+)
 
 if TYPE_CHECKING:
     from gradlint.events import (
@@ -26,11 +44,15 @@ if TYPE_CHECKING:
         Update,
         Zero,
     )
-    from gradlint.frontend.numerics.operations import Operation
-    from gradlint.frontend.program import Program
-    from gradlint.machine.state import GradientState
-    from gradlint.machine.trace import Trace
-    from gradlint.remedy import Remedy
+    from gradlint.rewrite.bench import Bench
+
+#: what rules import, beside events and what is known of PyTorch
+__all__ = [
+    "Argument", "Call", "Category", "ClipSetting", "DivisionSetting", "Draft", "Evidence", "File", "FixSafety",
+    "GradientState", "Kind", "Layer", "Life", "Low", "Operation", "OptionValue", "Phase", "Prob", "Repair",
+    "Rule", "RuleMeta", "Setting", "Severity", "Stack", "Trace", "Window", "Words", "cut", "in_user_words", "outward",
+    "short",
+]  # fmt: skip
 
 OptionValue = bool | int | float | str
 
@@ -51,6 +73,28 @@ class RuleMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """One way to put a finding right: what is offered, in a sentence, and how it is done, with the bench's verbs.
+
+    `act` works on a copy of the file, and fails with a reason where it cannot be done.
+    """
+
+    message: str
+    act: Callable[[Bench], None]
+    #: less than what the rule promises, if this way is not as safe
+    safety: FixSafety | None = None
+
+
+def outward(message: str, event: Event, act: Callable[[Bench, int], None]) -> list[Repair]:
+    """The same at the place of an event, then at the call that led there, and so on, so many functions out."""
+    return [Repair(message, _at(act, outer)) for outer in range(len(event.via) + 1)]
+
+
+def _at(act: Callable[[Bench, int], None], outer: int) -> Callable[[Bench], None]:
+    return lambda bench: act(bench, outer)
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A finding before its sites are turned into positions and its severity is configured."""
 
@@ -60,7 +104,7 @@ class Draft:
     related: tuple[tuple[Site, str], ...] = ()
     severity: Severity | None = None
     #: ways to put it right, the best first; each is tried, and offered only if it works
-    remedies: tuple[Remedy, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     #: the optimizer whose gradients it speaks of; None where no path was followed
     optimizer: str | None = None
     #: the events that it speaks of; the judge looks at what they are made of, and at what lies between them
@@ -81,9 +125,10 @@ class Rule:
     """Base of all rules. A rule overrides the hooks it needs; each yields drafts.
 
     `on_<event>` hooks are called for every event of every path, once for each optimizer whose
-    gradients the event touches, with that optimizer's state *before* the event.
-    `on_trace` sees one whole path; `on_program` sees the file once, without paths; `on_operation` sees what is done
-    to numbers on their way to a loss.
+    gradients the event touches, with that optimizer's state *before* the event; `on_trace` sees one whole path.
+    The others see the text, once and without paths: `on_call` the calls that `calls` names, `on_operation` what is
+    done to numbers on their way to a loss, `on_setting` what frameworks are given, `on_stack` layers in a row,
+    `on_file` whatever else `self.file` can tell.
     """
 
     meta: ClassVar[RuleMeta]
@@ -91,6 +136,14 @@ class Rule:
     #: what of an update its fix may change: a fix that changes anything else is not offered
     mends: ClassVar[tuple[Aspect, ...]] = ()
     options: ClassVar[Mapping[str, OptionValue]] = {}
+    #: what `on_call` is called for: full names ("torch.autograd.set_detect_anomaly"), or last parts ("GradScaler")
+    calls: ClassVar[tuple[str, ...]] = ()
+    #: what `on_operation` is called for
+    operations: ClassVar[frozenset[Kind]] = frozenset()
+    #: what must be in a file, all of it, for the rule to have anything to say; a hook alone needs its own event
+    needs: ClassVar[tuple[type[Event] | Kind, ...]] = ()
+    #: set before any hook is called
+    file: File
 
     def __init__(self, options: Mapping[str, OptionValue] | None = None) -> None:
         self.settings: dict[str, OptionValue] = {**self.options, **(options or {})}
@@ -110,20 +163,20 @@ class Rule:
 
     def finding(
         self,
-        at: Event | Site,
+        at: Event | Call | Site,
         *,
-        related: Iterable[tuple[Event | Site, str]] = (),
+        related: Iterable[tuple[Event | Call | Site, str]] = (),
         message: str | None = None,
         severity: Severity | None = None,
-        fix: Iterable[Remedy] = (),
+        repairs: Iterable[Repair] = (),
         **names: object,
     ) -> Draft:
-        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `fix` mends it."""
+        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `repairs` mend it."""
         text = in_user_words((message or self.message).format(**names))
         told = list(related)
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
-        return Draft(type(self), _site(at), text, lines, severity, tuple(fix), story=story)
+        return Draft(type(self), _site(at), text, lines, severity, tuple(repairs), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()
@@ -159,15 +212,28 @@ class Rule:
     def on_trace(self, trace: Trace) -> Iterator[Draft]:
         yield from ()
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
+    def on_call(self, call: Call) -> Iterator[Draft]:
+        """A call of something that `calls` names, wherever it stands."""
         yield from ()
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
         """A delicate operation (log, sqrt, exp, a division, a criterion) whose result becomes a part of a loss."""
         yield from ()
 
+    def on_setting(self, setting: Setting) -> Iterator[Draft]:
+        """A limit, or the size of a window, that a framework is given."""
+        yield from ()
 
-def _site(at: Event | Site) -> Site:
+    def on_stack(self, stack: Stack) -> Iterator[Draft]:
+        """Saturating activations in a row."""
+        yield from ()
+
+    def on_file(self) -> Iterator[Draft]:
+        """The file, once."""
+        yield from ()
+
+
+def _site(at: Event | Call | Site) -> Site:
     return at if isinstance(at, Site) else at.site
 
 
@@ -182,8 +248,4 @@ _NUMBERED = re.compile(r"(?<=\w)#\d+")
 
 def short(event: Event) -> str:
     """The user's own text of an event, cut to a length that fits a message: `clip_grad_norm_(…)`."""
-    text = event.site.text
-    if len(text) <= 48:
-        return text
-    head = text.partition("(")[0]
-    return f"{head}(…)" if head and len(head) <= 48 else text[:45] + "…"
+    return cut(event.site.text)

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, Step
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Portraits
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipMissesParameters(Rule):
@@ -87,14 +83,9 @@ class ClipMissesParameters(Rule):
                     )
                 return
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file: its assignments say which models share parameters."""
-        self._portraits = program.once(Portraits)
-        yield from ()
-
     def _belongs_elsewhere(self, clip: Clip, state: GradientState) -> bool:
         """Another optimizer steps what is clipped, or it shares its parameters with what this one steps."""
         others = [r for r in state.path.optimizers.values() if r.id != state.optimizer.id]
         if any(clip.params.may_meet(r.params) for r in others):
             return True
-        return self._portraits.may_share(clip.params, state.optimizer.params)
+        return self.file.models.may_share(clip.params, state.optimizer.params)

@@ -6,11 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from gradlint.events import Clip, ClipKind
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.clipping import clip_settings
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, OptionValue, Rule, RuleMeta, short
+from gradlint.rule import (
+    Category,
+    ClipSetting,
+    Draft,
+    GradientState,
+    OptionValue,
+    Rule,
+    RuleMeta,
+    Setting,
+    Severity,
+    short,
+)
 
 
 class ClipThresholdTooSmall(Rule):
@@ -74,10 +81,10 @@ class ClipThresholdTooSmall(Rule):
         if clip.kind is ClipKind.NORM and clip.threshold is not None and 0 < clip.threshold < limit:
             yield self.finding(clip, clip=short(clip), threshold=clip.threshold)
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
+    def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Limits that a framework is given, and uses by itself."""
-        for setting in clip_settings(program):
-            if setting.kind is ClipKind.NORM and setting.site is not None and setting.limit is not None:
-                if 0 < setting.limit < float(self.settings["threshold"]):
-                    related = [(setting.number, "the number stands here")] if setting.number is not None else []
-                    yield self.finding(setting.site, clip=setting.text, threshold=setting.limit, related=related)
+        if not isinstance(setting, ClipSetting) or setting.kind is not ClipKind.NORM or setting.site is None:
+            return
+        if setting.limit is not None and 0 < setting.limit < float(self.settings["threshold"]):
+            related = [(setting.number, "the number stands here")] if setting.number is not None else []
+            yield self.finding(setting.site, clip=setting.text, threshold=setting.limit, related=related)

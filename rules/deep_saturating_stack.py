@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from gradlint.events import Site
-from gradlint.frontend import syntax as s
-from gradlint.frontend.program import Program
-from gradlint.frontend.stacks.structure import saturating_stacks
-from gradlint.frontend.stacks.wiring import Stack
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.layers import use_relu
-from gradlint.rule import Draft, OptionValue, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, FixSafety, OptionValue, Repair, Rule, RuleMeta, Severity, Stack
 
 
 class DeepSaturatingStack(Rule):
@@ -89,27 +82,28 @@ class DeepSaturatingStack(Rule):
     message = "{count} {kind} layers in a row with no norm or shortcut: {effect}"
     options: ClassVar[Mapping[str, OptionValue]] = {"layers": 4}
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        for stack in saturating_stacks(program):
-            if len(stack.hidden) >= int(self.settings["layers"]):
-                names = {layer.name for layer in stack.hidden}
-                if not _wants_smooth(program) and not (names == {"tanh"} and _is_careful(program)):
-                    yield self._draft(stack, names)
+    def on_stack(self, stack: Stack) -> Iterator[Draft]:
+        if len(stack.hidden) < int(self.settings["layers"]) or self.file.once(_wants_smooth):
+            return
+        names = {layer.name for layer in stack.hidden}
+        if names != {"tanh"} or not self.file.once(_is_careful):
+            yield self._draft(stack, names)
 
     def _draft(self, stack: Stack, names: set[str]) -> Draft:
-        places = list(dict.fromkeys(layer.used for layer in stack.hidden))
-        made = list(dict.fromkeys(layer.made for layer in stack.hidden))
-        related = [(Site(place, ""), f"number {n}") for n, place in enumerate(places[1:], start=2)]
+        places = list(dict.fromkeys(layer.used_at for layer in stack.hidden))
+        made = list(dict.fromkeys(layer.made_at for layer in stack.hidden))
+        related = [(place, f"number {n}") for n, place in enumerate(places[1:], start=2)]
         if not set(made) & set(places):
-            related = [(Site(made[0], ""), "made here"), *related]
+            related = [(made[0], "made here"), *related]
         # an activation that is the output's, too, or a gate, cannot be exchanged for the hidden layers alone
-        fix = [use_relu([Site(node, "") for node in made])] if stack.alone else []
+        repairs = [Repair(_RELU, lambda bench: bench.layers.use_relu(made))] if stack.alone else []
         kind = min(names) if len(names) == 1 else "sigmoid and tanh"
         effect = _SIGMOID if "sigmoid" in names else _TANH
         count = len(stack.hidden)
-        return self.finding(Site(places[0], ""), count=count, kind=kind, effect=effect, related=related[:6], fix=fix)
+        return self.finding(places[0], count=count, kind=kind, effect=effect, related=related[:6], repairs=repairs)
 
 
+_RELU = "Use ReLU between the layers"
 _SIGMOID = "a sigmoid passes on at most a quarter of the gradient"
 _TANH = "gradients fade wherever they saturate"
 #: somebody has thought about the scale of the weights, or copies a classic that has four tanh layers and works
@@ -124,17 +118,19 @@ _SMOOTH = re.compile(
 )
 
 
-def _is_careful(program: Program) -> bool:
-    return any(_CAREFUL.search(word) for word in (*program.all_words.seen, *program.classes))
+def _is_careful(file: File) -> bool:
+    return any(_CAREFUL.search(word) for word in (*file.words.seen, *file.defined))
 
 
-def _wants_smooth(program: Program) -> bool:
-    if any(_SMOOTH.match(name) or _EQUATION.search(name) for name in program.imports.values()):
+def _wants_smooth(file: File) -> bool:
+    if any(_SMOOTH.match(name) or _EQUATION.search(name) for name in file.imports.values()):
         return True
-    if any(_EQUATION.search(name) for name in (*program.classes, *program.functions)):
-        return True
-    return any(
-        "create_graph" in call.kwargs or _SMOOTH.match(program.dotted(call.func)) is not None
-        for call in program.calls()
-        if not isinstance(call.kwargs.get("create_graph"), s.Const) or s.render(call.kwargs["create_graph"]) == "True"
-    )
+    return any(_EQUATION.search(name) for name in file.defined) or any(_differentiates(call) for call in file.calls())
+
+
+def _differentiates(call: Call) -> bool:
+    """By the inputs, so that the gradient itself can be differentiated."""
+    given = call.keywords.get("create_graph")
+    if given is not None and given.constant and given.value is not True:
+        return False
+    return given is not None or _SMOOTH.match(call.name) is not None

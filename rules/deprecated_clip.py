@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import rename_function
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class DeprecatedClip(Rule):
@@ -60,12 +57,9 @@ class DeprecatedClip(Rule):
     meta = RuleMeta("GL110", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`clip_grad_norm` is deprecated and warns on use: write `clip_grad_norm_`"
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        if "clip_grad_norm" not in program.all_words.called:
-            return
-        for call in program.calls():
-            dotted = program.dotted(call.func)
-            home, _, name = dotted.rpartition(".")
-            if name == "clip_grad_norm" and home.startswith("torch.nn.utils"):
-                site = program.site(call.func)
-                yield self.finding(site, fix=[rename_function(site, "clip_grad_norm", "clip_grad_norm_")])
+    calls = ("torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad.clip_grad_norm")
+
+    def on_call(self, call: Call) -> Iterator[Draft]:
+        old, new = "clip_grad_norm", "clip_grad_norm_"
+        rename = Repair(f"Write `{new}`", lambda bench: bench.call.rename(call.function, old, new))
+        yield self.finding(call.function, repairs=[rename])

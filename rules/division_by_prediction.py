@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.cited import cited, origin
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.numerics.facts import Prob
-from gradlint.frontend.numerics.operations import Kind, Operation
-from gradlint.frontend.program import Program
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.knowledge import tensor_api as api
+from gradlint.rule import Category, Draft, Kind, Operation, Prob, Rule, RuleMeta, Severity
 
 
 class DivisionByPrediction(Rule):
@@ -65,31 +59,29 @@ class DivisionByPrediction(Rule):
     meta = RuleMeta("GL602", Category.NUMERICS, Severity.WARNING, default=False)
     message = "`{operand}` {why}: one such value makes the quotient, the loss and every gradient inf or NaN"
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
-        if operation.kind is not Kind.DIVIDE or not operation.exposed:
-            return
-        why = _prediction(operation)
+    operations = frozenset({Kind.DIVIDE})
+
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
+        why = _prediction(operation) if operation.exposed else ""
         if why:
             # no fix: what should come out where the divisor is 0 is not known
-            made = origin(operation)
-            related = [(program.site(made), "the probability is made here")] if made is not None else []
-            at = program.site(operation.node)
-            yield self.finding(at, operand=cited(operation.operand), why=why, related=related)
+            related = [(operation.origin, "the probability is made here")] if operation.origin is not None else []
+            yield self.finding(operation.site, operand=operation.operand_shown(), why=why, related=related)
 
 
 def _prediction(operation: Operation) -> str:
     """What says that the divisor is a prediction which can be zero, as the end of a sentence."""
-    fact, operand = operation.fact, operation.operand
+    fact, names = operation.fact, operation.names
     if fact.prob is not None and fact.prob is not Prob.LOG:
         return "is made of probabilities that can be 0"
-    names = [part.id for part in s.walk_expr(operand) if isinstance(part, s.Name)]
     if any(_NO_PREDICTION.search(name) or api.TARGET.search(name) for name in names):
         return ""
     predicted = fact.grad or any(api.PREDICTION.search(name) for name in names)
     # the square of what nobody knows is a variance, a distance, a schedule; a norm is one of a vector
     if fact.zero and (predicted or "norm" in fact.zero):
         return f"is {fact.zero} and can be 0"
-    if fact.raw or (isinstance(operand, s.Name) and api.PREDICTION.search(operand.id)):
+    alone = operation.plain_name
+    if fact.raw or (names == [alone] and api.PREDICTION.search(alone)):
         return "is a prediction that nothing keeps away from 0"
     return ""
 

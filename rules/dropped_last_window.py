@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale, Zero
-from gradlint.frontend.interp.run import WINDOW
-from gradlint.frontend.names.sizes import is_one
-from gradlint.frontend.program import Program
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import step_at_the_end
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import (
+    WINDOW,
+    Aspect,
+    Backward,
+    Clip,
+    Edit,
+    Event,
+    Mark,
+    Opaque,
+    Read,
+    Step,
+    Unscale,
+    Zero,
+)
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
 
 class DroppedLastWindow(Rule):
@@ -87,24 +93,16 @@ class DroppedLastWindow(Rule):
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
         if isinstance(following, Step | Clip | Unscale | Edit | Read | Opaque):
             return  # the rest is stepped behind the loop
-        if step.manager is Manager.ACCELERATE and self._accumulate:
-            return  # Accelerate closes the window at the loader's last batch by itself
+        if step.framework.windows and "accumulate" in self.file.words.called:
+            return  # the framework closes the window at the loader's last batch by itself
         if following is None and any(_ended(e, mark) for e in state.path.events[: mark.index]):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):
             return  # the counter runs on: the window is filled up in the next epoch
-        if self._program is not None and is_one(step.window, self._program):
+        if self.file.is_one(step.window):
             return  # every batch is stepped
-        yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers whether Accelerate does the counting, and where N is written."""
-        self._accumulate = "accumulate" in program.all_words.called
-        self._program = program
-        yield from ()
-
-    _accumulate = False
-    _program: Program | None = None
+        repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
+        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])
 
 
 def _fate(following: Event | None, state: GradientState) -> str:
@@ -116,7 +114,7 @@ def _fate(following: Event | None, state: GradientState) -> str:
     first = next((e for w in state.life.windows for e in w.events if not isinstance(e, Mark)), None)
     if isinstance(first, Zero):
         return "are thrown away"  # so does the next call begin
-    return "are lost" if state.path.recipe[0] == MODULE else "leak into the next call"
+    return "are lost" if state.path.start == MODULE else "leak into the next call"
 
 
 #: the number of the path that starts with the file's first line

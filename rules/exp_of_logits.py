@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.cited import cited
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.names.written import last
-from gradlint.frontend.numerics.operations import Kind, Operation
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.knowledge import tensor_api as api
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class ExpOfLogits(Rule):
@@ -68,69 +61,39 @@ class ExpOfLogits(Rule):
     meta = RuleMeta("GL604", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{exp}` is inf for numbers above 88.7 (in float16 above 11): {instead}"
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
+    operations = frozenset({Kind.LOG, Kind.LOG1P, Kind.DIVIDE, Kind.EXP})
+    needs = (Kind.EXP,)
+
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
         match operation.kind:
             case Kind.LOG | Kind.LOG1P:
-                yield from self._logged(operation, program)
+                yield from self._logged(operation)
             case Kind.DIVIDE:
-                yield from self._softmax_by_hand(operation, program)
-            case Kind.EXP if api.LOGITS.search(last(operation.operand)) and _unbounded(operation):
+                yield from self._softmax_by_hand(operation)
+            case Kind.EXP if api.LOGITS.search(operation.plain_name) and operation.unbounded:
                 # no fix: what is meant by it, and how large it may become, only the author knows
-                yield self.finding(program.site(operation.node), exp=cited(operation.node), instead="bound it")
+                yield self.finding(operation.site, exp=operation.shown(), instead="bound it")
             case _:
                 pass
 
-    def _logged(self, log: Operation, program: Program) -> Iterator[Draft]:
-        instead = "F.softplus" if _is_softplus(log) else "torch.logsumexp"
+    def _logged(self, log: Operation) -> Iterator[Draft]:
+        instead = "F.softplus" if log.softplus else "torch.logsumexp"
         for exp in log.fact.exps:
-            if _unbounded(exp):
-                yield self._at(exp, program, instead, log, "its logarithm is taken here, too late")
+            if exp.unbounded:
+                yield self._at(exp, instead, log, "its logarithm is taken here, too late")
 
-    def _softmax_by_hand(self, division: Operation, program: Program) -> Iterator[Draft]:
+    def _softmax_by_hand(self, division: Operation) -> Iterator[Draft]:
         if division.other is None:
             return
-        above = {s.render(exp.operand) for exp in division.other.exps}
+        above = {exp.operand_text for exp in division.other.exps}
         for exp in division.fact.exps:
-            if s.render(exp.operand) in above and _unbounded(exp):
-                yield self._at(exp, program, "torch.softmax", division, "inf / inf is NaN here")
+            if exp.operand_text in above and exp.unbounded:
+                yield self._at(exp, "torch.softmax", division, "inf / inf is NaN here")
 
-    def _at(self, exp: Operation, program: Program, instead: str, user: Operation, story: str) -> Draft:
+    def _at(self, exp: Operation, instead: str, user: Operation, story: str) -> Draft:
         # where it is not exactly that function (a mask, a mean, an eps), the fixer refuses
         return self.finding(
-            program.site(exp.node), exp=cited(exp.node), instead=f"use `{instead}`",
-            related=[(program.site(user.node), story)], fix=[fuse(user, f"Use `{instead}`", exp=exp)],
+            exp.site, exp=exp.shown(), instead=f"use `{instead}`",
+            related=[(user.site, story)],
+            repairs=[Repair(f"Use `{instead}`", lambda bench: bench.numbers.fuse(user, exp))],
         )  # fmt: skip
-
-
-def _is_softplus(log: Operation) -> bool:
-    """The logarithm of 1 plus one exponential, not of a sum of them."""
-    one_more = log.kind is Kind.LOG1P or (isinstance(log.operand, s.Bin) and log.operand.op == "+")
-    return one_more and len(log.fact.exps) == 1 and "sum(" not in s.render(log.operand)
-
-
-def _cooled(operand: s.Bin) -> bool:
-    """`exp(similarity / temperature)`, as contrastive losses have it, of embeddings that were normalised elsewhere."""
-    below = last(operand.right) if operand.op == "/" else ""
-    return bool(api.TEMPERATURE.search(below)) and not api.SCORES.search(last(operand.left))
-
-
-def _unbounded(exp: Operation) -> bool:
-    """Not shifted, not a distance or a similarity, not the logarithm of a scale that a model predicts."""
-    name = last(exp.operand)
-    if any(isinstance(part, s.Name) and api.UNIT.search(part.id) for part in s.walk_expr(exp.operand)):
-        return False
-    if isinstance(exp.operand, s.Call) and last(exp.operand.func) == "lgamma":
-        return False  # the gamma function is meant
-    if isinstance(exp.operand, s.Bin) and _cooled(exp.operand):
-        return False
-    if (
-        isinstance(exp.operand, s.Unary)
-        and not exp.fact.difference
-        and api.NEVER_BELOW_ZERO.search(s.render(exp.operand.value).partition("(")[0])
-    ):
-        return False
-    return (
-        not exp.fact.capped
-        and exp.fact.grad is not False
-        and (not api.LOG_SCALE.search(name) or bool(api.LOGITS.search(name)))
-    )

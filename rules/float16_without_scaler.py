@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.program import Program
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.events import Backward, Step
+from gradlint.knowledge import frameworks
+from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
 
 
 class Float16WithoutScaler(Rule):
@@ -66,61 +65,36 @@ class Float16WithoutScaler(Rule):
     meta = RuleMeta("GL212", Category.MIXED_PRECISION, Severity.WARNING)
     message = "`{autocast}` computes in float16, and no GradScaler is used: small gradients become zero"
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        seen = program.all_words.seen
-        if any(_HANDLED.search(word) for word in seen) or "backward" not in program.all_words.called:
+    calls = ("autocast",)
+    needs = (Backward, Step)
+
+    def on_call(self, call: Call) -> Iterator[Draft]:
+        if not call.opens or not _is_float16(call) or self.file.once(_is_handled):
             return
-        for function in _functions(program):
-            words = program.words(function)
-            if not words.backward or not words.steps:
-                continue
-            for stmt in _under_grad(function):
-                if isinstance(stmt, s.With):
-                    for item, _ in stmt.items:
-                        if isinstance(item, s.Call) and _is_float16(program, item) and _computes(stmt):
-                            yield self.finding(program.site(item), autocast=s.render(item))
+        if self.file.trains_round(call):
+            yield self.finding(call, autocast=call.text)
 
 
-def _functions(program: Program) -> Iterator[list[s.Stmt]]:
-    for defs in program.functions.values():
-        for definition in defs:
-            yield definition.body
-    yield [stmt for stmt in program.body if not isinstance(stmt, s.Def | s.Class)]
+def _is_handled(file: File) -> bool:
+    """Something in the file takes care of the scale."""
+    return "backward" not in file.words.called or any(map(_handles, file.words.seen))
 
 
-def _under_grad(body: list[s.Stmt]) -> Iterator[s.Stmt]:
-    """Every statement but those under no_grad."""
-    for stmt in body:
-        if isinstance(stmt, s.With) and any(_cuts(item) for item, _ in stmt.items):
-            continue
-        yield stmt
-        for block in s.blocks(stmt):
-            yield from _under_grad(block)
-
-
-def _cuts(item: s.Expr) -> bool:
-    """Nothing is trained under no_grad."""
-    return "no_grad" in s.render(item) or "inference_mode" in s.render(item)
-
-
-def _computes(stmt: s.With) -> bool:
-    return any(isinstance(x, s.Assign) and isinstance(x.value, s.Call) for x in s.walk_stmts(stmt.body))
-
-
-def _is_float16(program: Program, call: s.Call) -> bool:
+def _is_float16(call: Call) -> bool:
     """float16 is asked for, or it is CUDA's autocast without a dtype."""
-    dotted = program.dotted(call.func)
-    if not dotted.startswith("torch.") or not dotted.endswith("autocast") or "enabled" in call.kwargs:
+    if not call.name.startswith("torch.") or "enabled" in call.keywords:
         return False
-    dtype = call.kwargs.get("dtype") or (call.args[1] if len(call.args) > 1 else None)
+    dtype = call.argument(1, "dtype")
     if dtype is not None:
-        return s.render(dtype) in ("torch.float16", "torch.half")
-    device = call.args[0] if call.args else call.kwargs.get("device_type")
-    if dotted.startswith("torch.cuda"):
+        return dtype.site.text in ("torch.float16", "torch.half")
+    device = call.argument(0, "device_type")
+    if call.name.startswith("torch.cuda"):
         return device is None
-    return isinstance(device, s.Const) and device.value == "cuda"
+    return device is not None and device.value == "cuda"
 
 
-_HANDLED = re.compile(
-    r"(?i)scaler|accelerat|fabric|lightning|deepspeed|apex|bfloat16|no_scaling|set_autocast|loss_scale"
-)
+def _handles(word: str) -> bool:
+    return bool(_HANDLED.search(word)) or frameworks.speaks_of_one(word)
+
+
+_HANDLED = re.compile(r"(?i)scaler|bfloat16|no_scaling|set_autocast|loss_scale")

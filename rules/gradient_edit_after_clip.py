@@ -6,12 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind
-from gradlint.frontend.program import Program
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class GradientEditAfterClip(Rule):
@@ -77,24 +72,22 @@ class GradientEditAfterClip(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         clip = state.clip
-        if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self._private:
+        if clip is None or edit.kind in _ALLOWED or _shrinks(edit) or self.file.once(_is_private):
             return
         if edit.kind is EditKind.PERHAPS:
             return
         if not edit.params.may_meet(clip.params):
             return  # another network's
-        if state.window.step is not None and same_turn(edit, clip):
+        if state.window.step is not None and edit.same_turn(clip):
             yield self.finding(
                 edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")],
-                fix=[move(clip, "Move the clip behind the last change of the gradients", after=edit, past=(Edit,))],
+                repairs=[Repair(_MOVE, lambda bench: bench.move(clip, after=edit, past=(Edit,)))],
             )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Differentially private training clips first and adds noise then, on purpose."""
-        self._private = any(_PRIVATE.search(name) for name in program.all_words.seen)
-        yield from ()
 
-    _private = False
+def _is_private(file: File) -> bool:
+    """Differentially private training clips first and adds noise then, on purpose."""
+    return any(_PRIVATE.search(name) for name in file.words.seen)
 
 
 def _shrinks(edit: Edit) -> bool:
@@ -105,6 +98,7 @@ def _shrinks(edit: Edit) -> bool:
         return False  # a name, an expression
 
 
+_MOVE = "Move the clip behind the last change of the gradients"
 #: what cannot lengthen a gradient, and another gradient, for which the clip promised nothing
 _ALLOWED = (EditKind.CLAMP, EditKind.DIVIDE, EditKind.NEW)
 _PRIVATE = re.compile(r"(?i)privacy|noise_mult|(^|_)dp_")

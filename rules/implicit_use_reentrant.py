@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.names.imported import Place, calls, dotted
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import pass_keyword
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class ImplicitUseReentrant(Rule):
@@ -74,105 +69,71 @@ class ImplicitUseReentrant(Rule):
 
     meta = RuleMeta("GL702", Category.MODEL, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{call}` without `use_reentrant`: torch warns, and the old variant drops gradients if no input needs one"
+    raises = "`{call}` hands on `{key}`, which raises without `use_reentrant=False`"
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        if not any("utils.checkpoint" in name for name in program.imports.values()):
-            if not {"utils", "checkpoint"} <= program.all_words.seen:
+    calls = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+
+    def on_call(self, call: Call) -> Iterator[Draft]:
+        if not _says(call):
+            yield from self._left_open(call, call.last)
+
+    def on_file(self) -> Iterator[Draft]:
+        """`ckpt = partial(checkpoint, …)` whose calls do not say it either; without any call in the file, who knows."""
+        if "torch.utils.checkpoint" not in {name.rpartition(".")[0] for name in self.file.imports.values()}:
+            if "checkpoint" not in self.file.words.seen:
                 return
-        if _is_replaced(program):
-            return
-        places = list(calls(program.body))
-        decided = {id(p.function) for p in places if _is_checkpoint(p.dotted) and _says(p.call) and _guarded(p)}
-        for place in places:
-            if _guarded(place) or id(place.function) in decided:
+        for call in self.file.calls("functools.partial"):
+            made = call.argument(0)
+            if made is None or made.name not in self.calls or _says(call):
                 continue
-            name = place.dotted.rpartition(".")[2]
-            if place.dotted == "functools.partial" and place.call.args:
-                name = dotted(place.call.args[0], place.scopes).rpartition(".")[2]
-                leaves_open = _is_open_partial(place, program)
-            else:
-                leaves_open = _is_checkpoint(place.dotted) and not _says(place.call)
-            if leaves_open and not _too_old(program.target_torch, name):
-                yield self._draft(program, place.call, name)
+            used = [c for c in self.file.calls() if c.function.text == call.bound_to or c.function == call.site]
+            if used and not any(_says(c) for c in used) and self.file.reads(call.bound_to) <= len(used):
+                yield from self._left_open(call, made.name.rpartition(".")[2])
 
-    def _draft(self, program: Program, call: s.Call, name: str) -> Draft:
-        fix = [pass_keyword(program.site(call), "use_reentrant", "False")]
-        refused = [key for key in call.kwargs if key not in _ACCEPTED]
-        if refused and name == "checkpoint":
-            message = "`{call}` hands on `{key}`, which raises without `use_reentrant=False`"
-            return self.finding(
-                program.site(call.func), message=message, call=_short(call, name), key=refused[0], fix=fix
-            )
-        return self.finding(program.site(call.func), call=_short(call, name), fix=fix)
+    def _left_open(self, call: Call, name: str) -> Iterator[Draft]:
+        if _is_guarded(call) or call.home in self.file.once(_decided) or _is_too_old(self.file.target_torch, name):
+            return
+        if any(self.file.assigns(replaced) for replaced in self.calls):
+            return  # `torch.utils.checkpoint.checkpoint = partial(…)`: whoever writes that has decided
+        repairs = [Repair(_PASS, lambda bench: bench.call.pass_keyword(call.site, "use_reentrant", "False"))]
+        refused = [key for key in call.keywords if key not in _ACCEPTED]
+        message = self.raises if refused and name == "checkpoint" else None
+        yield self.finding(
+            call.function, message=message, call=_short(call, name), key=refused[0] if refused else "", repairs=repairs
+        )
 
 
+_PASS = "Pass `use_reentrant=False`"
 #: what the reentrant variant takes by name; all else, for the block or for the other variant, raises
 _ACCEPTED = frozenset({"preserve_rng_state", "determinism_check", "early_stop", "function"})
 _VERSION = re.compile(r"(?i)version|torch_(?:\d|ge|gt|lt|le)|is_torch|use_reentrant|signature|hasattr\(torch")
 
 
-def _short(call: s.Call, name: str) -> str:
+def _short(call: Call, name: str) -> str:
     """The user's own word for it; of a partial, what it is made of."""
-    written = s.render(call.func)
+    written = call.function.text
     return f"{name if written.endswith('partial') or len(written) > 40 else written}(…)"
 
 
-def _is_replaced(program: Program) -> bool:
-    """`torch.utils.checkpoint.checkpoint = partial(…)`: whoever writes that has decided."""
-    return any(
-        isinstance(target, s.Attr) and _is_checkpoint(program.dotted(target))
-        for stmt in program.statements()
-        if isinstance(stmt, s.Assign)
-        for target in stmt.targets
-    )
+def _decided(file: File) -> set[int | None]:
+    """Functions that say it in one arm of a check of the version."""
+    calls = file.calls(*ImplicitUseReentrant.calls)
+    return {call.home for call in calls if _says(call) and _is_guarded(call)}
 
 
-def _is_checkpoint(name: str) -> bool:
-    home, _, tail = name.rpartition(".")
-    return home == "torch.utils.checkpoint" and tail in ("checkpoint", "checkpoint_sequential")
-
-
-def _too_old(target: tuple[int, int] | None, name: str) -> bool:
+def _is_too_old(target: tuple[int, int] | None, name: str) -> bool:
     return target is not None and target < ((1, 11) if name == "checkpoint" else (2, 0))
 
 
-def _says(call: s.Call) -> bool:
+def _says(call: Call) -> bool:
     """The argument is there, or may be."""
-    if "use_reentrant" in call.kwargs or any(key.startswith("**") for key in call.kwargs):
+    if "use_reentrant" in call.keywords or any(key.startswith("**") for key in call.keywords):
         return True
     # `checkpoint` takes it by name only; in `checkpoint_sequential` it is the fourth
-    by_position = s.render(call.func).endswith("sequential")
-    return by_position and (len(call.args) > 3 or any(isinstance(arg, s.Star) for arg in call.args))
+    by_position = call.function.text.endswith("sequential")
+    return by_position and (len(call.arguments) > 3 or any(x.site.text.startswith("*") for x in call.arguments))
 
 
-def _guarded(place: Place) -> bool:
+def _is_guarded(call: Call) -> bool:
     """Behind a check of the version or of the signature: written for both worlds."""
-    return any(
-        (isinstance(stmt, s.If) and _VERSION.search(s.render(stmt.test)))
-        or (isinstance(stmt, s.Try) and any("TypeError" in s.render(kind) for kind, _ in stmt.handlers))
-        for stmt in place.round
-    )
-
-
-def _is_open_partial(place: Place, program: Program) -> bool:
-    """`ckpt = partial(checkpoint, …)` whose calls do not say it either; without any call in the file, who knows."""
-    call = place.call
-    if not _is_checkpoint(dotted(call.args[0], place.scopes)) or _says(call):
-        return False
-    names = {
-        s.render(stmt.targets[0])
-        for stmt in program.statements()
-        if isinstance(stmt, s.Assign) and stmt.value is call and len(stmt.targets) == 1
-    }
-    made = [c for c in program.calls() if s.render(c.func) in names or c.func is call]
-    used = [part for part in _reads(program) if s.render(part) in names]
-    return bool(made) and not any(_says(c) for c in made) and len(used) <= len(made)
-
-
-def _reads(program: Program) -> Iterator[s.Expr]:
-    """Every name and attribute of the file that is read; one that is not called is handed on."""
-    for stmt in program.statements():
-        targets = stmt.targets if isinstance(stmt, s.Assign) else []
-        for expr in s.expressions(stmt):
-            if not any(expr is target for target in targets):
-                yield from (part for part in s.walk_expr(expr) if isinstance(part, s.Name | s.Attr))
+    return any(_VERSION.search(test) for test in call.conditions) or any("TypeError" in x for x in call.caught)

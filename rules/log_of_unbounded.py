@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.cited import cited, origin
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.numerics.facts import Prob
-from gradlint.frontend.numerics.operations import Kind, Operation
-from gradlint.frontend.numerics.policy import sampled_action
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.numerics import clamp_operand
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.knowledge import tensor_api as api
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
 
 
 class LogOfUnbounded(Rule):
@@ -87,34 +79,34 @@ class LogOfUnbounded(Rule):
         "`Categorical.log_prob` of the logits"
     )
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
-        if operation.kind is not Kind.LOG or not operation.exposed or operation.fact.exps or operation.fused:
+    operations = frozenset({Kind.LOG})
+
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
+        if not operation.exposed or operation.fact.exps or operation.fused:
             return
         why = _reaches_zero(operation)
-        if why and sampled_action(operation, program):
+        if why and operation.sampled:
             if operation.fact.prob is None:
                 return  # only its name says that it is a probability
             # no fix: clamp_min takes the gradient of rare actions, and the logits may be anywhere
             yield self.finding(
-                program.site(operation.node), message=self.drawn, operand=cited(operation.operand),
-                severity=Severity.ADVICE,
-            )  # fmt: skip
+                operation.site, message=self.drawn, operand=operation.operand_shown(), severity=Severity.ADVICE
+            )
         elif why:
-            at = program.site(operation.node)
-            fix = [clamp_operand(at, program.site(operation.operand, ""))]
-            made = origin(operation)
-            related = [(program.site(made), "the probability is made here")] if made is not None else []
-            yield self.finding(at, operand=cited(operation.operand), why=why, related=related, fix=fix)
+            yield self.finding(
+                operation.site, operand=operation.operand_shown(), why=why,
+                related=[(operation.origin, "the probability is made here")] if operation.origin is not None else [],
+                repairs=[Repair(_CLAMP, lambda bench: bench.numbers.clamp(operation.site, operation.operand_site))],
+            )  # fmt: skip
 
 
 def _reaches_zero(operation: Operation) -> str:
     """What says that the operand is a prediction which can be zero, as the end of a sentence."""
-    fact, operand = operation.fact, operation.operand
+    fact, name = operation.fact, operation.name
     if fact.prob is not None and fact.prob is not Prob.LOG:
         return _PROBABILITY[fact.prob]
-    if fact.grad and fact.zero in _TOUCHES_ZERO and not _determinant(operand):
+    if fact.grad and fact.zero in _TOUCHES_ZERO and not operation.determinant:
         return f"{_TOUCHES_ZERO[fact.zero]} and can be 0"
-    name = _name(operand)
     if api.NO_PREDICTION.search(name) or (fact.zero and fact.zero not in _TOUCHES_ZERO):
         return ""
     if fact.raw or api.PREDICTION.search(name):
@@ -122,28 +114,7 @@ def _reaches_zero(operation: Operation) -> str:
     return ""
 
 
-def _determinant(operand: s.Expr) -> bool:
-    """`log(abs(det(w)))`: a flow whose matrix is singular has other problems."""
-    return any(isinstance(part, s.Attr | s.Name) and _last(part).endswith("det") for part in s.walk_expr(operand))
-
-
-def _last(part: s.Attr | s.Name) -> str:
-    return part.name if isinstance(part, s.Attr) else part.id
-
-
-def _name(operand: s.Expr) -> str:
-    """The name of what is logged: `pred`, `pred[mask]`, `1 - pred`."""
-    match operand:
-        case s.Name():
-            return operand.id
-        case s.Item():
-            return _name(operand.base)
-        case s.Bin() if operand.op == "-" and isinstance(operand.left, s.Const) and operand.left.value == 1:
-            return _name(operand.right)
-        case _:
-            return ""
-
-
+_CLAMP = "Keep it above 0 with `clamp_min`"
 _PROBABILITY = {
     Prob.SOFTMAX: "comes out of a softmax, which gives 0 for unlikely classes",
     Prob.SIGMOID: "comes out of a sigmoid, which can round to 0",

@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect
-from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import add_parentheses
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.events import Aspect, Site
+from gradlint.knowledge import frameworks, naming
+from gradlint.rule import Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class MethodNotCalled(Rule):
@@ -64,42 +60,45 @@ class MethodNotCalled(Rule):
     mends = tuple(Aspect)
     message = "`{method}` is not called: the parentheses are missing, so nothing happens"
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        for stmt in program.statements():
-            if isinstance(stmt, s.ExprStmt) and isinstance(stmt.value, s.Attr) and _is_training(stmt.value, program):
-                site = program.site(stmt.value)
+    def on_file(self) -> Iterator[Draft]:
+        for site in self.file.uncalled:
+            base, _, method = site.text.rpartition(".")
+            if _is_training(base, method, self.file):
                 # no fix where an argument is missing with the parentheses: which one, only the author knows
-                fix = [add_parentheses(site)] if _needs_no_argument(stmt.value, program) else []
-                yield self.finding(site, method=s.render(stmt.value), fix=fix)
+                repairs = [_called(site)] if _needs_no_argument(base, method, self.file) else []
+                yield self.finding(site, method=site.text, repairs=repairs)
 
 
-def _is_training(attr: s.Attr, program: Program) -> bool:
-    base = naming.last(s.render(attr.base))
-    match attr.name:
+def _called(site: Site) -> Repair:
+    return Repair("Add the parentheses", lambda bench: bench.call.add_parentheses(site))
+
+
+def _is_training(base: str, method: str, file: File) -> bool:
+    name = naming.last(base)
+    match method:
         case "zero_grad" | "backward" | "unscale_":
             return True
         case "step":
-            if naming.OPTIMIZER.search(base) or naming.SCHEDULER.search(base) or s.render(attr.base) in program.zeroed:
+            if naming.OPTIMIZER.search(name) or naming.SCHEDULER.search(name) or file.clears(base):
                 return True
-            made = program.resolve(attr.base)
-            return isinstance(made, s.Call) and program.dotted(made.func).startswith("torch.optim.")
+            return file.made_by(base).startswith("torch.optim.")
         case "update":
-            return bool(naming.SCALER.search(base))
+            return bool(naming.SCALER.search(name))
         case _:
             return False
 
 
-def _needs_no_argument(attr: s.Attr, program: Program) -> bool:
-    base = naming.last(s.render(attr.base))
-    match attr.name:
+def _needs_no_argument(base: str, method: str, file: File) -> bool:
+    name = naming.last(base)
+    match method:
         case "backward":
-            return base != "self" and not _FRAMEWORK.search(base)
+            return name != "self" and not (_TAKES_LOSS.search(name) or frameworks.speaks_of_one(name))
         case "step":
-            return not (naming.SCHEDULER.search(base) and "ReduceLROnPlateau" in program.all_words.seen)
+            return not (naming.SCHEDULER.search(name) and "ReduceLROnPlateau" in file.words.seen)
         case "unscale_":
             return False
         case _:
             return True
 
 
-_FRAMEWORK = re.compile(r"(?i)accelerat|fabric|engine|model|trainer|strategy|deepspeed|optim")
+_TAKES_LOSS = re.compile(r"(?i)engine|model|trainer|strategy|optim")

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
-from gradlint.frontend.knowledge import architectures
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Evidence, Portraits
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.clipping import insert_clip
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.events import PLAIN, Aspect, Clip, Edit, EditKind, Step
+from gradlint.knowledge import architectures, frameworks
+from gradlint.rule import (
+    Category,
+    Draft,
+    Evidence,
+    File,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    short,
+)
 
 
 class MissingClip(Rule):
@@ -80,7 +88,7 @@ class MissingClip(Rule):
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if self._clips or not state.pending or not step.frames or step.manager in _CLIP_THEMSELVES:
+        if self.file.once(_clips) or not state.pending or not step.frames or step.framework.clips:
             return
         if architectures.SELF_LIMITING.search(state.optimizer.kind) or _is_limited(state):
             return
@@ -89,37 +97,39 @@ class MissingClip(Rule):
             return
         owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
         # of several models, which to clip? and one may be known by its name in __init__
-        fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
-        if step.manager is not Manager.NOBODY:
-            fix = []  # frameworks have clips of their own, which unscale
+        repairs = [_clipped(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
+        if step.framework is not PLAIN:
+            repairs = []  # frameworks have clips of their own, which unscale
         yield self.finding(
-            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], fix=fix
+            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], repairs=repairs
         )
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file, for the steps that follow."""
-        patterns = (architectures.CLIPS, architectures.CLIPPING_FRAMEWORKS)
-        self._clips = any(pattern.search(word) for word in program.all_words.seen for pattern in patterns)
-        self._portraits = program.once(Portraits)
-        self._known: dict[tuple[int, frozenset[str]], Evidence | None] = {}
-        yield from ()
 
     def _evidence(self, step: Step, state: GradientState) -> Evidence | None:
         params = state.optimizer.params
         key = (step.site.node, params.owners)
-        if key not in self._known:
-            turns = self._portraits.turns(step)
-            toy = self._portraits.in_test(step) or (turns is not None and turns <= _TOY)
-            self._known[key] = None if toy else self._portraits.delicate(params, step, state.pending)
-        return self._known[key]
+        models, known = self.file.models, self.file.once(_known)
+        if key not in known:
+            turns = models.turns(step)
+            toy = models.in_test(step) or (turns is not None and turns <= _TOY)
+            known[key] = None if toy else models.delicate(params, step, state.pending)
+        return known[key]
 
-    _clips = False
+
+def _clipped(step: Step, model: str) -> Repair:
+    return Repair("Clip the norm to 1.0 before the step", lambda bench: bench.clip.insert(step, model))
+
+
+def _clips(file: File) -> bool:
+    return any(architectures.CLIPS.search(x) or frameworks.speaks_of_clipping(x) for x in file.words.seen)
+
+
+def _known(file: File) -> dict[tuple[int, frozenset[str]], Evidence | None]:
+    """What was found out of each step, whatever path leads there."""
+    return {}
 
 
 #: so few steps are a demonstration, not a training
 _TOY = 100
-#: DeepSpeed clips by its configuration; what a helper does is not known
-_CLIP_THEMSELVES = (Manager.DEEPSPEED, Manager.HELPER, Manager.DIST_AUTOGRAD)
 
 
 def _is_limited(state: GradientState) -> bool:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
-from gradlint.frontend.program import Program
-from gradlint.frontend.syntax import Def, walk_stmts
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.loop import clear_behind, clear_first
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Aspect, Backward, Edit, Norm, Step, Zero
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingZeroGrad(Rule):
@@ -70,15 +64,11 @@ class MissingZeroGrad(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         stale = state.stale
-        if (
-            stale is None
-            or not state.pending
-            or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
-        ):
+        if stale is None or not state.pending or step.framework.clears:
             return
-        if self._hooks or not share_loop(stale, step) or not step.frames:
+        if self.file.words.seen & _HOOKS or not stale.shares_loop(step) or not step.frames:
             return
-        if self._own_steps_clear and not state.optimizer.kind:
+        if self.file.once(_own_steps_clear) and not state.optimizer.kind:
             return  # it may well be one of these
         first = state.pending[0]
         if any(isinstance(event, Edit) for event in state.path.events[stale.index : first.index]):
@@ -86,33 +76,19 @@ class MissingZeroGrad(Rule):
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         close = _another_comes_first(first, state)
+        steps = [step] if close else _never_cleared(step, state)
         early, late = (
-            clear_first(first, [step] if close else _never_cleared(step, state), close=close),
-            clear_behind(step),
+            Repair(_BEFORE, lambda bench: bench.clear.first(first, steps, close=close)),
+            Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
         )
-        windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
-        fix = [late, early] if windowed else [early, late]
+        windowed = step.window or state.window.inner_loop or step.framework.windows
+        repairs = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
-            fix = []  # a step amid another window: clearing at the head of its loop would empty that one
+            repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
-            fix=fix,
+            repairs=repairs,
         )  # fmt: skip
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Optimizers that step inside backward hooks clear there as well."""
-        hooks = {
-            "register_post_accumulate_grad_hook",
-            "dist_autograd",
-            "_apply_optimizer_in_backward",
-            "fused_backward_pass",
-        }
-        self._hooks = bool(program.all_words.seen & hooks)
-        self._own_steps_clear = any(_clears_by_itself(program, step) for step in program.functions.get("step", ()))
-        yield from ()
-
-    _hooks = False
-    _own_steps_clear = False
 
 
 def _does_it_all(first: Backward, state: GradientState) -> bool:
@@ -127,15 +103,14 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
 def _another_comes_first(first: Backward, state: GradientState) -> bool:
     """Earlier in the turn the backward of another optimizer's loss runs through these parameters: what it leaves there
     has to be cleared, too."""
-    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and same_turn(e, first)]
+    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and e.same_turn(first)]
     mine = state.life.of_event
     return any(e.index not in mine and e.params.may_meet(state.optimizer.params) for e in others)
 
 
-def _clears_by_itself(program: Program, step: Def) -> bool:
-    """An optimizer class of the file's own that clears each gradient as it uses it."""
-    words = program.collect_words(walk_stmts(step.body))
-    return "grad" in words.seen and "zero_" in words.called
+def _own_steps_clear(file: File) -> bool:
+    """An optimizer class of the file's own clears each gradient as it uses it."""
+    return any("grad" in words.seen and "zero_" in words.called for words in file.words_of("step"))
 
 
 def _never_cleared(step: Step, state: GradientState) -> list[Step]:
@@ -143,3 +118,13 @@ def _never_cleared(step: Step, state: GradientState) -> list[Step]:
     cleared = {e.optimizer for e in state.path.events if isinstance(e, Zero)}
     steps = {e.optimizer: e for e in state.path.events if isinstance(e, Step) and e.frames == step.frames}
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]
+
+
+_BEFORE = "Clear the gradients before the backward"
+#: optimizers that step inside backward hooks clear there as well
+_HOOKS = {
+    "register_post_accumulate_grad_hook",
+    "dist_autograd",
+    "_apply_optimizer_in_backward",
+    "fused_backward_pass",
+}

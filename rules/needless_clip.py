@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, ClipKind, Edit, Step
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Portraits
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class NeedlessClip(Rule):
@@ -78,19 +74,14 @@ class NeedlessClip(Rule):
             return
         if not clip.params.known or (clip.threshold is not None and clip.threshold >= _MEASURES) or _has_reasons(state):
             return
-        portraits = self._portraits
-        if portraits.value_used(clip.site) or any(portraits.policy(loss) for loss in state.pending):
+        models = self.file.models
+        if models.value_used(clip.site) or any(models.policy(loss) for loss in state.pending):
             return
-        evidence = portraits.plain_cnn(clip.params, clip)
+        evidence = models.plain_cnn(clip.params, clip)
         if evidence is not None:
             yield self.finding(
                 clip, clip=short(clip), evidence=evidence.text, related=[(evidence.site, evidence.said)]
             )  # fmt: skip
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file, for the clips that follow."""
-        self._portraits = program.once(Portraits)
-        yield from ()
 
 
 #: `clip_grad_norm_(…, 1e9)` is a way to get the norm

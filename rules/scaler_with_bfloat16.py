@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.program import Program
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
 
 
 class ScalerWithBfloat16(Rule):
@@ -68,20 +65,14 @@ class ScalerWithBfloat16(Rule):
         "`{scaler}` scales losses that autocast computes in bfloat16: its range is that of float32, no scaler is needed"
     )
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        if not program.all_words.called & {"GradScaler", "ShardedGradScaler"}:
-            return
-        dtypes = [_dtype(program, call) for call in program.calls() if program.dotted(call.func).endswith("autocast")]
-        if not dtypes or any(d != "bfloat16" for d in dtypes):
-            return
-        for call in program.calls():
-            name = program.dotted(call.func).rpartition(".")[2]
-            if name in ("GradScaler", "ShardedGradScaler") and "enabled" not in call.kwargs:
-                yield self.finding(program.site(call), scaler=s.render(call))
+    calls = ("GradScaler", "ShardedGradScaler")
+
+    def on_call(self, call: Call) -> Iterator[Draft]:
+        if "enabled" not in call.keywords and self.file.once(_dtypes) == {"torch.bfloat16"}:
+            yield self.finding(call, scaler=call.text)
 
 
-def _dtype(program: Program, call: s.Call) -> str:
-    """The dtype as it stands in the call; anything that is computed is unknown."""
-    value = call.kwargs.get("dtype") or (call.args[1] if len(call.args) > 1 else None)
-    value = program.resolve(value)
-    return s.render(value).rpartition(".")[2] if isinstance(value, s.Attr) else ""
+def _dtypes(file: File) -> set[str]:
+    """Those of all autocasts, by their full names; "" for one that is computed."""
+    autocasts = [call for call in file.calls() if call.last.endswith("autocast")]
+    return {given.name if (given := call.argument(1, "dtype")) else "" for call in autocasts}

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.cited import cited
-from gradlint.frontend.numerics.facts import Prob
-from gradlint.frontend.numerics.operations import Kind, Operation
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -71,16 +63,16 @@ class SoftmaxBeforeCrossEntropy(Rule):
     meta = RuleMeta("GL606", Category.NUMERICS, Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{operand}` is the output of a {prob}, and `{loss}` {takes}"
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
-        takes = _TAKES.get(operation.kind)
-        fact = operation.fact
-        if takes is None or fact.prob not in (Prob.SOFTMAX, Prob.SIGMOID) or fact.grad is False:
+    operations = frozenset({Kind.CROSS_ENTROPY, Kind.NLL})
+
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
+        prob, made = operation.fact.prob, operation.made_at
+        if prob not in (Prob.SOFTMAX, Prob.SIGMOID) or operation.fact.grad is False:
             return
-        related = [(program.site(fact.made), f"the {fact.prob.value} is here")] if fact.made is not None else []
         yield self.finding(
-            program.site(operation.node), operand=cited(operation.operand, 40), prob=fact.prob.value,
-            loss=cited(operation.node.func if isinstance(operation.node, s.Call) else operation.node, 40), takes=takes,
-            related=related, fix=_fixes(operation),
+            operation.site, operand=operation.operand_shown(40), prob=prob.value,
+            loss=operation.function_shown(40), takes=_TAKES[operation.kind],
+            related=[(made, f"the {prob.value} is here")] if made is not None else [], repairs=_repairs(operation),
         )  # fmt: skip
 
 
@@ -90,14 +82,13 @@ _TAKES = {
 }
 
 
-def _fixes(operation: Operation) -> Iterator[Remedy]:
+def _repairs(operation: Operation) -> Iterator[Repair]:
     """Only in the function that takes the softmax: what a model returns, others may rely on."""
-    fact = operation.fact
-    if fact.made is None or fact.home is not operation.function:
+    if not operation.local:
         return
     if operation.kind is Kind.NLL:
-        yield fuse(operation, "Use `log_softmax`")
+        yield Repair("Use `log_softmax`", lambda bench: bench.numbers.fuse(operation))
     else:
         # whoever wrote a sigmoid may have meant one decision for each class
-        safety = FixSafety.UNSAFE if fact.prob is Prob.SIGMOID else None
-        yield fuse(operation, "Hand over the logits", safety=safety)
+        safety = FixSafety.UNSAFE if operation.fact.prob is Prob.SIGMOID else None
+        yield Repair("Hand over the logits", lambda bench: bench.numbers.fuse(operation), safety)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.cited import cited
-from gradlint.frontend.numerics.facts import Fact, Low
-from gradlint.frontend.numerics.operations import Kind, Operation
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.numerics import root_to_absolute
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Low, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class SqrtAtZero(Rule):
@@ -72,26 +65,29 @@ class SqrtAtZero(Rule):
     meta = RuleMeta("GL603", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{operand}` is {what} and can be 0, where the gradient of its root is {gradient}; {instead}"
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
+    operations = frozenset({Kind.ROOT})
+
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
         fact = operation.fact
-        if operation.kind is not Kind.ROOT or not operation.exposed or fact.low is not Low.ZERO or not fact.zero:
+        if not operation.exposed or fact.low is not Low.ZERO or not fact.zero:
             return
         if fact.prob is not None or fact.zero == "a ReLU":
             return  # the derivative of a sigmoid goes to 0 with it
         if not operation.near and fact.zero in _RARELY_ZERO:
             return  # the norm of activations, somewhere in a model
-        at = program.site(operation.node)
+        at, operand, tensor = operation.site, operation.operand_site, fact.grad is True
         yield self.finding(
-            at, operand=cited(operation.operand), what=_what(operation.fact), gradient=_gradient(fact.zero),
+            at, operand=operation.operand_shown(), what=_what(operation), gradient=_gradient(fact.zero),
             instead=_instead(operation), severity=Severity.ADVICE if fact.zero in _RARELY_ZERO else None,
             # other roots get no fix: which eps is harmless depends on the size of the numbers
-            fix=[root_to_absolute(at, program.site(operation.operand, ""), tensor=fact.grad is True)]
+            repairs=[Repair(_ABSOLUTE, lambda bench: bench.numbers.absolute(at, operand, tensor=tensor))]
             if fact.zero in _SQUARES else [],
         )  # fmt: skip
 
 
-def _what(fact: Fact) -> str:
+def _what(operation: Operation) -> str:
     """A square that was summed with another, indexed or clamped is made of squares."""
+    fact = operation.fact
     return "made of squares" if fact.zero in _SQUARES and fact.square is None else fact.zero
 
 
@@ -100,23 +96,12 @@ def _gradient(zero: str) -> str:
 
 
 def _instead(operation: Operation) -> str:
-    x = operation.fact.square
-    if x is not None and operation.fact.zero in _SQUARES and _exponent(operation.operand) == 2:
-        return f"use `{cited(s.Call(x.node, s.Attr(x.node, x, 'abs'), [], {}))}`"
+    if operation.absolute:
+        return f"use `{operation.absolute}`"
     return _REMEDIES.get(operation.fact.zero, "add an eps inside the root")
 
 
-def _exponent(operand: s.Expr) -> object:
-    """Of a power that stands there; all other squares are squares."""
-    match operand:
-        case s.Bin(op="**", right=s.Const() as exponent):
-            return exponent.value
-        case s.Call(func=s.Attr(name="pow"), args=[*_, s.Const() as exponent]):
-            return exponent.value
-        case _:
-            return 2
-
-
+_ABSOLUTE = "Take the absolute value"
 _SQUARES = frozenset({"a square", "a squared difference"})
 #: zero only where the fit is perfect, all values agree, or a whole vector is zero
 _RARELY_ZERO = frozenset({"a mean squared error", "a variance", "a sum of squares", "a norm"})

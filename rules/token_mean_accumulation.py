@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Evidence, Portraits
-from gradlint.frontend.trained.token_means import TokenMeans
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.knowledge import naming
+from gradlint.rule import Category, Draft, Evidence, File, GradientState, Rule, RuleMeta, Severity
 
 
 class TokenMeanAccumulation(Rule):
@@ -77,32 +72,35 @@ class TokenMeanAccumulation(Rule):
     message = "`{loss}` is a mean over one micro-batch's tokens ({evidence}): those with few tokens weigh too much"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.window.closes or self._portraits.in_test(step):
+        if not state.window.closes or self.file.models.in_test(step):
             return
         for backward in state.pending[:1]:
             evidence = self._evidence(backward) if _is_averaged(backward, state) else None
             if evidence is None:
                 continue
             # the arms of `if fp16: … else: …` take the same loss backward
-            if self._reported.setdefault(evidence.site.node, backward.site.node) == backward.site.node:
+            if self.file.once(_reported).setdefault(evidence.site.node, backward.site.node) == backward.site.node:
                 yield self.finding(
                     backward, loss=backward.loss, evidence=evidence.text,
                     related=[(evidence.site, evidence.said), (step, "the window ends here")],
                 )  # fmt: skip
 
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file, for the losses that follow."""
-        self._portraits = program.once(Portraits)
-        self._means = TokenMeans(program)
-        self._known: dict[int, Evidence | None] = {}
-        self._reported: dict[int, int] = {}
-        yield from ()
-
     def _evidence(self, backward: Backward) -> Evidence | None:
         key = backward.site.node
-        if key not in self._known:
-            self._known[key] = self._means.of(backward)
-        return self._known[key]
+        known = self.file.once(_known)
+        if key not in known:
+            known[key] = self.file.token_means.of(backward)
+        return known[key]
+
+
+def _known(file: File) -> dict[int, Evidence | None]:
+    """What was found out of each loss, whatever path leads there."""
+    return {}
+
+
+def _reported(file: File) -> dict[int, int]:
+    """The backward that each mean was told of."""
+    return {}
 
 
 def _is_averaged(backward: Backward, state: GradientState) -> bool:

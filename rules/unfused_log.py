@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.frontend import syntax as s
-from gradlint.frontend.numerics.operations import Kind, Operation
-from gradlint.frontend.program import Program
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class UnfusedLog(Rule):
@@ -73,31 +67,32 @@ class UnfusedLog(Rule):
     meta = RuleMeta("GL605", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{operation}` is -inf where {prob} rounds to 0: use `{fused}`, which keeps it"
 
-    def on_operation(self, operation: Operation, program: Program) -> Iterator[Draft]:
-        fused, fact = operation.fused, operation.fact
+    operations = frozenset({Kind.LOG, Kind.BCE})
+
+    def on_operation(self, operation: Operation) -> Iterator[Draft]:
+        fused, made = operation.fused, operation.made_at
         if not fused:
             return
         message = severity = None
         if operation.kind is Kind.BCE:
             message = "`{operation}` gives a saturated sigmoid no gradient: use `{fused}`, which does"
-            fused = "nn.BCEWithLogitsLoss" if operation.made is not None else fused
+            fused = "nn.BCEWithLogitsLoss" if operation.criterion is not None else fused
         elif fused.endswith("log1p"):
             message = "`{operation}` is 0 where the small number beside 1 is rounded away: use `{fused}`"
             severity = Severity.ADVICE  # the gradient is the same, and the loss to seven digits
-        related = []
-        if fact.made is not None and not fused.endswith("log1p"):
-            related.append((program.site(fact.made), f"the {_kind(operation)} is taken here"))
+        told = made is not None and not fused.endswith("log1p")
         yield self.finding(
-            program.site(operation.node), message=message, operation=_short(operation.node), fused=fused,
-            prob=_probability(operation), related=related, fix=_fixes(operation, fused),
-            severity=severity,
+            operation.site, message=message, operation=_short(operation), fused=fused, prob=_probability(operation),
+            related=[(made, f"the {_kind(operation)} is taken here")] if made is not None and told else [],
+            repairs=_repairs(operation, fused), severity=severity,
         )  # fmt: skip
 
 
-def _fixes(operation: Operation, fused: str) -> Iterator[Remedy]:
-    yield fuse(operation, f"Use `{fused}`")
+def _repairs(operation: Operation, fused: str) -> Iterator[Repair]:
+    yield Repair(f"Use `{fused}`", lambda bench: bench.numbers.fuse(operation))
     if operation.kind is Kind.BCE:
-        yield fuse(operation, f"Use `{fused}`", safety=FixSafety.UNSAFE)
+        # where the probabilities have another use, too
+        yield Repair(f"Use `{fused}`", lambda bench: bench.numbers.fuse(operation, elsewhere=True), FixSafety.UNSAFE)
 
 
 def _probability(operation: Operation) -> str:
@@ -110,9 +105,8 @@ def _kind(operation: Operation) -> str:
     return "softmax" if operation.fused == "log_softmax" else "sigmoid"
 
 
-def _short(node: s.Call | s.Bin) -> str:
-    text = s.render(node)
-    if len(text) <= 60 or not isinstance(node, s.Call):
+def _short(operation: Operation) -> str:
+    text, function = operation.text, operation.function_shown(len(operation.text))
+    if len(text) <= 60 or function == text:
         return text
-    func = s.render(node.func)
-    return f"{func}(…)" if len(func) <= 58 else f"….{func.rpartition('.')[2]}()"
+    return f"{function}(…)" if len(function) <= 58 else f"….{function.rpartition('.')[2]}()"

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
-from gradlint.frontend.program import Program
-from gradlint.frontend.trained.monitoring import Monitoring
-from gradlint.frontend.trained.portrait import Portraits
-from gradlint.machine.trace import Life, Trace
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.clipping import log_norm
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
+from gradlint.rule import Category, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
 
 
 class UnmonitoredGradients(Rule):
@@ -90,7 +83,7 @@ class UnmonitoredGradients(Rule):
     message = "the loop round `{event}` never looks at a gradient{norm}: trouble shows only when the loss has gone"
 
     def on_trace(self, trace: Trace) -> Iterator[Draft]:
-        if self._monitoring.looks:
+        if self.file.monitoring.looks:
             return
         for life in trace.lives.values():
             for step in life.events(Step):
@@ -100,32 +93,33 @@ class UnmonitoredGradients(Rule):
                 clips = _clips(trace, loop)
                 event = clips[0] if clips else step
                 # other paths, and other optimizers, come by the same loop
-                if self._reported.setdefault(loop, event.site.node) == event.site.node:
+                if self.file.once(_reported).setdefault(loop, event.site.node) == event.site.node:
                     norm = ", though the clip returns its norm" if clips else ""
-                    yield self.finding(event, event=short(event), norm=norm, fix=_remedies(clips, trace))
-
-    def on_program(self, program: Program) -> Iterator[Draft]:
-        """Remembers the file, for the loops that follow."""
-        self._portraits = program.once(Portraits)
-        self._monitoring = Monitoring(program)
-        self._loops: dict[int, int | None] = {}
-        #: where each loop was reported
-        self._reported: dict[int, int] = {}
-        yield from ()
+                    yield self.finding(event, event=short(event), norm=norm, repairs=_repairs(clips, trace))
 
     def _loop(self, step: Step, life: Life) -> int | None:
         """The long loop that this step is in, if it uses gradients."""
-        if step.manager not in _HANDS_OFF or not any(True for _ in life.of_event[step.index].of(Backward)):
+        if step.framework.logs_norms or not any(True for _ in life.of_event[step.index].of(Backward)):
             return None
         key = step.site.node
-        if key not in self._loops:
-            tested = self._portraits.in_test(step)
-            self._loops[key] = None if tested else self._monitoring.long_loop(step)
-        return self._loops[key]
+        loops = self.file.once(_loops)
+        if key not in loops:
+            tested = self.file.models.in_test(step)
+            loops[key] = None if tested else self.file.monitoring.long_loop(step)
+        return loops[key]
 
 
-#: who logs no norm by itself
-_HANDS_OFF = (Manager.NOBODY, Manager.ACCELERATE, Manager.FABRIC, Manager.APEX)
+def _loops(file: File) -> dict[int, int | None]:
+    """The long loop round each step, whatever path leads there."""
+    return {}
+
+
+def _reported(file: File) -> dict[int, int]:
+    """Where each loop was reported."""
+    return {}
+
+
+_LOG = "Keep the norm that the clip returns, and log it"
 
 
 def _clips(trace: Trace, loop: int) -> list[Clip]:
@@ -138,14 +132,17 @@ def _clips(trace: Trace, loop: int) -> list[Clip]:
     return list(first.values())
 
 
-def _remedies(clips: list[Clip], trace: Trace) -> list[Remedy]:
+def _repairs(clips: list[Clip], trace: Trace) -> list[Repair]:
     """Nothing without a norm: a clip by value has none, a shard's is not the whole, a scaled one is not true."""
     kinds = (ClipApi.TORCH, ClipApi.MANAGED)
     if not clips or not all(c.api in kinds and c.wrap in (Wrap.NONE, Wrap.DDP) for c in clips):
         return []
     if any(_is_scaled(clip, life) for clip in clips for life in trace.lives.values()):
         return []
-    return [log_norm(clips), log_norm(clips, beside=True)]
+    return [
+        Repair(_LOG, lambda bench: bench.clip.log_norm(clips)),
+        Repair(_LOG, lambda bench: bench.clip.log_norm(clips, beside=True)),
+    ]
 
 
 def _is_scaled(clip: Clip, life: Life) -> bool:

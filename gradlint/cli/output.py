@@ -152,7 +152,7 @@ class Output:
             if verbose and crash.traceback:
                 self._say(crash.traceback)
         if verbose:
-            for note in result.notes:
+            for note in (*result.exhausted, *result.notes):
                 self.note(f"{result.path}: {note}")
 
     def error(self, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import io
 import itertools
 import re
@@ -14,6 +15,7 @@ from gradlint.docs.pages import page, record, sections
 from gradlint.engine import fix
 from gradlint.model import FixSafety
 from gradlint.records import dataclass
+from gradlint.registry import by_code
 from gradlint.rule import Rule
 
 #: comments that tools act on; all others of an example are remarks on the mistake
@@ -69,6 +71,12 @@ def example(rule: type[Rule]) -> str:
 
 def comparison(rule: type[Rule]) -> Comparison | None:
     """None for a rule that fixes nothing."""
+    return _compared(rule.meta.code)
+
+
+@functools.cache
+def _compared(named: str) -> Comparison | None:
+    rule = by_code()[named]
     if rule.meta.fix is FixSafety.NONE:
         return None
     code, bad = rule.meta.code, example(rule)

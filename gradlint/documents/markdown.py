@@ -67,6 +67,7 @@ def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False)
         tuple(finding for _, result in results for finding in result.findings),
         tuple(crash for _, result in results for crash in result.crashes),
         suppressed=sum(result.suppressed for _, result in results),
+        exhausted=tuple(what for _, result in results for what in result.exhausted),
     )
 
 

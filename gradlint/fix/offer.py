@@ -1,9 +1,8 @@
-"""Tries a rule's remedies on the text: what parses, cures the finding and brings no other is offered."""
+"""Tries a rule's repairs on the text: what parses, cures the finding and brings no other is offered."""
 
 from __future__ import annotations
 
 import ast
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,15 +11,14 @@ from gradlint.fix.edits import difference
 from gradlint.fix.focus import concerned, narrowed, reaching
 from gradlint.fix.names import newly_unbound
 from gradlint.fix.switches import newly_unswitched
+from gradlint.frontend.source import Broken, Source, read
 from gradlint.machine.effects import Licence, exhausted, harm
 from gradlint.model import Fix, FixSafety, Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
-    from gradlint.frontend.source import Source
-    from gradlint.inquiry import Inquiry, Reading, Survey
-    from gradlint.remedy import Remedy
-    from gradlint.rule import Draft
+    from gradlint.inquiry import Inquiry, Reading
+    from gradlint.rule import Draft, Repair
 
 #: a fix may uncover this many further mistakes, each of which is mended with it
 _COMPANIONS = 3
@@ -42,8 +40,8 @@ class _Cure:
 class _Verdict:
     """What the rules say of the file, or of the part of it that a fix concerns, without and with the fix."""
 
-    before: Survey
-    after: Survey
+    before: Reading
+    after: Reading
     #: where paths that come by the changed code may start
     starts: frozenset[str]
 
@@ -67,26 +65,22 @@ class _Verdict:
 class Offers:
     """The fixes for one file's findings."""
 
-    def __init__(self, source: Source, reading: Reading, inquiry: Inquiry, before: Survey | None = None) -> None:
+    def __init__(self, reading: Reading, inquiry: Inquiry, before: Reading | None = None) -> None:
         """`before`: what the inquiry says of the source, if that is known."""
-        self._source = source
-        self._tree = source.tree or ast.parse(source.text)
+        self._source = reading.source
+        self._tree = reading.source.tree
         self._reading = reading
-        # what the parser gives back must be what it was given, or lines that no fix touches would change
-        self._faithful = reading.lost is not None
         self._inquiry = inquiry
-        self._before = inquiry.survey(source.text, self._tree) if before is None else before
+        self._before = inquiry.read(reading.source) if before is None else before
         self._left = _ALL_TRIALS
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
         self._seen: dict[str, _Verdict | str] = {}
-        self._narrowed: dict[frozenset[str], Survey] = {}
+        self._narrowed: dict[frozenset[str], Reading] = {}
         self._readings: dict[str, Reading] = {}
 
     def offer(self, draft: Draft) -> Fix | str | None:
         """A fix; or why there is none; or None if the rule proposes none."""
-        if not self._faithful:
-            return "the file's line ends are mixed in a way that could not be kept"
         reasons: list[str] = []
         code = draft.rule.meta.code
         self._trials = _TRIALS
@@ -105,8 +99,8 @@ class Offers:
         """
         licence |= Licence(frozenset(draft.rule.mends), reading.optimizers_of(draft.rule))
         uncovering: list[tuple[_Cure, Counter[str]]] = []
-        for remedy in draft.remedies:
-            tried = _attempt(reading, draft, remedy)
+        for repair in draft.repairs:
+            tried = _attempt(reading, draft, repair)
             if isinstance(tried, Refusal):
                 reasons.append(tried.reason)
                 continue
@@ -115,7 +109,7 @@ class Offers:
                 reasons.append(now)
                 continue
             extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
-            cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
+            cure = _Cure(tried, (repair.message,), repair.safety or draft.rule.meta.fix)
             harm = now.harm(licence) if not extra else None
             if harm:
                 reasons.append(harm)
@@ -151,8 +145,7 @@ class Offers:
 
     def _read(self, text: str) -> Reading:
         if text not in self._readings:
-            survey = self._inquiry.survey(text, ast.parse(text))
-            self._readings[text] = self._inquiry.read_again(text, survey)
+            self._readings[text] = self._inquiry.read(Source.of(text))
         return self._readings[text]
 
     def _judged(self, text: str) -> _Verdict | str:
@@ -169,12 +162,12 @@ class Offers:
     def _judge(self, text: str) -> _Verdict | str:
         if text == self._source.text:
             return "it would change nothing"
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            return f"the result would not parse: {error}"
+        source = read(text.encode("utf-8", "surrogatepass"))
+        if isinstance(source, Broken):
+            return f"the result would not parse: {source.message}"
+        if not isinstance(source, Source):
+            return "the result would not parse"
+        tree = source.tree
         unbound = newly_unbound(self._tree, tree)
         if unbound:
             return f"`{unbound[0]}` would be used where it may not be bound"
@@ -184,32 +177,31 @@ class Offers:
         names = concerned(self._tree, tree)
         starts = reaching(self._tree, tree)
         if names is None:
-            return _Verdict(self._before, self._inquiry.survey(text, tree), starts)
+            self._readings[text] = self._inquiry.read(source)
+            return _Verdict(self._before, self._readings[text], starts)
         if names not in self._narrowed:
-            part = narrowed(self._tree, names)
-            self._narrowed[names] = self._inquiry.survey(self._source.text, part)
-        return _Verdict(self._narrowed[names], self._inquiry.survey(text, narrowed(tree, names)), starts)
+            self._narrowed[names] = self._inquiry.read(self._source, narrowed(self._tree, names))
+        return _Verdict(self._narrowed[names], self._inquiry.read(source, narrowed(tree, names)), starts)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A remedy that cannot be carried out."""
+    """A repair that cannot be carried out."""
 
     reason: str
 
 
-def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
+def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Document
     from gradlint.rewrite.refusal import NotFixable
 
-    lowered = reading.lowered
-    document = Document(lowered.module, lowered.places)
+    document = Document(reading.anchors)
     try:
-        remedy.act(Bench(document, lowered.nodes, reading.path_of(draft)))
+        repair.act(Bench(document, reading.lowering.origins, reading.path_of(draft)))
+        return document.text()
     except NotFixable as refusal:
         return Refusal(str(refusal))
-    return document.text() + (reading.lost or "")
 
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:

@@ -1,437 +1,340 @@
-"""Turns a libcst tree into the small syntax tree, and finds positions for the few nodes that need one."""
+"""Turns Python's own syntax tree into the small one, and notes which node of it each small node was made of."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
-
-import libcst as cst
+from collections.abc import Callable
+from typing import Any
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.places import Places
-from gradlint.frontend.quick import pattern_text
-from gradlint.model import Position, Span
 
 _BINARY = {
-    "Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/", "FloorDivide": "//", "Modulo": "%", "Power": "**",
-    "MatrixMultiply": "@", "LeftShift": "<<", "RightShift": ">>", "BitAnd": "&", "BitOr": "|", "BitXor": "^",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
 }  # fmt: skip
 _COMPARE = {
-    "Equal": "==", "NotEqual": "!=", "LessThan": "<", "LessThanEqual": "<=", "GreaterThan": ">",
-    "GreaterThanEqual": ">=", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
+    ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-_UNARY = {"Not": "not", "Minus": "-", "Plus": "+", "BitInvert": "~"}
+_UNARY = {ast.Not: "not", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+
+
+def pattern_text(pattern: ast.pattern) -> str:
+    """A pattern as Python itself writes it, but with the quotation marks of the other rendered texts."""
+    text = ast.unparse(pattern)
+    return text if '"' in text else text.replace("'", '"')
 
 
 class Lowering:
-    """One file's translation; keeps the parser's nodes so that positions can be asked for later."""
+    """One file's translation; the number of a small node is its place in `origins`."""
 
-    def __init__(self, module: cst.Module) -> None:
-        self.module = module
-        self._nodes: list[cst.CSTNode] = []
-        self._places: Places | None = None
+    def __init__(self, module: ast.Module) -> None:
         self._generator = False
+        #: the node that each small node was made of; parts that have none of their own have that of the whole
+        self.origins: list[ast.expr | ast.stmt | ast.pattern] = []
         self.body = self._block(module.body)
 
-    @property
-    def nodes(self) -> Sequence[cst.CSTNode]:
-        """The parser's nodes by the numbers that the small tree knows them by."""
-        return self._nodes
-
-    @property
-    def places(self) -> Places:
-        """Where all nodes are; costs a pass over the file, so it is asked for where there are findings only."""
-        if self._places is None:
-            self._places = Places(self.module)
-        return self._places
-
-    def functions(self) -> Iterator[cst.FunctionDef]:
-        return (node for node in self._nodes if isinstance(node, cst.FunctionDef))
-
-    def spans(self, wanted: set[int]) -> dict[int, Span]:
-        """The positions of these nodes."""
-        found = {}
-        for number in wanted:
-            code_range = self.places[self._nodes[number]]
-            start, end = code_range.start, code_range.end
-            found[number] = Span(Position(start.line, start.column + 1), Position(end.line, end.column + 1))
-        return found
-
-    def _number(self, node: cst.CSTNode) -> int:
-        self._nodes.append(node)
-        return len(self._nodes) - 1
+    def _number(self, node: ast.expr | ast.stmt | ast.pattern) -> int:
+        self.origins.append(node)
+        return len(self.origins) - 1
 
     # -- statements
 
-    def _block(self, body: Any) -> list[s.Stmt]:
-        out: list[s.Stmt] = []
-        for statement in body:
-            if isinstance(statement, cst.SimpleStatementLine):
-                for small in statement.body:
-                    self._small(small, out)
-            else:
-                self._compound(statement, out)
+    def _block(self, body: list[ast.stmt]) -> list[s.Stmt]:
+        return [lowered for stmt in body if (lowered := self._statement(stmt)) is not None]
+
+    def _statement(self, stmt: ast.stmt) -> s.Stmt | None:
+        handler = _STATEMENTS.get(type(stmt))
+        return handler(self, stmt) if handler is not None else None
+
+    def _expr_stmt(self, node: ast.Expr) -> s.Stmt | None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | bytes | type(...)):
+            return None
+        return s.ExprStmt(self._number(node), self.expr(node.value))
+
+    def _assign(self, node: ast.Assign) -> s.Stmt:
+        return s.Assign(self._number(node), [self.expr(t) for t in node.targets], self.expr(node.value))
+
+    def _ann_assign(self, node: ast.AnnAssign) -> s.Stmt | None:
+        if node.value is None:
+            return None
+        return s.Assign(self._number(node), [self.expr(node.target)], self.expr(node.value), self.expr(node.annotation))
+
+    def _aug_assign(self, node: ast.AugAssign) -> s.Stmt:
+        return s.AugAssign(self._number(node), self.expr(node.target), _BINARY[type(node.op)], self.expr(node.value))
+
+    def _assert(self, node: ast.Assert) -> s.Stmt:
+        return s.If(self._number(node), self.expr(node.test), [], [])
+
+    def _return(self, node: ast.Return) -> s.Stmt:
+        return s.Return(self._number(node), self._maybe(node.value))
+
+    def _break(self, node: ast.Break) -> s.Stmt:
+        return s.Jump(self._number(node), "break")
+
+    def _continue(self, node: ast.Continue) -> s.Stmt:
+        return s.Jump(self._number(node), "continue")
+
+    def _raise(self, node: ast.Raise) -> s.Stmt:
+        return s.Jump(self._number(node), "raise", self._maybe(node.exc))
+
+    def _import(self, node: ast.Import) -> s.Stmt:
+        bindings = {}
+        for alias in node.names:
+            first = alias.name.partition(".")[0]
+            bindings[alias.asname or first] = alias.name if alias.asname else first
+        return s.Import(self._number(node), bindings)
+
+    def _import_from(self, node: ast.ImportFrom) -> s.Stmt:
+        base = "." * node.level + (node.module or "")
+        if node.names[0].name == "*":
+            return s.Import(self._number(node), {}, base)
+        joint = "" if base.endswith(".") else "."
+        return s.Import(self._number(node), {a.asname or a.name: f"{base}{joint}{a.name}" for a in node.names})
+
+    def _delete(self, node: ast.Delete) -> s.Stmt:
+        targets = [self.expr(t) for t in node.targets]
+        if len(targets) > 1:
+            targets = [s.Sequence(self._number(node), "tuple", targets)]
+        return s.Delete(self._number(node), targets)
+
+    def _scope(self, node: ast.Global | ast.Nonlocal) -> s.Stmt:
+        return s.Scope(self._number(node), list(node.names))
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> s.Stmt:
+        outer, self._generator = self._generator, False
+        decorators = [self.expr(d) for d in node.decorator_list]
+        params = self._params(node.args)
+        body = self._block(node.body)
+        generator, self._generator = self._generator, outer
+        return s.Def(self._number(node), node.name, params, body, decorators, generator)
+
+    def _params(self, node: ast.arguments) -> list[s.Param]:
+        plain = [*node.posonlyargs, *node.args]
+        defaults: list[ast.expr | None] = [None] * (len(plain) - len(node.defaults)) + list(node.defaults)
+        out = [self._param(p, d) for p, d in zip(plain, defaults, strict=True)]
+        if node.vararg is not None:
+            out.append(s.Param(node.vararg.arg, star="*"))
+        out.extend(self._param(p, d) for p, d in zip(node.kwonlyargs, node.kw_defaults, strict=True))
+        if node.kwarg is not None:
+            out.append(s.Param(node.kwarg.arg, star="**"))
         return out
 
-    def _suite(self, suite: cst.BaseSuite) -> list[s.Stmt]:
-        if isinstance(suite, cst.SimpleStatementSuite):
-            out: list[s.Stmt] = []
-            for small in suite.body:
-                self._small(small, out)
-            return out
-        return self._block(suite.body)
+    def _param(self, node: ast.arg, default: ast.expr | None) -> s.Param:
+        return s.Param(node.arg, self._maybe(default), self._maybe(node.annotation))
 
-    def _small(self, node: cst.BaseSmallStatement, out: list[s.Stmt]) -> None:
-        number = self._number
-        match node:
-            case cst.Expr():
-                if not _says_nothing(node.value):
-                    out.append(s.ExprStmt(number(node), self.expr(node.value)))
-            case cst.Assign():
-                targets = [self.expr(t.target) for t in node.targets]
-                out.append(s.Assign(number(node), targets, self.expr(node.value)))
-            case cst.AnnAssign() if node.value is not None:
-                annotation = self.expr(node.annotation.annotation)
-                out.append(s.Assign(number(node), [self.expr(node.target)], self.expr(node.value), annotation))
-            case cst.AugAssign():
-                op = _BINARY.get(type(node.operator).__name__.removesuffix("Assign"), "?")
-                out.append(s.AugAssign(number(node), self.expr(node.target), op, self.expr(node.value)))
-            case cst.Assert():
-                out.append(s.If(number(node), self.expr(node.test), [], []))
-            case cst.Return():
-                out.append(s.Return(number(node), self._maybe(node.value)))
-            case cst.Break():
-                out.append(s.Jump(number(node), "break"))
-            case cst.Continue():
-                out.append(s.Jump(number(node), "continue"))
-            case cst.Raise():
-                out.append(s.Jump(number(node), "raise", self._maybe(node.exc)))
-            case cst.Import() | cst.ImportFrom():
-                out.append(self._import(node))
-            case cst.Del():
-                out.append(s.Delete(number(node), [self.expr(node.target)]))
-            case cst.Global() | cst.Nonlocal():
-                out.append(s.Scope(number(node), [n.name.value for n in node.names]))
+    def _class(self, node: ast.ClassDef) -> s.Stmt:
+        bases = [self.expr(b) for b in (*node.bases, *(k.value for k in node.keywords))]
+        decorators = [self.expr(d) for d in node.decorator_list]
+        return s.Class(self._number(node), node.name, bases[: len(node.bases)], self._block(node.body), decorators)
 
-    def _compound(self, node: Any, out: list[s.Stmt]) -> None:
-        number = self._number
-        match node:
-            case cst.FunctionDef():
-                out.append(self._function(node))
-            case cst.ClassDef():
-                bases = [self.expr(a.value) for a in node.bases]
-                decorators = [self.expr(d.decorator) for d in node.decorators]
-                out.append(s.Class(number(node), node.name.value, bases, self._suite(node.body), decorators))
-            case cst.If():
-                out.append(self._if(node))
-            case cst.For():
-                target, iterable = self.expr(node.target), self.expr(node.iter)
-                out.append(s.For(number(node), target, iterable, self._suite(node.body), self._orelse(node.orelse)))
-            case cst.While():
-                test = self.expr(node.test)
-                out.append(s.While(number(node), test, self._suite(node.body), self._orelse(node.orelse)))
-            case cst.With():
-                items = [(self.expr(i.item), self._maybe(i.asname.name if i.asname else None)) for i in node.items]
-                out.append(s.With(number(node), items, self._suite(node.body)))
-            case cst.Try() | cst.TryStar():
-                handlers = [(self._maybe(h.type), self._suite(h.body)) for h in node.handlers]
-                final = self._suite(node.finalbody.body) if node.finalbody else []
-                body = self._suite(node.body)
-                out.append(s.Try(number(node), body, handlers, self._orelse(node.orelse), final))
-            case cst.Match():
-                out.append(self._match(node))
+    def _if(self, node: ast.If) -> s.Stmt:
+        test, body = self.expr(node.test), self._block(node.body)
+        return s.If(self._number(node), test, body, self._block(node.orelse))
 
-    def _if(self, node: cst.If) -> s.If:
-        test, body = self.expr(node.test), self._suite(node.body)
-        orelse: list[s.Stmt] = []
-        if isinstance(node.orelse, cst.If):
-            orelse = [self._if(node.orelse)]
-        elif isinstance(node.orelse, cst.Else):
-            orelse = self._suite(node.orelse.body)
-        return s.If(self._number(node), test, body, orelse)
+    def _for(self, node: ast.For | ast.AsyncFor) -> s.Stmt:
+        target, iterable = self.expr(node.target), self.expr(node.iter)
+        return s.For(self._number(node), target, iterable, self._block(node.body), self._block(node.orelse))
 
-    def _match(self, node: cst.Match) -> s.If:
-        """A match statement as a chain of conditions on its subject, each unknown."""
+    def _while(self, node: ast.While) -> s.Stmt:
+        return s.While(self._number(node), self.expr(node.test), self._block(node.body), self._block(node.orelse))
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> s.Stmt:
+        items = [(self.expr(i.context_expr), self._maybe(i.optional_vars)) for i in node.items]
+        return s.With(self._number(node), items, self._block(node.body))
+
+    def _try(self, node: Any) -> s.Stmt:
+        handlers = [(self._maybe(h.type), self._block(h.body)) for h in node.handlers]
+        body = self._block(node.body)
+        return s.Try(self._number(node), body, handlers, self._block(node.orelse), self._block(node.finalbody))
+
+    def _match(self, node: ast.Match) -> s.Stmt:
         subject = self.expr(node.subject)
         chain: list[s.Stmt] = []
         for case in reversed(node.cases):
-            label = _plain(self.module.code_for_node(case.pattern))
-            test = s.Other(self._number(case), [subject], f"{s.render(subject)} matches {label}")
-            body = self._suite(case.body)
-            chain = body if label == "_" else [s.If(self._number(case), test, body, chain)]
+            label = pattern_text(case.pattern)
+            test = s.Other(self._number(case.pattern), [subject], f"{s.render(subject)} matches {label}")
+            body = self._block(case.body)
+            chain = body if label == "_" else [s.If(self._number(case.pattern), test, body, chain)]
         if len(chain) == 1 and isinstance(chain[0], s.If):
             return chain[0]
         return s.If(self._number(node), s.Const(self._number(node), True), chain, [])
 
-    def _orelse(self, orelse: cst.Else | None) -> list[s.Stmt]:
-        return self._suite(orelse.body) if orelse else []
-
-    def _function(self, node: cst.FunctionDef) -> s.Def:
-        outer, self._generator = self._generator, False
-        decorators = [self.expr(d.decorator) for d in node.decorators]
-        params = self._params(node.params)
-        body = self._suite(node.body)
-        generator, self._generator = self._generator, outer
-        return s.Def(self._number(node), node.name.value, params, body, decorators, generator)
-
-    def _params(self, node: cst.Parameters) -> list[s.Param]:
-        out = []
-        for p in (*node.posonly_params, *node.params):
-            out.append(self._param(p))
-        if isinstance(node.star_arg, cst.Param):
-            out.append(s.Param(node.star_arg.name.value, star="*"))
-        for p in node.kwonly_params:
-            out.append(self._param(p))
-        if node.star_kwarg is not None:
-            out.append(s.Param(node.star_kwarg.name.value, star="**"))
-        return out
-
-    def _param(self, node: cst.Param) -> s.Param:
-        annotation = self.expr(node.annotation.annotation) if node.annotation else None
-        return s.Param(node.name.value, self._maybe(node.default), annotation)
-
-    def _import(self, node: cst.Import | cst.ImportFrom) -> s.Import:
-        number = self._number(node)
-        if isinstance(node, cst.Import):
-            bindings = {}
-            for alias in node.names:
-                dotted = _dotted(alias.name)
-                if alias.asname is not None:
-                    bindings[cast(cst.Name, alias.asname.name).value] = dotted
-                else:
-                    bindings[dotted.partition(".")[0]] = dotted.partition(".")[0]
-            return s.Import(number, bindings)
-        base = "." * len(node.relative) + (_dotted(node.module) if node.module else "")
-        if isinstance(node.names, cst.ImportStar):
-            return s.Import(number, {}, base)
-        bindings = {}
-        for alias in node.names:
-            name = _dotted(alias.name)
-            local = cast(cst.Name, alias.asname.name).value if alias.asname else name
-            bindings[local] = f"{base}.{name}" if not base.endswith(".") else base + name
-        return s.Import(number, bindings)
-
     # -- expressions
 
-    def _maybe(self, node: cst.BaseExpression | None) -> s.Expr | None:
+    def _maybe(self, node: ast.expr | None) -> s.Expr | None:
         return None if node is None else self.expr(node)
 
-    def expr(self, node: Any) -> s.Expr:
-        handler = _HANDLERS.get(type(node))
-        if handler is None:
+    def expr(self, node: ast.expr) -> s.Expr:
+        handler = _EXPRESSIONS.get(type(node))
+        return handler(self, node) if handler is not None else s.Other(self._number(node), [], "…")
+
+    def _name(self, node: ast.Name) -> s.Expr:
+        return s.Name(self._number(node), node.id)
+
+    def _attribute(self, node: ast.Attribute) -> s.Expr:
+        return s.Attr(self._number(node), self.expr(node.value), node.attr)
+
+    def _constant(self, node: ast.Constant) -> s.Expr:
+        if node.value is ...:
             return s.Other(self._number(node), [], "…")
-        return handler(self, node)
+        return s.Const(self._number(node), node.value)
 
-    def _name(self, node: cst.Name) -> s.Expr:
-        value = {"True": True, "False": False, "None": None}.get(node.value, ...)
-        if value is not ...:
-            return s.Const(self._number(node), value)
-        return s.Name(self._number(node), node.value)
-
-    def _attribute(self, node: cst.Attribute) -> s.Expr:
-        return s.Attr(self._number(node), self.expr(node.value), node.attr.value)
-
-    def _call(self, node: cst.Call) -> s.Expr:
-        func = self.expr(node.func)
+    def _call(self, node: ast.Call) -> s.Expr:
         args: list[s.Expr] = []
-        kwargs: dict[str, s.Expr] = {}
         starred = False
         for arg in node.args:
-            value = self.expr(arg.value)
-            if arg.star:
+            if isinstance(arg, ast.Starred):
                 starred = True
-                if arg.star == "*":
-                    args.append(s.Star(value.node, value))
-                else:
-                    kwargs[f"**{len(kwargs)}"] = value
-            elif arg.keyword is not None:
-                kwargs[arg.keyword.value] = value
+                value = self.expr(arg.value)
+                args.append(s.Star(value.node, value))
             else:
-                args.append(value)
-        return s.Call(self._number(node), func, args, kwargs, starred)
+                args.append(self.expr(arg))
+        kwargs: dict[str, s.Expr] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                starred = True
+                kwargs[f"**{len(kwargs)}"] = self.expr(keyword.value)
+            else:
+                kwargs[keyword.arg] = self.expr(keyword.value)
+        return s.Call(self._number(node), self.expr(node.func), args, kwargs, starred)
 
-    def _literal(self, node: Any) -> s.Expr:
-        return (
-            s.Const(self._number(node), literal)
-            if (literal := _value(node.value)) is not ...
-            else s.Other(self._number(node))
-        )
+    def _binary(self, node: ast.BinOp) -> s.Expr:
+        return s.Bin(self._number(node), _BINARY[type(node.op)], self.expr(node.left), self.expr(node.right))
 
-    def _concatenated(self, node: cst.ConcatenatedString) -> s.Expr:
-        left, right = self.expr(node.left), self.expr(node.right)
-        if isinstance(left, s.Const) and isinstance(right, s.Const):
-            if isinstance(left.value, str) and isinstance(right.value, str):
-                return s.Const(self._number(node), left.value + right.value)
-            if isinstance(left.value, bytes) and isinstance(right.value, bytes):
-                return s.Const(self._number(node), left.value + right.value)
-        inner = [x for side in (left, right) if isinstance(side, s.Other) for x in side.children]
-        return s.Other(self._number(node), inner, 'f"…"')
+    def _unary(self, node: ast.UnaryOp) -> s.Expr:
+        return s.Unary(self._number(node), _UNARY[type(node.op)], self.expr(node.operand))
 
-    def _formatted(self, node: cst.FormattedString) -> s.Expr:
-        inner = [self.expr(p.expression) for p in node.parts if isinstance(p, cst.FormattedStringExpression)]
-        return s.Other(self._number(node), inner, 'f"…"')
-
-    def _binary(self, node: cst.BinaryOperation) -> s.Expr:
-        op = _BINARY.get(type(node.operator).__name__, "?")
-        return s.Bin(self._number(node), op, self.expr(node.left), self.expr(node.right))
-
-    def _unary(self, node: cst.UnaryOperation) -> s.Expr:
-        return s.Unary(self._number(node), _UNARY[type(node.operator).__name__], self.expr(node.expression))
-
-    def _comparison(self, node: cst.Comparison) -> s.Expr:
+    def _comparison(self, node: ast.Compare) -> s.Expr:
         left = self.expr(node.left)
         links: list[s.Expr] = []
-        for target in node.comparisons:
-            right = self.expr(target.comparator)
-            links.append(s.Compare(self._number(node), _COMPARE[type(target.operator).__name__], left, right))
+        for op, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.expr(comparator)
+            links.append(s.Compare(self._number(node), _COMPARE[type(op)], left, right))
             left = right
         return links[0] if len(links) == 1 else s.Bool(self._number(node), "and", links)
 
-    def _boolean(self, node: cst.BooleanOperation) -> s.Expr:
-        op = "and" if isinstance(node.operator, cst.And) else "or"
+    def _boolean(self, node: ast.BoolOp) -> s.Expr:
+        op = "and" if isinstance(node.op, ast.And) else "or"
         items: list[s.Expr] = []
-        for side in (self.expr(node.left), self.expr(node.right)):
+        for value in node.values:
+            side = self.expr(value)
             items.extend(side.items if isinstance(side, s.Bool) and side.op == op else [side])
         return s.Bool(self._number(node), op, items)
 
-    def _ifexp(self, node: cst.IfExp) -> s.Expr:
+    def _ifexp(self, node: ast.IfExp) -> s.Expr:
         return s.IfExp(self._number(node), self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
 
-    def _subscript(self, node: cst.Subscript) -> s.Expr:
+    def _subscript(self, node: ast.Subscript) -> s.Expr:
         base = self.expr(node.value)
+        inner = node.slice
         index: s.Expr
-        only = node.slice[0].slice if len(node.slice) == 1 else None
-        if isinstance(only, cst.Index) and not (isinstance(only.value, cst.Tuple) and only.value.elements):
-            index = self.expr(only.value)
+        if isinstance(inner, ast.Slice) or (isinstance(inner, ast.Tuple) and inner.elts):
+            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            values: list[ast.expr | None] = []
+            for part in parts:
+                values.extend([part.lower, part.upper, part.step] if isinstance(part, ast.Slice) else [part])
+            index = s.Other(self._number(node), [self.expr(v) for v in values if v is not None], ":")
         else:
-            index = s.Other(self._number(node), self._slice_parts(node), ":")
+            index = self.expr(inner)
         return s.Item(self._number(node), base, index)
 
-    def _slice_parts(self, node: cst.Subscript) -> list[s.Expr]:
-        parts: list[s.Expr] = []
-        for element in node.slice:
-            inner = element.slice
-            values: list[cst.BaseExpression | None]
-            if isinstance(inner, cst.Slice):
-                values = [inner.lower, inner.upper, inner.step]
-            elif not isinstance(inner, cst.Index):
-                values = []
-            elif isinstance(inner.value, cst.Tuple) and len(node.slice) == 1:
-                values = [e.value for e in inner.value.elements]
-            else:
-                values = [inner.value]
-            parts.extend(self.expr(v) for v in values if v is not None)
-        return parts
-
-    def _display(self, node: Any) -> s.Expr:
-        items: list[s.Expr] = []
-        for element in node.elements:
-            value = self.expr(element.value)
-            items.append(s.Star(value.node, value) if isinstance(element, cst.StarredElement) else value)
+    def _display(self, node: ast.Tuple | ast.List | ast.Set) -> s.Expr:
+        items = [self.expr(e) for e in node.elts]
         return s.Sequence(self._number(node), type(node).__name__.lower(), items)
 
-    def _dict(self, node: cst.Dict) -> s.Expr:
-        pairs: list[tuple[s.Expr | None, s.Expr]] = []
-        for element in node.elements:
-            key = self.expr(element.key) if isinstance(element, cst.DictElement) else None
-            pairs.append((key, self.expr(element.value)))
+    def _starred(self, node: ast.Starred) -> s.Expr:
+        value = self.expr(node.value)
+        return s.Star(value.node, value)
+
+    def _dict(self, node: ast.Dict) -> s.Expr:
+        pairs = [(self._maybe(k), self.expr(v)) for k, v in zip(node.keys, node.values, strict=True)]
         return s.Dict(self._number(node), pairs)
 
-    def _lambda(self, node: cst.Lambda) -> s.Expr:
-        return s.Lambda(self._number(node), self._params(node.params), self.expr(node.body))
+    def _lambda(self, node: ast.Lambda) -> s.Expr:
+        return s.Lambda(self._number(node), self._params(node.args), self.expr(node.body))
 
     def _comprehension(self, node: Any) -> s.Expr:
-        kind = {"ListComp": "list", "SetComp": "set", "GeneratorExp": "generator", "DictComp": "dict"}
-        if isinstance(node, cst.DictComp):
+        kinds = {ast.ListComp: "list", ast.SetComp: "set", ast.GeneratorExp: "generator", ast.DictComp: "dict"}
+        if isinstance(node, ast.DictComp):
             element: s.Expr = s.Sequence(self._number(node), "tuple", [self.expr(node.key), self.expr(node.value)])
         else:
             element = self.expr(node.elt)
-        part = node.for_in
-        clauses = []
-        while part is not None:
-            clauses.append((self.expr(part.target), self.expr(part.iter), [self.expr(i.test) for i in part.ifs]))
-            part = part.inner_for_in
+        clauses = [(self.expr(g.target), self.expr(g.iter), [self.expr(i) for i in g.ifs]) for g in node.generators]
         for target, iterable, conditions in reversed(clauses[1:]):
             element = s.Comprehension(self._number(node), "inner", element, target, iterable, conditions)
         target, iterable, conditions = clauses[0]
-        name = kind[type(node).__name__]
-        return s.Comprehension(self._number(node), name, element, target, iterable, conditions)
+        return s.Comprehension(self._number(node), kinds[type(node)], element, target, iterable, conditions)
 
-    def _starred(self, node: cst.StarredElement) -> s.Expr:
-        return s.Star(self._number(node), self.expr(node.value))
+    def _await(self, node: ast.Await) -> s.Expr:
+        return self.expr(node.value)
 
-    def _await(self, node: cst.Await) -> s.Expr:
-        return self.expr(node.expression)
-
-    def _yield(self, node: cst.Yield) -> s.Expr:
+    def _yield(self, node: ast.Yield | ast.YieldFrom) -> s.Expr:
         self._generator = True
-        value = node.value.item if isinstance(node.value, cst.From) else node.value
-        return s.Yield(self._number(node), self._maybe(value))
+        return s.Yield(self._number(node), self._maybe(node.value))
 
-    def _walrus(self, node: cst.NamedExpr) -> s.Expr:
+    def _walrus(self, node: ast.NamedExpr) -> s.Expr:
         return s.Walrus(self._number(node), self.expr(node.target), self.expr(node.value))
 
+    def _formatted(self, node: ast.JoinedStr) -> s.Expr:
+        inner = [self.expr(p.value) for p in node.values if isinstance(p, ast.FormattedValue)]
+        return s.Other(self._number(node), inner, 'f"…"')
 
-_HANDLERS: dict[type, Callable[[Lowering, Any], s.Expr]] = {
-    cst.Name: Lowering._name,
-    cst.Attribute: Lowering._attribute,
-    cst.Call: Lowering._call,
-    cst.Integer: Lowering._literal,
-    cst.Float: Lowering._literal,
-    cst.Imaginary: Lowering._literal,
-    cst.SimpleString: Lowering._literal,
-    cst.ConcatenatedString: Lowering._concatenated,
-    cst.FormattedString: Lowering._formatted,
-    cst.BinaryOperation: Lowering._binary,
-    cst.UnaryOperation: Lowering._unary,
-    cst.Comparison: Lowering._comparison,
-    cst.BooleanOperation: Lowering._boolean,
-    cst.IfExp: Lowering._ifexp,
-    cst.Subscript: Lowering._subscript,
-    cst.Tuple: Lowering._display,
-    cst.List: Lowering._display,
-    cst.Set: Lowering._display,
-    cst.Dict: Lowering._dict,
-    cst.Lambda: Lowering._lambda,
-    cst.ListComp: Lowering._comprehension,
-    cst.SetComp: Lowering._comprehension,
-    cst.GeneratorExp: Lowering._comprehension,
-    cst.DictComp: Lowering._comprehension,
-    cst.StarredElement: Lowering._starred,
-    cst.Await: Lowering._await,
-    cst.Yield: Lowering._yield,
-    cst.NamedExpr: Lowering._walrus,
+
+_STATEMENTS: dict[type[ast.AST], Callable[[Lowering, Any], s.Stmt | None]] = {
+    ast.Expr: Lowering._expr_stmt,
+    ast.Assign: Lowering._assign,
+    ast.AnnAssign: Lowering._ann_assign,
+    ast.AugAssign: Lowering._aug_assign,
+    ast.Assert: Lowering._assert,
+    ast.Return: Lowering._return,
+    ast.Break: Lowering._break,
+    ast.Continue: Lowering._continue,
+    ast.Raise: Lowering._raise,
+    ast.Import: Lowering._import,
+    ast.ImportFrom: Lowering._import_from,
+    ast.Delete: Lowering._delete,
+    ast.Global: Lowering._scope,
+    ast.Nonlocal: Lowering._scope,
+    ast.FunctionDef: Lowering._function,
+    ast.AsyncFunctionDef: Lowering._function,
+    ast.ClassDef: Lowering._class,
+    ast.If: Lowering._if,
+    ast.For: Lowering._for,
+    ast.AsyncFor: Lowering._for,
+    ast.While: Lowering._while,
+    ast.With: Lowering._with,
+    ast.AsyncWith: Lowering._with,
+    ast.Try: Lowering._try,
+    ast.Match: Lowering._match,
 }
+if hasattr(ast, "TryStar"):
+    _STATEMENTS[ast.TryStar] = Lowering._try
 
-
-def _says_nothing(node: cst.BaseExpression) -> bool:
-    """A docstring or other bare constant."""
-    if isinstance(node, cst.ConcatenatedString):
-        return _says_nothing(node.left) and _says_nothing(node.right)
-    return isinstance(node, cst.SimpleString | cst.Ellipsis)
-
-
-def _plain(pattern: str) -> str:
-    """The pattern of a case as the quick reading writes it."""
-    matching = ast.parse(f"match _:\n case {pattern}:\n  pass").body[0]
-    assert isinstance(matching, ast.Match)
-    return pattern_text(matching.cases[0].pattern)
-
-
-def _dotted(node: Any) -> str:
-    if isinstance(node, cst.Attribute):
-        return f"{_dotted(node.value)}.{node.attr.value}"
-    return str(node.value)
-
-
-def _value(text: str) -> Any:
-    """The value of a number or string literal; the plain ones without asking Python's own parser."""
-    if text.isdecimal() and (len(text) == 1 or text[0] != "0"):
-        return int(text)
-    if text[:1] in "'\"" and text[:3] not in ("'''", '"""') and "\\" not in text:
-        return text[1:-1]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return ...
+_EXPRESSIONS: dict[type[ast.AST], Callable[[Lowering, Any], s.Expr]] = {
+    ast.Name: Lowering._name,
+    ast.Attribute: Lowering._attribute,
+    ast.Constant: Lowering._constant,
+    ast.Call: Lowering._call,
+    ast.BinOp: Lowering._binary,
+    ast.UnaryOp: Lowering._unary,
+    ast.Compare: Lowering._comparison,
+    ast.BoolOp: Lowering._boolean,
+    ast.IfExp: Lowering._ifexp,
+    ast.Subscript: Lowering._subscript,
+    ast.Tuple: Lowering._display,
+    ast.List: Lowering._display,
+    ast.Set: Lowering._display,
+    ast.Starred: Lowering._starred,
+    ast.Dict: Lowering._dict,
+    ast.Lambda: Lowering._lambda,
+    ast.ListComp: Lowering._comprehension,
+    ast.SetComp: Lowering._comprehension,
+    ast.GeneratorExp: Lowering._comprehension,
+    ast.DictComp: Lowering._comprehension,
+    ast.Await: Lowering._await,
+    ast.Yield: Lowering._yield,
+    ast.YieldFrom: Lowering._yield,
+    ast.NamedExpr: Lowering._walrus,
+    ast.JoinedStr: Lowering._formatted,
+}

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 
-from gradlint.events import Frame, Mark, Path, Recipe
+from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
 from gradlint.frontend.interp.invoke import Unwound, is_module
 from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
-from gradlint.frontend.knowledge import naming
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 from gradlint.frontend.roles import settle
+from gradlint.knowledge import frameworks, naming
+from gradlint.records import dataclass, field
 
+#: the most paths of one starting point
 MAX_PATHS = 24
+#: the most and the least steps of a usual path, and how many each statement that it may come by is worth
 PATH_BUDGET = 6_000
+LEAST_BUDGET = 2_000
+STATEMENT_BUDGET = 240
+#: the steps of all unusual paths of a file
 FILE_BUDGET = 20_000
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A starting point, and what is still to be tried from it."""
+
+    number: int
+    function: s.Def | None = None
+    cls: s.Class | None = None
+    #: the names of all that it may come by
+    names: frozenset[str] = frozenset()
+    budget: int = PATH_BUDGET
+    #: what its usual path took
+    steps: int = 0
+    paths: int = 0
+    waiting: deque[Mapping[str, bool]] = field(default_factory=deque)
+    tried: set[frozenset[tuple[str, bool]]] = field(default_factory=set)
+    #: what happens on the usual path, and the conditions that made no difference to it
+    events: tuple[Event, ...] = ()
+    idle: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """As people know it."""
+        if self.function is None:
+            return "the module"
+        return f"`{self.cls.name}.{self.function.name}`" if self.cls is not None else f"`{self.function.name}`"
 
 
 class Explorer:
@@ -25,30 +59,32 @@ class Explorer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        #: the steps that are left for unusual paths
         self.left = FILE_BUDGET
         self.reached: set[int] = set()
+        #: what was not followed for want of steps, in sentences
+        self.exhausted: list[str] = []
         self._module_run: Run | None = None
         self._depths: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
 
     def paths(self) -> Iterator[Path]:
-        """The module first, then every function that it did not come by."""
-        yield from self._explore(-1, None, None)
-        for number, (function, cls) in enumerate(self._entry_points()):
-            if id(function) not in self.reached and self.left > 0:
-                yield from self._explore(number, function, cls)
+        """The usual path of every starting point first, then the unusual ones in turn.
 
-    def again(self, recipes: Collection[Recipe]) -> Iterator[Path]:
-        """Only these paths, known from an earlier look at the same program."""
-        starts: list[tuple[s.Def | None, s.Class | None]] = [(None, None), *self._entry_points()]
-        for number, (function, cls) in enumerate(starts, start=-1):
-            wanted = {forced for start, forced in recipes if start == number}
-            if number == -1:
-                wanted.add(frozenset())  # the usual run of the module gives the others their names
-            for forced in sorted(wanted, key=sorted):
-                oracle = Oracle(dict(forced))
-                run = self._run(oracle, function, cls)
-                if (number, forced) in recipes:
-                    yield self._path(run, oracle, function, number)
+        A function that others of the file call has to wait until all ways through these were followed: one that they
+        come by, if only on an unusual path, is no starting point.
+        """
+        waiting = self._entries()
+        while waiting:
+            now = _uncalled(waiting)
+            started = []
+            for entry in now:
+                path = self._usual(entry) if not self._came_by(entry) else None
+                if path is not None:
+                    started.append(entry)
+                    yield path
+            yield from self._unusual(started)
+            waiting = [entry for entry in waiting if entry not in now and not self._came_by(entry)]
 
     def _entry_points(self) -> Iterator[tuple[s.Def, s.Class | None]]:
         """Functions that hold events; callers before callees, so that helpers are seen in their callers."""
@@ -99,24 +135,86 @@ class Explorer:
 
     # -- one starting point
 
-    def _explore(self, number: int, function: s.Def | None, cls: s.Class | None) -> Iterator[Path]:
-        queue: list[dict[str, bool]] = [{}]
-        tried: set[frozenset[tuple[str, bool]]] = set()
-        count = 0
-        while queue and count < MAX_PATHS and self.left > 0:
-            forced = queue.pop(0)
+    def _entries(self) -> list[_Entry]:
+        """The module, and every function that holds events."""
+        for definition in s.walk_stmts(self.program.core):
+            if isinstance(definition, s.Def):
+                size = sum(1 for _ in s.walk_stmts(definition.body))
+                self._sizes[definition.name] = self._sizes.get(definition.name, 0) + size
+        own: list[s.Stmt] = [stmt for stmt in self.program.core if not isinstance(stmt, s.Def | s.Class)]
+        entries = [_Entry(-1)]
+        entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
+        for entry in entries:
+            body = own if entry.function is None else entry.function.body
+            words = self.program.words(body)
+            entry.names = frozenset(words.called | words.seen)
+            size = sum(1 for _ in s.walk_stmts(body))
+            size += len(self.program.core) if entry.function is None else 0
+            size += sum(self._sizes[name] for name in entry.names & self._sizes.keys())
+            made = not entry.names.isdisjoint(self.program.classes) or entry.cls is not None
+            size += self._sizes.get("__init__", 0) if made else 0
+            entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
+        return entries
+
+    def _came_by(self, entry: _Entry) -> bool:
+        return entry.function is not None and id(entry.function) in self.reached
+
+    def _usual(self, entry: _Entry) -> Path | None:
+        """The first path, on a budget of its own; None if nothing happens, whatever is decided."""
+        oracle = Oracle()
+        run = self._run(oracle, entry.function, entry.cls, entry.budget)
+        entry.steps = entry.budget - max(run.budget, 0)
+        if run.exhausted:
+            self.exhausted.append(f"{entry.name} is too long to be followed to its end")
+        entry.waiting.extend(alternatives(oracle, _last(run)))
+        if _last(run) < 0 and not entry.waiting:
+            return None
+        entry.paths = 1
+        entry.tried.add(frozenset())
+        path = self._path(run, oracle, entry.function, entry.number)
+        entry.events = path.events
+        return path
+
+    def _unusual(self, entries: Sequence[_Entry]) -> Iterator[Path]:
+        """One path of each in turn, the cheapest first, on the budget that all of them share.
+
+        Where a function stands in the file makes no difference, even if the budget is spent before all had their turn.
+        """
+        turn = sorted(entries, key=lambda entry: (entry.steps, entry.name))
+        on = True
+        while on:
+            on = False
+            for entry in turn:
+                forced = self._next(entry) if self.left > 0 else None
+                if forced is None:
+                    continue
+                on = True
+                entry.paths += 1
+                oracle = Oracle(forced)
+                budget = min(PATH_BUDGET, max(self.left, 500))
+                run = self._run(oracle, entry.function, entry.cls, budget)
+                self.left -= budget - max(run.budget, 0)
+                path = self._path(run, oracle, entry.function, entry.number)
+                if path.events == entry.events:
+                    entry.idle |= forced.keys() - {AMP}
+                yield path
+                if forced.keys() <= {AMP}:
+                    entry.waiting.extend(alternatives(oracle, _last(run)))
+        for entry in turn:
+            untried = {frozenset(f.items()) for f in entry.waiting if entry.idle.isdisjoint(f)} - entry.tried
+            if untried:
+                self.exhausted.append(f"{len(untried)} unusual ways through {entry.name} were not followed")
+
+    @staticmethod
+    def _next(entry: _Entry) -> Mapping[str, bool] | None:
+        """The next decisions to try; what makes no difference with mixed precision is not tried without."""
+        while entry.waiting and entry.paths < MAX_PATHS:
+            forced = entry.waiting.popleft()
             mark = frozenset(forced.items())
-            if mark in tried:
-                continue
-            tried.add(mark)
-            count += 1
-            oracle = Oracle(forced)
-            run = self._run(oracle, function, cls)
-            if not any(not isinstance(e, Mark) for e in run.events) and not forced and not oracle.asked:
-                return
-            yield self._path(run, oracle, function, number)
-            if len([k for k in forced if k != AMP]) < 1:
-                queue.extend(alternatives(oracle))
+            if mark not in entry.tried and (len(forced) == 1 or entry.idle.isdisjoint(forced)):
+                entry.tried.add(mark)
+                return forced
+        return None
 
     def _path(self, run: Run, oracle: Oracle, function: s.Def | None, number: int) -> Path:
         seen = self.program.all_words
@@ -124,7 +222,7 @@ class Explorer:
         return Path(
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(self.program.zeroed), "unscale_" in seen.called, (number, frozenset(oracle.forced.items())),
+            frozenset(self.program.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
             run.exhausted, self._single(oracle), tuple(run.doubts),
         )  # fmt: skip
 
@@ -135,9 +233,8 @@ class Explorer:
             return True
         return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
-    def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None) -> Run:
-        run = Run(self.program, oracle, min(PATH_BUDGET, max(self.left, 500)))
-        before = run.budget
+    def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None, budget: int) -> Run:
+        run = Run(self.program, oracle, budget)
         interpreter = Interpreter(run)
         try:
             if function is None:
@@ -146,7 +243,6 @@ class Explorer:
                 self._start(interpreter, run, function, cls)
         except OutOfBudget:
             run.exhausted = True
-        self.left -= before - max(run.budget, 0)
         self.reached |= run.reached
         if function is None and self._module_run is None:
             self._module_run = run
@@ -161,7 +257,7 @@ class Explorer:
             self._call(interpreter, run, value, None)
             return
         # called once for each batch, as its own loop would do
-        loop = LoopState(function.node, 0, TURNS)
+        loop = LoopState(function.node, function.body, 0, TURNS)
         run.loops.append(loop)
         for turn in range(TURNS):
             loop.turn = turn
@@ -206,9 +302,7 @@ class Explorer:
             value = v.ClassValue(cls.name, cls, run.module)
         bases = interpreter.base_names(value)
         me = v.Instance("self", value, is_module(bases))
-        words = self.program.all_words.seen
-        lightning = "LightningModule" in bases
-        run.in_automatic_step = False
+        run.behind = PLAIN
         init = interpreter.find_in_class(value, "__init__")
         if isinstance(init, v.Function) and isinstance(init.node, s.Def):
             bound = v.Function(init.key, init.node, init.env, me, init.cls)
@@ -217,8 +311,27 @@ class Explorer:
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
             run.doubts.clear()
-        run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
+        called_by = frameworks.calling(bases)
+        if called_by is not None and called_by[1].method == entry:
+            by_hand = called_by[1].by_hand in self.program.all_words.seen
+            run.behind = PLAIN if by_hand else called_by[0]
         return me
+
+
+def _last(run: Run) -> int:
+    """The number of the last event; -1 if nothing happens."""
+    return next((event.index for event in reversed(run.events) if not isinstance(event, Mark)), -1)
+
+
+def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:
+    """Those that none of another name calls, by their names; where all call each other, the first."""
+    own = {_def_name(entry) for entry in entries}
+    called = {name for entry in entries for name in (entry.names & own) - {_def_name(entry)}}
+    return [entry for entry in entries if _def_name(entry) not in called] or [*entries[:1]]
+
+
+def _def_name(entry: _Entry) -> str:
+    return entry.function.name if entry.function is not None else ""
 
 
 def _has_step_loop(program: Program, function: s.Def) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge.torch_api import EVENT_METHODS, HOOKS
+from gradlint.knowledge import naming
+from gradlint.knowledge.torch_api import EVENT_METHODS, HOOKS
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program

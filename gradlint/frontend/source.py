@@ -7,13 +7,10 @@ import codecs
 import io
 import tokenize
 import warnings
-from typing import TYPE_CHECKING
 
+from gradlint.frontend.lines import Lines
 from gradlint.model import Unreadable
 from gradlint.records import dataclass
-
-if TYPE_CHECKING:
-    import libcst
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +23,35 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
+class Newer:
+    """Source that libcst understands, but not the Python that runs, even where its newer grammar is blanked."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """Source that parses; `tree` is None when only libcst understands it (newer grammar than this Python's)."""
+    """Source that parses. `masked`: what the tree was made of, if the text has newer grammar than this Python's."""
 
     data: bytes
     text: str
-    tree: ast.Module | None
+    tree: ast.Module
+    masked: str | None = None
 
-    def parse(self) -> libcst.Module:
-        """libcst's tree, which keeps every comment and space."""
-        import libcst
+    @classmethod
+    def of(cls, text: str) -> Source:
+        """A text that is known to parse."""
+        found = read(text.encode("utf-8", "surrogatepass"))
+        assert isinstance(found, Source)
+        return found
 
-        return libcst.parse_module(self.text)
+    def lines(self) -> Lines:
+        """The rows that the tree counts in."""
+        return Lines(self.text if self.masked is None else self.masked)
 
 
-def read(data: bytes) -> Source | Broken | Unreadable:
+def read(data: bytes) -> Source | Broken | Newer | Unreadable:
     """Decodes and parses; every failure is a value."""
     if b"\0" in data:
         return Unreadable("it is a binary file")
@@ -52,13 +63,18 @@ def read(data: bytes) -> Source | Broken | Unreadable:
     if data.startswith(codecs.BOM_UTF8):
         text = text.removeprefix("\ufeff")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return Source(data, text, ast.parse(text))
+        return Source(data, text, parsed(text))
     except SyntaxError as error:
         return _second_opinion(data, text, error)
     except (ValueError, RecursionError, MemoryError) as error:
         return Unreadable(f"it cannot be parsed: {str(error) or 'it is nested too deeply'}")
+
+
+def parsed(text: str) -> ast.Module:
+    """Python's own tree, without a word about what it thinks of the text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 def decoded(data: bytes) -> str:
@@ -73,16 +89,16 @@ def encoding_of(data: bytes) -> str:
         return "utf-8-sig"
 
 
-def _second_opinion(data: bytes, text: str, error: SyntaxError) -> Source | Broken | Unreadable:
+def _second_opinion(data: bytes, text: str, error: SyntaxError) -> Source | Broken | Newer | Unreadable:
     """libcst knows grammar that an older Python does not."""
     if "too many nested" in (error.msg or ""):
         return Unreadable("it is nested too deeply")  # libcst would overflow the stack
-    import libcst
+    from gradlint.frontend.newer import masked
 
-    try:
-        libcst.parse_module(text)
-    except libcst.ParserSyntaxError:
+    known = masked(text)
+    if known is None:
         return Broken(f"This file does not parse: {error.msg}", error.lineno or 1, error.offset or 1)
-    except RecursionError:
-        return Unreadable("it is nested too deeply")
-    return Source(data, text, None)
+    try:
+        return Source(data, text, parsed(known), known)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Newer(error.lineno or 1, error.offset or 1)

@@ -20,9 +20,9 @@ from gradlint.baseline import BaselineError
 from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
 from gradlint.frontend.source import decoded
-from gradlint.lsp.glance import Memory, glance
 from gradlint.lsp.jobs import HEADER, UNNAMED, Answer, Cancel, Failure, Job, Task, packed
 from gradlint.lsp.known import Keep, Known
+from gradlint.lsp.memory import Memory
 from gradlint.records import replace
 
 
@@ -105,7 +105,7 @@ def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
     from gradlint.documents.notebook import lint_cells, shown_program
     from gradlint.engine import lint
 
-    look = lint if resolve_fixable(job.settings.layers) else partial(glance, memory=memory)
+    look = lint if resolve_fixable(job.settings.layers) else partial(lint, memory=memory)
     if job.cells is not None:
         result = lint_cells(job.cells, job.path, job.settings, lint=look)
     else:

@@ -63,6 +63,8 @@ def _finding(finding: Finding, document: Document) -> Row:
             }
             for related in finding.related
         ],
+        # beside every finding of the file: the list has no place for what is said of a file
+        **({"exhausted": list(result.exhausted)} if result.exhausted else {}),
     }
 
 

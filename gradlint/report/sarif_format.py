@@ -150,8 +150,8 @@ def _plain(text: str) -> str:
 
 
 def _invocation(report: Report, root: str) -> Json:
-    """Files that could not be read and rules that crashed: else a report with less in it would look like praise."""
-    told = [notification for result in report.troubled for notification in _notifications(result, root)]
+    """What was not read or followed, and rules that crashed: else a report with less in it would look like praise."""
+    told = [notification for result in report.results for notification in _notifications(result, root)]
     successful = not any(result.crashes for result in report.results)
     return {"executionSuccessful": successful, **({"toolExecutionNotifications": told} if told else {})}
 
@@ -164,3 +164,5 @@ def _notifications(result: FileResult, root: str) -> Iterator[Json]:
     for crash in result.crashes:
         said = f"Rule {crash.rule} failed on {writable(result.path)}: {crash.error}"
         yield {"level": "error", "message": {"text": said}, "locations": where}
+    for what in result.exhausted:
+        yield {"level": "note", "message": {"text": f"{writable(result.path)}: {what}"}, "locations": where}

@@ -23,7 +23,7 @@ _MADE_FOR = ("calculate_gain", "nonlinearity")
 
 def use_relu(bench: Bench, names: Sequence[Site]) -> None:
     """`nn.Tanh()` -> `nn.ReLU()`, `torch.sigmoid(x)` -> `torch.relu(x)`, `x.tanh()` -> `x.relu()`."""
-    code = bench.document.module.code
+    code = bench.document.source
     if any(word in code for word in _MADE_FOR):
         raise NotFixable("the weights are initialised for a certain activation")
     imported: dict[str, list[cst.Name]] = {}

@@ -49,9 +49,10 @@ def _migrate(bench: Bench, known: Import, node: cst.CSTNode, dotted: str) -> Non
 
 def _attribute_of(bench: Bench, name: cst.Name) -> cst.CSTNode:
     """`amp.autocast` round the name `amp`."""
-    for found in bench.every(cst.Attribute):
-        if found.value is name and found.attr.value in _PARAMETERS:
-            return found
+    for attribute in _PARAMETERS:
+        for found in bench.attributes(attribute):
+            if found.value is name:
+                return found
     raise NotFixable("the module is used for something else, too")
 
 
@@ -104,7 +105,7 @@ def _import_names(bench: Bench, known: Import) -> None:
     assert isinstance(node, cst.ImportFrom)
     names = [a for a in node.names if isinstance(a, cst.ImportAlias)]  # type: ignore[union-attr]  # no star import
     moving = [a for a in names if a.evaluated_name in _PARAMETERS]
-    exported = re.search(r"__all__\s*=\s*[\[(][^\])]*", bench.document.module.code)
+    exported = re.search(r"__all__\s*=\s*[\[(][^\])]*", bench.document.source)
     if exported is not None and re.search(r"autocast|GradScaler", exported[0]):
         raise NotFixable("other files get it from here")
     for alias in moving:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import libcst as cst
 
 from gradlint.events import Event, Mark, Opaque, Site, Step
 from gradlint.rewrite.document import Document, Statement
 from gradlint.rewrite.flow import Names, merged, names_of
+from gradlint.rewrite.imports import drop_if_unused
+from gradlint.rewrite.moving import move, move_all
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
+from gradlint.rewrite.verbs import (
+    Calls,
+    Clearings,
+    Clips,
+    Layers,
+    Losses,
+    Numbers,
+    Scalers,
+    Syncs,
+    Verb,
+    Windows,
+)
+from gradlint.subjects import Call
 
 N = TypeVar("N", bound=cst.CSTNode)
+Origin = ast.expr | ast.stmt | ast.pattern
 
 #: calls that nobody misses where they do not happen, or happen less often
 _IDLE = frozenset({
@@ -26,52 +43,76 @@ _IDLE = frozenset({
 })  # fmt: skip
 
 
-def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
-    """All nodes of a kind in a piece of the tree."""
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, kind):
-            yield node
-        pending.extend(reversed(node.children))
-
-
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
 
-    def __init__(self, document: Document, nodes: Sequence[cst.CSTNode], events: Iterable[Event]) -> None:
+    def __init__(self, document: Document, origins: Sequence[Origin], events: Iterable[Event]) -> None:
+        """`origins`: the nodes of Python's tree that sites are numbered by."""
         self.document = document
-        self._nodes = nodes
+        self._origins = origins
         happened = [e for e in events if not isinstance(e, Mark | Opaque)]
         # a loop is followed for several turns, but each place need be known once
-        self._events = list({(e.via, e.site.node, type(e)): e for e in happened}.values())
+        self._events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
+        self.call, self.clip, self.scaler, self.loss = Calls(self), Clips(self), Scalers(self), Losses(self)
+        self.window, self.clear, self.sync = Windows(self), Clearings(self), Syncs(self)
+        self.layers, self.numbers = Layers(self), Numbers(self)
+
+    move = Verb(move)
+    move_all = Verb(move_all)
 
     # -- reading
 
-    def node(self, at: Event | Site) -> cst.CSTNode:
-        return self._nodes[at.site.node if isinstance(at, Event) else at.node]
+    def node(self, at: Event | Call | Site) -> cst.CSTNode:
+        site = at if isinstance(at, Site) else at.site
+        found = self.document.anchors.node(self._origins[site.node])
+        if found is None:
+            raise NotFixable("its code was not found")
+        return found
 
-    def code(self, at: Event | Site | cst.CSTNode) -> str:
+    def code(self, at: Event | Call | Site | cst.CSTNode) -> str:
         """The user's own text."""
         return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()
 
-    def every(self, kind: type[N]) -> Iterator[N]:
-        """All nodes of a kind, as far as the small tree knows them: it leaves imports and comments out."""
-        return (node for node in self._nodes if isinstance(node, kind))
+    def _all(self, kind: type[cst.CSTNode], found: Iterable[Origin]) -> Iterator[Any]:
+        nodes = (self.document.anchors.node(node) for node in found)
+        return (node for node in nodes if isinstance(node, kind))
+
+    def calls(self, *names: str) -> Iterator[cst.Call]:
+        """All calls of functions and methods of these names; without any, all calls."""
+        found = self.document.anchors.every(ast.Call)
+        return self._all(cst.Call, (x for x in found if not names or _last_name(x.func) in names))
+
+    def assigns(self, *names: str, calling: Container[str] = ()) -> Iterator[cst.Assign]:
+        """All assignments to (attributes of) these names, or of what a call of these functions gives."""
+
+        def is_meant(node: ast.Assign) -> bool:
+            made = isinstance(node.value, ast.Call) and _last_name(node.value.func) in calling
+            return made or any(_last_name(target) in names for target in node.targets)
+
+        return self._all(cst.Assign, (x for x in self.document.anchors.every(ast.Assign) if is_meant(x)))
+
+    def attributes(self, name: str) -> Iterator[cst.Attribute]:
+        return self._all(cst.Attribute, (x for x in self.document.anchors.every(ast.Attribute) if x.attr == name))
+
+    def names(self, name: str) -> Iterator[cst.Name]:
+        """Every place that reads or binds this name, outside of imports and parameters."""
+        return self._all(cst.Name, (x for x in self.document.anchors.every(ast.Name) if x.id == name))
 
     @property
     def quote(self) -> str:
         """The quotation mark that the file prefers."""
-        strings = [x.value.lstrip("bBrRuU")[:1] for x in self.every(cst.SimpleString)]
+        anchors = self.document.anchors
+        begun = (anchors.stretch(x)[0] for x in anchors.every(ast.Constant) if isinstance(x.value, str | bytes))
+        strings = [anchors.text[start : start + 3].lstrip("bBrRuUfF")[:1] for start in begun]
         return "'" if strings.count("'") > strings.count('"') else '"'
 
     def same(self, some: Sequence[Statement], others: Sequence[Statement]) -> bool:
         """The same code, whatever the comments and the spaces."""
         return _dumped(self.code(x.node) for x in some) == _dumped(self.code(x.node) for x in others)
 
-    def statement(self, at: Event | Site | cst.CSTNode) -> Statement:
+    def statement(self, at: Event | Call | Site | cst.CSTNode) -> Statement:
         node = at if isinstance(at, cst.CSTNode) else self.node(at)
         found = self.document.at(node)
         if found is None:
@@ -84,15 +125,14 @@ class Bench:
 
     def standing(self, event: Event) -> list[Statement]:
         """The statement of an event, and those of the calls that led to it, from the outside in."""
-        nodes = [self._nodes[n] for n in (*event.via, event.site.node)]
+        nodes = [self.node(site) for site in event.places]
         return [x for x in (self.document.at(n) for n in nodes) if x is not None]
 
     def outer(self, event: Event, times: int) -> Site:
         """The place of an event, or of the call that led to it, so many functions out."""
-        places = (*event.via, event.site.node)
-        if times >= len(places):
+        if times >= len(event.places):
             raise NotFixable("no function further out calls it")
-        return Site(places[-1 - times], "")
+        return event.places[-1 - times]
 
     @staticmethod
     def common_depth(one: Event, other: Event) -> int:
@@ -109,7 +149,7 @@ class Bench:
 
     def in_frame(self, event: Event, depth: int) -> cst.CSTNode:
         """The node that stands for an event so many calls inside."""
-        return self._nodes[(*event.via, event.site.node)[depth]]
+        return self.node(event.places[depth])
 
     def guards(self) -> list[Statement]:
         """The `if`s that ask whether a window is full."""
@@ -182,7 +222,7 @@ class Bench:
     def check_nothing_else(self, event: Event, depth: int) -> None:
         """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
         counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
-        places = [self._nodes[n] for n in (*event.via, event.site.node)]
+        places = [self.node(site) for site in event.places]
         caller = self.statement(places[depth])
         self._check_idle(caller)
         if self.names_bound(caller):
@@ -204,8 +244,8 @@ class Bench:
                 raise NotFixable("the function that does it gives something else back")
 
     def _check_idle(self, statement: Statement) -> None:
-        numbers = {n for e in self._events for n in (*e.via, e.site.node)}
-        tops = [self._nodes[n] for n in numbers if self.document.at(self._nodes[n]) is statement]
+        sites = {site for e in self._events for site in e.places}
+        tops = [node for node in map(self.node, sites) if self.document.at(node) is statement]
         mine = {id(call) for top in tops for call in within(top, cst.Call)}
         parts = _header_parts(statement)
         keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
@@ -246,11 +286,20 @@ class Bench:
                 return owner
         return None
 
-    def delete(self, event: Event, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
-        """Takes the statement of an event away; with the loop or condition round it that does only `allowed` things.
+    def delete(self, event: Event | Call, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
+        """Takes the statement of an event, or a call that is one, away; with the loop or condition round it that does
+        only `allowed` things.
 
         `outer`: that of the call that led there, so many functions out.
         """
+        if isinstance(event, Call):
+            statement = self.document.apart(self.statement(event), self.node(event))
+            line = statement.node
+            alone = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+            if not isinstance(alone, cst.Expr) or self.code(alone) != self.code(event):
+                raise NotFixable("it is a part of a statement that does something else, too")
+            self.take_away(statement)
+            return
         place = self.outer(event, outer)
         statement = self.document.apart(self.statement(place), self.node(place))
         if outer:
@@ -269,7 +318,7 @@ class Bench:
         self.take_away(statement)
 
     def _parsed(self, code: str) -> cst.BaseExpression:
-        config = self.document.module.config_for_parsing
+        config = self.document.config
         try:
             return cst.parse_expression(code, config=config)
         except cst.ParserSyntaxError:
@@ -285,16 +334,14 @@ class Bench:
     def callers(self, event: Event) -> int:
         home = self.statement(event).function
         name = home.node.name.value if home is not None else ""
-        return sum(self.code(call.func).rpartition(".")[2] == name for call in self.every(cst.Call))
+        return sum(self.code(call.func).rpartition(".")[2] == name for call in self.calls(name))
 
     def take_away(self, statement: Statement) -> None:
         """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
-        from gradlint.rewrite.imports import drop_if_unused
-
         drop_if_unused(self, statement)
         self.document.take_out(statement)
 
-    def replace(self, old: Event | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
+    def replace(self, old: Event | Call | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
         """Another expression in the place of one."""
         node = old if isinstance(old, cst.CSTNode) else self.node(old)
         statement = self.statement(node)
@@ -303,6 +350,11 @@ class Bench:
                 raise NotFixable("it is not an expression")
             new = self._parsed(new)
         self.document.exchange(statement, node, new)
+
+    def replace_all(self, *pairs: tuple[Event | Site, str]) -> None:
+        """Several expressions at once."""
+        for old, new in pairs:
+            self.replace(old, new)
 
 
 def _is_kept(part: cst.CSTNode) -> bool:
@@ -329,6 +381,11 @@ def _header_parts(statement: Statement) -> list[cst.CSTNode]:
             return list(statement.node.items)
         case _:
             return []
+
+
+def _last_name(func: ast.expr) -> str:
+    """`step` of `self.optimizer.step`."""
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _dumped(codes: Iterable[str]) -> list[str]:

@@ -96,7 +96,7 @@ def _handed_over(call: cst.Call) -> bool:
 
 def call_round(bench: Bench, func: cst.CSTNode) -> cst.Call:
     """`f(x)` round the name `f`."""
-    for found in bench.every(cst.Call):
+    for found in bench.calls(bench.code(func).rpartition(".")[2]):
         if found.func is func:
             return found
     raise NotFixable("it is handed on uncalled")

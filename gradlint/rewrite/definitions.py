@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from gradlint.records import dataclass
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.flow import names_of
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import assigns
+from gradlint.rewrite.shapes import assigns, within
 
 if TYPE_CHECKING:
+    from gradlint.frontend.anchor import Chunk
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Statement
 
@@ -29,7 +31,8 @@ class Definition:
 
 def assignments(bench: Bench, name: str) -> list[cst.Assign]:
     """Every `name = …` of the file; a dotted name will do."""
-    return [x for x in bench.every(cst.Assign) if any(bench.code(t.target) == name for t in x.targets)]
+    found = bench.assigns(name.rpartition(".")[2])
+    return [x for x in found if any(bench.code(t.target) == name for t in x.targets)]
 
 
 def definition(bench: Bench, name: cst.Name) -> Definition:
@@ -212,12 +215,21 @@ def root(node: cst.BaseExpression) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
+def names_outside(chunk: Chunk) -> set[str]:
+    """The names that a statement of the module binds; of what it only holds, some may be among them."""
+    match chunk.stmts[0]:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case _:
+            return names_of(chunk.text).bound
+
+
 def names_of_function(bench: Bench, near: Statement) -> set[str]:
     """All names that the function of a statement uses, and those that the file binds outside of functions."""
     home = near.function
     if home is None:
-        return {x.value for x in within(bench.document.module, cst.Name)}
-    outside = {n for x in bench.document.root.items for n in bench.names_in(x).bound}
+        return set(re.findall(r"\w+", bench.document.source))
+    outside = {n for chunk in bench.document.anchors.chunks for n in names_outside(chunk)}
     known = names_of(bench.code(home.node))
     params = {x.name.value for x in within(home.node, cst.Param)}
     return known.read | known.bound | params | outside

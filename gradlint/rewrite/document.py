@@ -1,13 +1,17 @@
-"""A file as blocks of statements that can be taken out, put in and changed; only what was touched is built anew."""
+"""A file as blocks of statements that can be taken out, put in and changed; only what was touched is built anew.
+
+A statement of the module is read by libcst when somebody looks into it; the others stay the text that they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import libcst as cst
+from libcst._nodes.internal import CodegenState
 
-from gradlint.frontend.places import Places, Unchanged
+from gradlint.frontend.anchor import Anchors, Chunk, Unchanged
 from gradlint.rewrite.layout import Leading, heads, split_line, with_leading
 from gradlint.rewrite.refusal import NotFixable
 
@@ -22,17 +26,47 @@ Route = tuple[str | int, ...]
 class Statement:
     """One statement; `node` is libcst's, without the changes that are still to be made below it."""
 
-    __slots__ = ("block", "blocks", "changed", "end", "node", "replaced", "start")
+    __slots__ = ("_blocks", "_node", "block", "changed", "chunk", "end", "is_top", "replaced", "start")
 
-    def __init__(self, node: Any, block: Block, start: Place, end: Place) -> None:
-        self.node = node
+    def __init__(self, node: Any, block: Block, start: Place, end: Place, chunk: Chunk | None = None) -> None:
+        """`chunk`: the text that it comes from; a statement of the module has no node before somebody asks for it."""
+        self._node = node
+        self._blocks: list[Block] | None = None if node is None else []
+        #: it stood in the module itself
+        self.is_top = node is None
         self.block = block
-        self.blocks: list[Block] = []
+        self.chunk = chunk
         #: where it stood in the text, without the comments above it
         self.start, self.end = start, end
         self.changed = False
         #: parts of the header (or of a simple statement) to be exchanged
         self.replaced: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+
+    @property
+    def node(self) -> Any:
+        if self._node is None:
+            assert self.chunk is not None
+            if self.chunk.node is None:
+                raise NotFixable("libcst does not understand it, or would not give it back as it is")
+            self._node = self.chunk.node
+        return self._node
+
+    @node.setter
+    def node(self, node: Any) -> None:
+        self._node = node
+
+    @property
+    def blocks(self) -> list[Block]:
+        if self._blocks is None:
+            self._blocks = []
+            root = self.block
+            assert isinstance(root, Root)
+            root.document.fill_blocks(self)
+        return self._blocks
+
+    @blocks.setter
+    def blocks(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
 
     @property
     def first(self) -> int:
@@ -85,19 +119,26 @@ class Statement:
         for owner in self.ancestors():
             owner.changed = True
 
-    def built(self, places: Places) -> Any:
+    @property
+    def as_it_was(self) -> str | None:
+        """The text of a statement of the module that nobody has touched."""
+        if self.changed or self.chunk is None or not self.is_top:
+            return None
+        return self.chunk.text if self._node is None or self._node is self.chunk.node else None
+
+    def built(self) -> Any:
         """The node with all changes made below it."""
         if not self.changed:
-            return Unchanged(self.node, places)
+            return Unchanged(self.node, self.chunk) if self.chunk is not None else self.node
         node = _exchanged(self.node, self.replaced)
         for block in self.blocks:
             if block.changed or any(item.changed for item in block.items):
-                node = _put(node, block.route, block.built(places))
+                node = _put(node, block.route, block.built())
         return node
 
 
 class Block:
-    """The statements of one suite, or of the module."""
+    """The statements of one suite."""
 
     __slots__ = ("changed", "items", "owner", "route", "suite")
 
@@ -108,12 +149,12 @@ class Block:
         self.items: list[Statement] = []
         self.changed = False
 
-    def built(self, places: Places) -> Any:
+    def built(self) -> Any:
         if isinstance(self.suite, cst.SimpleStatementSuite):
             if not self.changed:  # only expressions: it stays on its line
                 return _exchanged(self.suite, [pair for item in self.items for pair in item.replaced])
-            return cst.IndentedBlock([item.built(places) for item in self.items])
-        return self.suite.with_changes(body=[item.built(places) for item in self.items])
+            return cst.IndentedBlock([item.built() for item in self.items])
+        return self.suite.with_changes(body=[item.built() for item in self.items])
 
     def touch(self) -> None:
         self.changed = True
@@ -121,32 +162,61 @@ class Block:
             self.owner.touch()
 
 
-class Document:
-    """The tree of one file, ready to be changed once."""
+class Root(Block):
+    """The statements of the module."""
 
-    def __init__(self, module: cst.Module, places: Places) -> None:
-        self.module = module
-        self._places = places
-        self.root = Block(module, None, ())
-        self._fill(self.root, module.body)
+    __slots__ = ("document",)
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(None, None, ())
+        self.document = document
+
+
+class Document:
+    """One file, ready to be changed once."""
+
+    def __init__(self, anchors: Anchors) -> None:
+        self.anchors = anchors
+        layout = anchors.layout
+        #: writes and parses pieces of code as the file would have them
+        self._frame = cst.Module([], default_indent=layout.indent, default_newline=layout.newline)
+        self.root = Root(self)
+        for chunk in anchors.chunks:
+            start, end = anchors.position(chunk.own), anchors.position(anchors.stretch(chunk.stmts[-1])[1])
+            self.root.items.append(Statement(None, self.root, start, end, chunk))
 
     # -- reading
 
+    @property
+    def source(self) -> str:
+        """The text of the file as it is."""
+        return self.anchors.text
+
+    @property
+    def config(self) -> cst.PartialParserConfig:
+        return self._frame.config_for_parsing
+
     def at(self, node: cst.CSTNode) -> Statement | None:
         """The innermost statement that a node is a part of."""
-        place = self._places[node].start
-        return self._find(self.root, (place.line, place.column))
+        place = self._place(node)
+        return None if place is None else self._find(self.root, place)
 
     def statements(self) -> Iterator[Statement]:
         for item in self.root.items:
             yield from item.leaves()
 
     def code(self, node: cst.CSTNode) -> str:
-        return self.module.code_for_node(node)
+        return self._frame.code_for_node(node)
 
     def between(self, low: Place, high: Place) -> Iterator[Statement]:
         """The statements that begin at or behind `low` and before `high`."""
-        return (x for x in self.statements() if low <= x.start < high)
+        for item in self.root.items:
+            if item.end >= low and item.start < high:
+                yield from (x for x in item.leaves() if low <= x.start < high)
+
+    def _place(self, node: cst.CSTNode) -> Place | None:
+        found = self.anchors.place(node)
+        return None if found is None else self.anchors.position(found[0])
 
     def _find(self, block: Block, place: Place) -> Statement | None:
         for item in block.items:
@@ -160,28 +230,25 @@ class Document:
 
     # -- building the tree
 
-    def _fill(self, block: Block, body: Sequence[Any]) -> None:
-        for node in body:
-            start, end = self._range(node)
-            item = Statement(node, block, start, end)
-            block.items.append(item)
-            for route, suite in _suites(node):
-                inner = Block(suite, item, route)
-                item.blocks.append(inner)
-                if isinstance(suite, cst.SimpleStatementSuite):
-                    self._fill_inline(inner, suite)
-                else:
-                    self._fill(inner, suite.body)
-
-    def _fill_inline(self, block: Block, suite: cst.SimpleStatementSuite) -> None:
-        """`if full: step(); zero()`: lines that exist only once something is changed."""
-        for line, small in zip(split_line(suite), suite.body, strict=True):
-            block.items.append(Statement(line, block, *self._range(small)))
+    def fill_blocks(self, item: Statement) -> None:
+        """The blocks of a statement, with all statements in them."""
+        for route, suite in _suites(item.node):
+            inner = Block(suite, item, route)
+            item.blocks.append(inner)
+            if isinstance(suite, cst.SimpleStatementSuite):
+                # `if full: step(); zero()`: lines that exist only once something is changed
+                for line, small in zip(split_line(suite), suite.body, strict=True):
+                    inner.items.append(Statement(line, inner, *self._range(small)))
+                continue
+            for node in suite.body:
+                below = Statement(node, inner, *self._range(node), item.chunk)
+                inner.items.append(below)
+                self.fill_blocks(below)
 
     def _range(self, node: Any) -> tuple[Place, Place]:
-        found = self._places[node]
-        starts = [found.start, *(self._places[d].start for d in getattr(node, "decorators", ()))]
-        return min((x.line, x.column) for x in starts), (found.end.line, found.end.column)
+        stretches = [self.anchors.place(x) for x in (node, *getattr(node, "decorators", ()))]
+        known = [x for x in stretches if x is not None]
+        return self.anchors.position(min(start for start, _ in known)), self.anchors.position(known[0][1])
 
     # -- changing
 
@@ -190,11 +257,11 @@ class Document:
         line = item.node
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) == 1:
             return item
-        place = self._places[node].start
+        place = self._place(node) or item.start
         lines = []
         for small, alone in zip(line.body, split_line(line), strict=True):
             lines.append(Statement(alone, item.block, *self._range(small)))
-            if lines[-1].start <= (place.line, place.column):
+            if lines[-1].start <= place:
                 chosen = lines[-1]
         at = item.siblings().index(item)
         item.siblings()[at : at + 1] = lines
@@ -257,7 +324,8 @@ class Document:
         """`with context:` round the statements from first to last, which stand in one block."""
         siblings = first.siblings()
         low, high = siblings.index(first), siblings.index(last) + 1
-        column = self._places[first.node].start.column
+        place = self._place(first.node)
+        column = place[1] if place is not None else 0
         outer = self.new(f"{_with(context, column)}\n    pass\n", first.block)
         inner = outer.blocks[0]
         inner.items = siblings[low:high]
@@ -322,7 +390,7 @@ class Document:
 
     def new(self, code: str, block: Block) -> Statement:
         """A statement made from text."""
-        node = cst.parse_statement(code, config=self.module.config_for_parsing)
+        node = cst.parse_statement(code, config=self.config)
         item = Statement(node, block, (0, 0), (0, 0))
         for route, suite in _suites(node):
             item.blocks.append(Block(suite, item, route))
@@ -330,9 +398,20 @@ class Document:
 
     def text(self) -> str:
         """The whole file with all changes."""
-        if not self.root.changed and not any(item.changed for item in self.root.items):
-            return self._places.code
-        return cast(cst.Module, self.root.built(self._places)).code
+        newline = self.anchors.layout.newline
+        parts = [self.anchors.header]
+        for item in self.root.items:
+            if parts[-1] and not parts[-1].endswith(("\n", "\r")):
+                parts.append(newline)  # the last line of the file is not the last any more
+            parts.append(item.as_it_was if item.as_it_was is not None else self._written(item))
+        ended = self.source.endswith(("\n", "\r"))
+        text = "".join((*parts, self.anchors.footer))
+        return text if ended else text.removesuffix(newline)
+
+    def _written(self, item: Statement) -> str:
+        state = CodegenState(self.anchors.layout.indent, self.anchors.layout.newline)
+        item.built()._codegen(state)
+        return "".join(state.tokens) + (item.chunk.tail if item.chunk is not None and item.is_top else "")
 
     def _put(self, item: Statement, anchor: Statement, offset: int) -> None:
         if item.holds(anchor):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import libcst as cst
@@ -31,14 +32,22 @@ class Import:
 
 def imports(bench: Bench) -> Iterator[Import]:
     """The imports at module level, those inside `try` and `if` included."""
-    for statement in bench.document.statements():
-        if not isinstance(statement.node, cst.SimpleStatementLine):
-            continue
-        if any(isinstance(x.node, cst.FunctionDef | cst.ClassDef) for x in statement.ancestors()):
-            continue
+    for statement in _outside(bench.document.root.items):
         for small in statement.node.body:
             if isinstance(small, cst.Import | cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
                 yield from _names(statement, small)
+
+
+def _outside(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The simple statements outside of functions and classes that may import something."""
+    for statement in statements:
+        chunk = statement.chunk
+        if statement.is_top and chunk is not None and (chunk.is_definition or "import" not in chunk.text):
+            continue
+        if isinstance(statement.node, cst.SimpleStatementLine):
+            yield statement
+        elif not isinstance(statement.node, cst.FunctionDef | cst.ClassDef):
+            yield from _outside(item for block in statement.blocks for item in block.items)
 
 
 def _names(statement: Statement, node: cst.Import | cst.ImportFrom) -> Iterator[Import]:
@@ -79,7 +88,7 @@ def reference(bench: Bench, dotted: str) -> str:
 def add(bench: Bench, module: str, name: str) -> None:
     """`from module import name`, in its group and in order."""
     code = f"from {module} import {name}"
-    tops = [x for x in bench.document.root.items if _is_import(x)]
+    tops = [x for x in _outside(bench.document.root.items) if x.is_top and _is_import(x)]
     standard = module.partition(".")[0] in sys.stdlib_module_names
     future = [x for x in tops if _root(x) == "__future__"]
     group = [x for x in tops if x not in future and (_root(x) in sys.stdlib_module_names) == standard]
@@ -142,7 +151,7 @@ def _key(statement: Statement) -> tuple[bool, str]:
 
 def uses(bench: Bench, local: str) -> list[cst.Name]:
     """Every place of the file that reads this name, outside of imports."""
-    return [name for name in bench.every(cst.Name) if name.value == local]
+    return list(bench.names(local))
 
 
 def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
@@ -164,7 +173,8 @@ def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
 def drop_if_unused(bench: Bench, statement: Statement) -> None:
     """Imports that only this statement uses go with it."""
     inside = set(statement.leaves())
-    for known in list(imports(bench)):
+    said = set(re.findall(r"\w+", bench.code(statement.node)))
+    for known in [x for x in imports(bench) if x.local in said]:
         places = [bench.document.at(name) for name in uses(bench, known.local)]
         if places and all(place in inside for place in places):
             drop(bench, known)

@@ -11,10 +11,9 @@ import libcst as cst
 from gradlint.events import Clip
 from gradlint.records import dataclass
 from gradlint.rewrite.arguments import keyword
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import call_of
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import called
+from gradlint.rewrite.shapes import called, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -94,7 +93,7 @@ def _alike(bench: Bench, clip: Clip, loop: Statement) -> Iterator[cst.Call]:
     """The clip, and the same one in the other arm of a condition."""
     text = bench.code(clip)
     own = call_of(bench, clip)
-    for call in bench.every(cst.Call):
+    for call in bench.calls(called(own)):
         place = bench.document.at(call)
         if place is not None and loop.holds(place) and (call is own or bench.code(call) == text):
             yield call

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Site, Step
-from gradlint.frontend.knowledge.torch_api import DDP, FSDP1, FSDP2
+from gradlint.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.rewrite.arguments import by_keyword
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.rewrite.definitions import assignments
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import assigns_attribute, called
+from gradlint.rewrite.shapes import assigns_attribute, called, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -84,12 +83,12 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
 
 def _wrapped(bench: Bench) -> set[str]:
     """The names that distributed models get."""
-    return {bench.code(x.targets[0].target) for x in bench.every(cst.Assign) if called(x.value) in _WRAPPERS}
+    return {bench.code(x.targets[0].target) for x in bench.assigns(calling=_WRAPPERS)}
 
 
 def _always_wrapped(bench: Bench) -> bool:
     """The file wraps the model without a condition; else a plain model, which has no no_sync, may come here."""
-    wraps = [x for x in bench.every(cst.Call) if called(x) in _WRAPPERS]
+    wraps = list(bench.calls(*_WRAPPERS))
     return bool(wraps) and not any(_is_conditional(bench, call) for call in wraps)
 
 
@@ -210,8 +209,11 @@ def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
 # -- GL503
 
 
-def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
-    """no_sync where the condition does not hold, and nothing where it does."""
+def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -> None:
+    """no_sync where the condition does not hold, and nothing where it does; without one, the flag of the model."""
+    if no_sync is None:
+        _invert_flag(bench, backward)
+        return
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
     for stored in _stored_choices(bench, statement):
@@ -288,10 +290,12 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
     raise NotFixable("no_sync stands in the branch of the step, and the other branch does something else")
 
 
-def invert_flag(bench: Bench, backward: Backward) -> None:
+def _invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
     home = bench.statement(backward).function
-    flags = [x for x in bench.every(cst.Assign) if assigns_attribute(x, "require_backward_grad_sync")]
+    flags = [
+        x for x in bench.assigns("require_backward_grad_sync") if assigns_attribute(x, "require_backward_grad_sync")
+    ]
     found = [x for x in flags if not home or home.holds(bench.statement(x))]
     if len(found) != 1:
         raise NotFixable("where syncing is switched off was not found")

@@ -18,7 +18,7 @@ from gradlint.runner.codec import decode, encode
 from gradlint.runner.files import SourceFile
 
 FOLDER = ".gradlint_cache"
-_FORMAT = 2
+_FORMAT = 3
 # A file written this shortly before it was read may be written again within the same tick of the clock.
 _RACY_NS = 2_000_000_000
 _BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)

@@ -11,23 +11,25 @@ Plain = Any  # what `json` reads and writes
 
 def encode(result: FileResult) -> Plain:
     """None for a clean file, the common case, so that an index of thousands stays small."""
-    if not (result.findings or result.suppressed or result.notes):
+    if not (result.findings or result.suppressed or result.notes or result.exhausted):
         return None
     cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
-    return [[_finding(finding) for finding in result.findings], result.suppressed, list(result.notes), cells]
+    findings = [_finding(finding) for finding in result.findings]
+    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted)]
 
 
 def decode(plain: Plain, path: str) -> FileResult:
     """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
     if plain is None:
         return FileResult(path)
-    findings, suppressed, notes, cells = plain
+    findings, suppressed, notes, cells, exhausted = plain
     return FileResult(
         path,
         tuple(_read_finding(finding) for finding in findings),
         suppressed=int(suppressed),
         notes=tuple(str(note) for note in notes),
         cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
+        exhausted=tuple(str(what) for what in exhausted),
     )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _WORTH_FILES = 24
 _WORTH_BYTES = 150_000
 _NEEDED = (
-    "frontend.source", "frontend.scout", "frontend.quick", "frontend.paths", "frontend.numerics.analysis",
-    "machine.judge", "frontend.lower", "fix.offer", "rewrite.bench",
+    "frontend.source", "frontend.lower", "frontend.anchor", "frontend.paths", "frontend.numerics.analysis",
+    "machine.judge", "fix.offer", "rewrite.bench",
 )  # fmt: skip
 
 

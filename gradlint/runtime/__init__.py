@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gradlint.runtime.monitor.data import Limits
     from gradlint.runtime.monitor.diagnose import diagnose_gradients, diagnose_nan
     from gradlint.runtime.monitor.monitor import GradientMonitor
 
-__all__ = ["GradientMonitor", "diagnose_gradients", "diagnose_nan"]
+__all__ = ["GradientMonitor", "Limits", "diagnose_gradients", "diagnose_nan"]
 
 _HOMES = {
     "GradientMonitor": "gradlint.runtime.monitor.monitor",
     "diagnose_gradients": "gradlint.runtime.monitor.diagnose",
     "diagnose_nan": "gradlint.runtime.monitor.diagnose",
+    "Limits": "gradlint.runtime.monitor.data",
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gradlint.config import Settings
 from gradlint.model import Severity
-from gradlint.rule import Draft, Rule
+from gradlint.rule import Draft, File, Rule
 from gradlint.runtime.recording import Happening, Stepped
 from gradlint.runtime.scene import Scene
 
@@ -36,7 +36,7 @@ def heard(scene: Scene, settings: Settings, codes: Iterable[str], on_crash: OnCr
     """What the rules say, once for each place."""
     from gradlint.machine.judge import Judge
 
-    rules = _rules(scene, settings, frozenset(codes), on_crash)
+    rules = _rules(scene, settings, frozenset(codes))
     judge = Judge(rules, lambda rule, error: on_crash(rule.meta.code, error))
     said: dict[tuple[str, str, int], Heard] = {}
     for draft in judge.judge(scene.played.path):
@@ -72,26 +72,27 @@ def _placed(draft: Draft, scene: Scene) -> Heard | None:
     )  # fmt: skip
 
 
-def _rules(scene: Scene, settings: Settings, codes: frozenset[str], on_crash: OnCrash) -> list[Rule]:
+def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
     from gradlint.registry import all_rules
 
     wanted = [rule for rule in all_rules() if rule.meta.runs and rule.meta.code in codes]
     rules = [rule(settings.options_for(rule.meta.code)) for rule in wanted]
-    step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
-    if step is None:
-        return rules
-    from gradlint.frontend.program import Program
-    from gradlint.frontend.quick import QuickLowering
-
-    try:
-        tree = ast.parse(scene.files[step.file].text)
-        program = Program(QuickLowering(tree, frozenset()).body, settings.target_torch)
-    except (SyntaxError, ValueError, RecursionError):
-        return rules
+    file = _file(scene, settings)
     for rule in rules:
-        try:
-            list(rule.on_program(program))
-        except Exception as error:
-            on_crash(rule.meta.code, error)
+        rule.file = file
     return rules
+
+
+def _file(scene: Scene, settings: Settings) -> File:
+    """The file that steps; without one, or if it cannot be read, a file that says nothing."""
+    from gradlint.frontend.file import File
+    from gradlint.frontend.lower import Lowering
+    from gradlint.frontend.program import Program
+
+    step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
+    try:
+        tree = ast.parse(scene.files[step.file].text if step is not None else "")
+        return File(Program(Lowering(tree).body, settings.target_torch))
+    except (SyntaxError, ValueError, RecursionError):
+        return File(Program([], settings.target_torch))

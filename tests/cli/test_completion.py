@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.cli import run
 from gradlint.cli.formats import FORMATS
 from gradlint.registry import all_rules, by_code
 from tests.patience import PATIENCE
@@ -81,20 +82,19 @@ def test_commands_options_and_values(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def complete(tmp_path: Path) -> Callable[..., list[str]]:
-    """What bash would offer, asked without it."""
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """What bash would offer, asked without it and in this process."""
 
     def command(*words: str) -> list[str]:
-        answer = _run(
-            [str(COMMAND)], tmp_path, _GRADLINT_COMPLETE="bash_complete",
-            COMP_WORDS=" ".join(("gradlint", *words)), COMP_CWORD=str(len(words)),
-        )  # fmt: skip
-        return [line.partition(",")[2] for line in answer.splitlines()]
+        monkeypatch.setenv("_GRADLINT_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("gradlint", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        with pytest.raises(SystemExit) as ended:
+            run([])
+        assert ended.value.code == 0
+        return [line.partition(",")[2] for line in capsys.readouterr().out.splitlines()]
 
     return command
-
-
-pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the command is not installed beside this Python")
 
 
 def test_formats(complete: Callable[..., list[str]]) -> None:
@@ -107,7 +107,6 @@ def test_presets(complete: Callable[..., list[str]]) -> None:
     assert complete("rules", "--preset", "q") == ["quiet"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--select", "--ignore", "--extend-select", "--fixable", "--unfixable"])
 def test_rules_by_code_and_by_name(complete: Callable[..., list[str]], option: str) -> None:
     assert complete("check", option, "clip-aft") == ["clip-after-step"]

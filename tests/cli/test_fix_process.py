@@ -1,8 +1,9 @@
-"""Fixing as users meet it: the real engine, real files, processes, bytes and exit codes."""
+"""Fixing as users meet it: the real engine, real files, bytes and exit codes, and processes where they matter."""
 
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import shutil
@@ -35,12 +36,9 @@ def train(model, optimizer, loader):  # é
 CALLED = UNCALLED.replace("optimizer.step ", "optimizer.step() ")
 
 
-def _gradlint(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
-    return subprocess.run(
-        [sys.executable, "-m", "gradlint", "check", *arguments],
-        cwd=cwd, input=stdin, capture_output=True, check=False, timeout=PATIENCE, env=environment,
-    )  # fmt: skip
+#: the exit code, what is printed and what is told
+Outcome = tuple[int, bytes, bytes]
+Check = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -48,6 +46,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def check(here: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Check:
+    """`gradlint check` in an empty folder, with bytes for its standard input, in this process."""
+
+    def command(*arguments: str, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        return (run(["check", *arguments]), *capsysbinary.readouterr())
+
+    return command
 
 
 def _crlf(text: str) -> bytes:
@@ -89,24 +98,21 @@ KINDS = [kind if kind in ("plain", "crlf") else pytest.param(kind, marks=pytest.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_what_is_fixed_changes(tmp_path: Path, kind: str) -> None:
+def test_only_what_is_fixed_changes(check: Check, here: Path, kind: str) -> None:
     before, after = ENCODINGS[kind](UNCALLED), ENCODINGS[kind](CALLED)
-    (tmp_path / "train.py").write_bytes(before)
-    outcome = _gradlint("--fix", cwd=tmp_path)
-    assert (outcome.returncode, outcome.stderr) == (0, b"")
-    assert outcome.stdout == b"Found 1 error (1 fixed, 0 remaining)\n"
-    assert (tmp_path / "train.py").read_bytes() == after
-    assert _gradlint("--fix", "-q", "-", cwd=tmp_path, stdin=before).stdout == after
+    (here / "train.py").write_bytes(before)
+    assert check("--fix") == (0, b"Found 1 error (1 fixed, 0 remaining)\n", b"")
+    assert (here / "train.py").read_bytes() == after
+    assert check("--fix", "-q", "-", stdin=before) == (0, after, b"")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_diff_is_what_fix_would_do(here: Path, capsysbinary: pytest.CaptureFixture[bytes], kind: str) -> None:
+def test_the_diff_is_what_fix_would_do(check: Check, here: Path, kind: str) -> None:
     before, after = ENCODINGS[kind](UNCALLED), ENCODINGS[kind](CALLED)
     (here / "train.py").write_bytes(before)
-    assert run(["check", "--diff"]) == 1
-    diff, told = capsysbinary.readouterr()
-    assert told == b"Would fix 1 finding in 1 file\n"
+    code, diff, told = check("--diff")
+    assert (code, told) == (1, b"Would fix 1 finding in 1 file\n")
     assert (here / "train.py").read_bytes() == before
     command = ["git", "-c", "core.autocrlf=false", "apply", "-p0", "--whitespace=nowarn", "-"]
     subprocess.run(command, cwd=here, input=diff, check=True)
@@ -114,12 +120,13 @@ def test_the_diff_is_what_fix_would_do(here: Path, capsysbinary: pytest.CaptureF
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_edits_of_the_json_are_the_fix(here: Path, capsysbinary: pytest.CaptureFixture[bytes], kind: str) -> None:
+def test_the_edits_of_the_json_are_the_fix(check: Check, here: Path, kind: str) -> None:
     """An editor that applies them gets what `--fix` writes."""
     before, after = ENCODINGS[kind](UNCALLED), ENCODINGS[kind](CALLED)
     (here / "train.py").write_bytes(before)
-    assert run(["check", "--output-format", "json"]) == 1
-    (finding,) = json.loads(capsysbinary.readouterr().out)
+    code, out, _ = check("--output-format", "json")
+    assert code == 1
+    (finding,) = json.loads(out)
     edits = []
     for edit in finding["fix"]["edits"]:
         start, end = (Position(edit[name]["row"], edit[name]["column"]) for name in ("location", "end_location"))
@@ -128,14 +135,14 @@ def test_the_edits_of_the_json_are_the_fix(here: Path, capsysbinary: pytest.Capt
     assert edited(before, edits) == after
 
 
-def test_the_json_of_a_fix_has_the_shape_of_ruffs(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(UNCALLED, encoding="utf-8")
-    (tmp_path / "other.py").write_text("import os\n")
+def test_the_json_of_a_fix_has_the_shape_of_ruffs(check: Check, here: Path) -> None:
+    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
+    (here / "other.py").write_text("import os\n")
     ruff = shutil.which("ruff", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     assert ruff, "ruff is not installed: pip install -e '.[dev]'"
     command = [ruff, "check", "--isolated", "--no-cache", "--select", "F401", "--output-format", "json", "other.py"]
-    (theirs,) = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).stdout)
-    (ours,) = json.loads(_gradlint("--output-format", "json", "train.py", cwd=tmp_path).stdout)
+    (theirs,) = json.loads(subprocess.run(command, cwd=here, capture_output=True, check=False).stdout)
+    (ours,) = json.loads(check("--output-format", "json", "train.py")[1])
     assert _shape(theirs["fix"]) == _shape(ours["fix"])
     assert theirs.keys() <= ours.keys()
 
@@ -154,17 +161,14 @@ def test_the_result_of_fixing_is_the_result_of_linting_what_was_fixed() -> None:
     assert fixed.result == lint(fixed.source, "train.py", Settings())
 
 
-@pytest.mark.slow
-def test_nothing_is_remembered_wrongly(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(UNCALLED, encoding="utf-8")
-    assert _gradlint(cwd=tmp_path).returncode == 1
-    assert _gradlint("--diff", cwd=tmp_path).returncode == 1
-    assert _gradlint("--fix", "--unfixable", "GL405", cwd=tmp_path).returncode == 1
-    assert _gradlint("--fix", cwd=tmp_path).returncode == 0
-    assert _gradlint(cwd=tmp_path).returncode == 0
-    assert _gradlint("--diff", cwd=tmp_path).returncode == 0
-    (tmp_path / "train.py").write_text(UNCALLED, encoding="utf-8")
-    assert _gradlint(cwd=tmp_path).returncode == 1
+def test_nothing_is_remembered_wrongly(check: Check, here: Path) -> None:
+    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
+    for arguments, code in (
+        ((), 1), (("--diff",), 1), (("--fix", "--unfixable", "GL405"), 1), (("--fix",), 0), ((), 0), (("--diff",), 0),
+    ):  # fmt: skip
+        assert check(*arguments)[0] == code, arguments
+    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
+    assert check()[0] == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files")
@@ -188,7 +192,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
-@pytest.mark.parametrize("options", [["--fix", "-"], ["--diff", "-"], ["-"]])
+@pytest.mark.parametrize("options", [["--fix", "-"], pytest.param(["--diff", "-"], marks=pytest.mark.slow), ["-"]])
 def test_an_output_that_takes_no_more_is_an_error(tmp_path: Path, options: list[str]) -> None:
     command = [sys.executable, "-m", "gradlint", "check", *options]
     with open("/dev/full", "wb") as full:
@@ -217,12 +221,11 @@ def test_a_pipe_named_on_the_command_line_cannot_be_fixed(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_many_files_in_processes(tmp_path: Path) -> None:
+def test_many_files_in_processes(check: Check, here: Path) -> None:
     for number in range(40):
-        (tmp_path / f"train_{number:02}.py").write_text(UNCALLED if number % 2 else CALLED, encoding="utf-8")
-    outcome = _gradlint("--fix", "--jobs", "3", cwd=tmp_path)
-    assert (outcome.returncode, outcome.stdout) == (0, b"Found 20 errors (20 fixed, 0 remaining)\n")
-    assert {path.read_text(encoding="utf-8") for path in tmp_path.glob("*.py")} == {CALLED}
+        (here / f"train_{number:02}.py").write_text(UNCALLED if number % 2 else CALLED, encoding="utf-8")
+    assert check("--fix", "--jobs", "3") == (0, b"Found 20 errors (20 fixed, 0 remaining)\n", b"")
+    assert {path.read_text(encoding="utf-8") for path in here.glob("*.py")} == {CALLED}
 
 
 @pytest.mark.slow
@@ -262,17 +265,19 @@ def test_a_terminal_gets_a_painted_diff(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_fixed_still_parses(tmp_path: Path) -> None:
+def test_what_is_fixed_still_parses(check: Check, here: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "train_with_mistakes.py"
-    shutil.copy(example, tmp_path / "train.py")
-    outcome = _gradlint("--fix", "--unsafe-fixes", "--isolated", cwd=tmp_path)
-    assert outcome.returncode in (0, 1), outcome.stderr
-    ast.parse((tmp_path / "train.py").read_bytes())
+    shutil.copy(example, here / "train.py")
+    code, _, told = check("--fix", "--unsafe-fixes", "--isolated")
+    assert code in (0, 1), told
+    ast.parse((here / "train.py").read_bytes())
 
 
-def test_a_fix_that_is_not_wanted_is_not_offered(here: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_fix_that_is_not_wanted_is_not_offered(check: Check, here: Path) -> None:
     (here / "train.py").write_text(UNCALLED, encoding="utf-8")
-    assert run(["check", "--unfixable", "method-not-called"]) == 1
-    assert b"[*]" not in capsysbinary.readouterr().out
-    assert run(["check", "--unfixable", "GL4", "--output-format", "json"]) == 1
-    assert json.loads(capsysbinary.readouterr().out)[0]["fix"] is None
+    code, out, _ = check("--unfixable", "method-not-called")
+    assert code == 1
+    assert b"[*]" not in out
+    code, out, _ = check("--unfixable", "GL4", "--output-format", "json")
+    assert code == 1
+    assert json.loads(out)[0]["fix"] is None

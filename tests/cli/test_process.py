@@ -43,12 +43,12 @@ def test_module_runs_and_exits_with_findings(tmp_path: Path) -> None:
     assert outcome.stderr == ""
 
 
-@pytest.mark.parametrize("output_format", ["full", "concise", "json"])
-def test_piped_output_imports_nothing_it_does_not_need(tmp_path: Path, output_format: str) -> None:
+def test_piped_output_imports_nothing_it_does_not_need(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CLIP_AFTER_STEP)
     script = (
         "import sys; from gradlint.cli import run;"
-        f"code = run(['check', 'train.py', '--no-cache', '--output-format', '{output_format}']);"
+        "check = ['check', 'train.py', '--no-cache', '--output-format'];"
+        "code = max(run([*check, name]) for name in ('full', 'concise', 'json'));"
         "heavy = {'rich', 'multiprocessing', 'pathspec', 'torch', 'importlib.metadata', 'ast'} & set(sys.modules);"
         "print(sorted(heavy), file=sys.stderr); sys.exit(code)"
     )
@@ -75,9 +75,9 @@ def test_a_file_without_gradients_does_not_import_the_parser(tmp_path: Path) -> 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX pipes")
 @pytest.mark.slow
 def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
-    for number in range(40):
+    for number in range(12):
         (tmp_path / f"train_{number}.py").write_text(CLIP_AFTER_STEP * 20)
-    # many findings, and nothing but findings: what could be mended is not asked here
+    # more than the pipe and `head` hold (100 kB), and nothing but findings: what could be mended is not asked here
     command = f"{sys.executable} -m gradlint check --no-cache --unfixable ALL | head -n 1"
     outcome = subprocess.run(
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE

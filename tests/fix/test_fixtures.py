@@ -17,7 +17,7 @@ from gradlint.model import Fixed, FixSafety
 from gradlint.registry import all_rules
 from gradlint.rule import Rule
 from tests.rules.expectations import FIXTURES, rule_of
-from tests.sampling import evenly, spread
+from tests.sampling import spread
 
 FIXED = sorted(FIXTURES.glob("*/fixed*.py"))
 #: what every fixer is shown to handle; each is the beginning of a fixture's name
@@ -51,7 +51,7 @@ def _fixed(source: bytes, rule: type[Rule], path: Path) -> Fixed:
     return outcome
 
 
-@pytest.mark.parametrize("path", spread(FIXED, 55), ids=_name)
+@pytest.mark.parametrize("path", spread(FIXED, 40), ids=_name)
 def test_pair(path: Path) -> None:
     rule = rule_of(path)
     bad, good = _bad(path), path.read_bytes()
@@ -59,21 +59,22 @@ def test_pair(path: Path) -> None:
     assert outcome.source.decode() == good.decode(), outcome.result.notes
     assert {f.code for f in outcome.applied} == {rule.meta.code}
     ast.parse(good)
-    before = Counter(f.code for f in lint(bad, str(path), _settings(rule, fixable=False)).findings)
     after = Counter(f.code for f in outcome.result.findings)
     assert rule.meta.code not in after, "the finding is still there"
-    assert after - before == Counter(), "the fix has raised another rule"
+    if after:
+        before = Counter(f.code for f in lint(bad, str(path), _settings(rule, fixable=False)).findings)
+        assert after - before == Counter(), "the fix has raised another rule"
     assert _comments(bad) - _comments(good) == Counter(_may_be_dropped(path)), "a comment is lost"
 
 
-@pytest.mark.parametrize("path", evenly(FIXED, 60), ids=_name)
+@pytest.mark.parametrize("path", spread(FIXED, 20, 60), ids=_name)
 def test_fixing_again_changes_nothing(path: Path) -> None:
     """Only a sample: where the finding is gone, which all pairs are asked, there is nothing that could be fixed."""
     again = _fixed(path.read_bytes(), rule_of(path), path)
     assert (again.source, again.applied) == (path.read_bytes(), ())
 
 
-@pytest.mark.parametrize("path", spread(sorted(FIXTURES.glob("*/bad_nofix*.py")), 35), ids=_name)
+@pytest.mark.parametrize("path", spread(sorted(FIXTURES.glob("*/bad_nofix*.py")), 20), ids=_name)
 def test_nothing_is_offered(path: Path) -> None:
     source = _EXPECT.sub("", path.read_bytes().decode())
     findings = lint(source.encode(), str(path), _settings(rule_of(path))).findings

@@ -15,7 +15,9 @@ from tests.sampling import spread
 from tests.searching import examples
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FILES = sorted([*LOOPS.glob("*.py"), *(ROOT / "fixtures").glob("*/bad*.py"), *(ROOT / "examples").glob("*.py")])
+FILES = [*sorted(LOOPS.glob("*.py")), *sorted((ROOT / "fixtures").glob("*/bad*.py"))]
+#: with many findings in one file
+LONG = [pytest.param(path, marks=pytest.mark.slow) for path in sorted((ROOT / "examples").glob("*.py"))]
 
 #: not shrunk, because a file is short and each try costs a second
 QUICK = settings(examples(5), phases=(Phase.explicit, Phase.generate))
@@ -60,7 +62,7 @@ def _check_all(source: bytes) -> None:
         holds(source)
 
 
-@pytest.mark.parametrize("path", spread(FILES, 3, 80), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", [*spread(FILES, 3, 80), *LONG], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_files(path: Path) -> None:
     _check_all(path.read_bytes())
 

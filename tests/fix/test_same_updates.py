@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.recall import LOOPS
+from tests.patience import PATIENCE
 
 #: a few of `python -m benchmarks.verified`, by loop (`h`: the bug is in a helper); their fixed texts are not the right
 #: ones to the letter, so that only a run can tell
@@ -45,7 +46,7 @@ def test_a_safely_fixed_loop_makes_the_updates_of_the_right_one() -> None:
     # without its fixes each of these trains otherwise: the comparison would say so
     lost = [m for m in found if m.code in ("GL301", "GL402")][:2]
     pairs = [Pair(m.loop, m.right, m.fixed) for m in found] + [Pair(m.loop, m.right, m.text) for m in lost]
-    said = differences(pairs, limit=300.0)
+    said = differences(pairs, limit=PATIENCE)
     assert {m.name: why for m, why in zip(found, said, strict=False) if why} == {}
     assert [m.name for m, why in zip(lost, said[len(found) :], strict=True) if not why] == []
 

@@ -10,16 +10,17 @@ import pytest
 from gradlint.config import Settings
 from gradlint.engine import lint
 from gradlint.frontend import syntax as s
+from gradlint.frontend.lower import Lowering
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.analysis import operations
-from gradlint.frontend.numerics.facts import DATA, UNKNOWN, Fact, Items, Low, Prob, join, join_low
-from gradlint.frontend.numerics.operations import Kind, Operation
+from gradlint.frontend.numerics.facts import DATA, UNKNOWN, Fact, Items, join, join_low
+from gradlint.frontend.numerics.operations import Operation
 from gradlint.frontend.program import Program
-from gradlint.frontend.quick import QuickLowering
+from gradlint.subjects import Kind, Low, Prob
 
 
 def _operations(source: str) -> list[Operation]:
-    return operations(Program(QuickLowering(ast.parse(textwrap.dedent(source))).body), divisions=True)
+    return operations(Program(Lowering(ast.parse(textwrap.dedent(source))).body), divisions=True)
 
 
 def _reached(source: str) -> list[tuple[str, str]]:
@@ -180,7 +181,7 @@ def test_a_function_that_calls_itself_ends() -> None:
 
 
 def test_a_file_without_anything_delicate_is_not_followed() -> None:
-    program = Program(QuickLowering(ast.parse("loss = model(x).mean()\nloss.backward()")).body)
+    program = Program(Lowering(ast.parse("loss = model(x).mean()\nloss.backward()")).body)
     assert operations(program) == []
 
 

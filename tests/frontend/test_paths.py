@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from gradlint.config import Layer, Settings
+from gradlint.engine import lint
 from gradlint.events import Backward, Path, Step
 from gradlint.frontend import paths as module
 from gradlint.frontend import syntax as s
@@ -198,6 +202,118 @@ def test_every_entry_point_is_explored_once() -> None:
     assert sorted(path.entry for path in paths(source)) == ["pretrain", "train"]
 
 
+def _flagged(name: str) -> str:
+    return f"""
+def {name}(model, optimizer, loader, args):
+    for x in loader:
+        if args.clear:
+            optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_all_usual_paths_come_before_the_unusual_ones_which_take_turns() -> None:
+    found = paths(_flagged("first") + _flagged("second"))
+    assert [(path.entry, path.unusual) for path in found] == [("first", 0), ("second", 0), ("first", 1), ("second", 1)]
+
+
+def test_what_is_called_on_an_unusual_path_only_is_no_starting_point() -> None:
+    source = """
+        def clear(optimizer, model):
+            optimizer.zero_grad()
+        def train(model, optimizer, loader, args):
+            for x in loader:
+                loss = model(x).mean()
+                if not loss.isfinite():
+                    clear(optimizer, model)
+                    continue
+                loss.backward()
+                optimizer.step()
+        """
+    assert [(path.entry, path.unusual) for path in paths(source)] == [("train", 0), ("train", 1)]
+
+
+CLIPS_LATE = """
+def {name}(model, optimizer, loader):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+"""
+
+
+def _found(source: str) -> list[tuple[str, str]]:
+    """The findings of a file: code and message."""
+    settings = Settings(layers=(Layer(unfixable=("ALL",)),))
+    return [(f.code, f.message) for f in lint(f"import torch\n{source}".encode(), "train.py", settings).findings]
+
+
+def test_each_of_many_small_loops_is_looked_at() -> None:
+    """All of them together take more steps than the unusual paths of a file may."""
+    rows = ("o.zero_grad()", "out = m(x)", "loss = out.mean()", "loss.backward()", "clip(m)", "o.step()")
+    body = "    for x in data:\n" + "".join(f"        {row}\n" for row in rows)
+    source = "".join(f"def train{n}(m, o, data):\n{body}" for n in range(240))
+    explorer = Explorer(program(source))
+    assert {path.entry for path in explorer.paths()} == {f"train{n}" for n in range(240)}
+    assert explorer.exhausted == []
+
+
+def test_a_mistake_behind_a_costly_function_is_found() -> None:
+    costly = LOOP.format(body=_flags(40))
+    assert sum(code == "GL101" for code, _ in _found(costly + CLIPS_LATE.format(name="tune"))) == 1
+
+
+@pytest.mark.parametrize("start", ["def main(model, optimizer, loader, args):\n    {}\n", "{}\n"])
+def test_what_a_spent_caller_did_not_come_by_is_looked_at_by_itself(start: str) -> None:
+    slow = "".join(f"{'    ' * (n + 1)}for x{n} in loader:\n" for n in range(12)) + "    " * 13 + "optimizer.step()\n"
+    source = f"def slow(optimizer, loader):\n{slow}" + CLIPS_LATE.format(name="tune")
+    source += start.format("slow(optimizer, loader); slow(optimizer, loader); tune(model, optimizer, loader)")
+    explorer = Explorer(program(source))
+    found = list(explorer.paths())
+    assert found[0].exhausted
+    assert "tune" in {path.entry for path in found}
+    name = "`main`" if "main" in start else "the module"
+    assert f"{name} is too long to be followed to its end" in explorer.exhausted
+
+
+def test_what_was_broken_off_is_looked_at_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller has used up the steps before its end came."""
+    monkeypatch.setattr(module, "PATH_BUDGET", 100)
+    source = CLIPS_LATE.format(name="tune") + "def main(model, optimizer, loader):\n"
+    source += "    optimizer.zero_grad()\n" * 40 + "    tune(model, optimizer, loader)\n"
+    assert [path.entry for path in paths(source)] == ["main", "tune"]
+
+
+def test_unusual_ways_that_were_not_followed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = program(LOOP.format(body=_flags(10)))
+    explorer = Explorer(parsed)
+    assert sum(path.unusual for path in explorer.paths()) == 10
+    assert explorer.exhausted == []
+    monkeypatch.setattr(module, "FILE_BUDGET", 1)
+    explorer = Explorer(parsed)
+    assert sum(path.unusual for path in explorer.paths()) == 1
+    assert explorer.exhausted == ["9 unusual ways through `train` were not followed"]
+
+
+@pytest.mark.parametrize("budget", [FILE_BUDGET, 1_500])
+def test_the_order_of_independent_functions_makes_no_difference(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it if the budget is spent before every unusual path had its turn."""
+    monkeypatch.setattr(module, "FILE_BUDGET", budget)
+    functions = [_flagged(f"flagged{n}") for n in range(3)] + [CLIPS_LATE.format(name=f"tune{n}") for n in range(3)]
+    functions += [LOOP.replace("train", f"train{n}").format(body=_flags(3 + n)) for n in range(3)]
+    chance, told, seen = random.Random(7), set(), set()
+    for _ in range(3):
+        chance.shuffle(functions)
+        source = "".join(functions)
+        told.add(tuple(sorted(_found(source))))
+        seen.add(frozenset((path.entry, frozenset(path.decisions.items())) for path in paths(source)))
+    assert len(told) == 1
+    assert len(seen) == 1
+    assert {code for code, _ in told.pop()} >= {"GL101", "GL401"}
+
+
 def _flags(count: int) -> str:
     return "".join(
         f"        if args.flag{n}:\n            optimizer.zero_grad()\n        else:\n            loss.backward()\n"
@@ -237,6 +353,13 @@ EXPLOSIONS = {
     "60 trainers": "".join(LOOP.replace("def train", f"def train{n}").format(body=_flags(6)) for n in range(60)),
     "2000 statements": LOOP.format(body="        loss = loss + model(x).mean()\n" * 2000),
 }
+
+
+def test_more_flags_than_paths_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILE_BUDGET", 1_000_000)
+    explorer = Explorer(program(LOOP.format(body=_flags(MAX_PATHS + 2))))
+    assert len(list(explorer.paths())) == MAX_PATHS
+    assert explorer.exhausted == ["3 unusual ways through `train` were not followed"]
 
 
 @pytest.mark.slow

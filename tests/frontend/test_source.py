@@ -63,7 +63,7 @@ def test_newlines_stay_and_rows_are_right(newline: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"# only a comment", b"\r\n\r\n", b"\x0c\n"])
 def test_nearly_nothing_is_a_program_too(data: bytes) -> None:
-    assert Lowering(_source(data).parse()).body == []
+    assert Lowering(_source(data).tree).body == []
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_too_deep_nesting_is_a_value(text: str) -> None:
 @pytest.mark.parametrize("depth", [10, 60])
 def test_usual_nesting_is_read(depth: int) -> None:
     source = _source(("x = " + "(" * depth + "1" + ")" * depth + "\n").encode())
-    assert len(Lowering(source.parse()).body) == 1
+    assert len(Lowering(source.tree).body) == 1
 
 
 def test_warnings_of_the_parser_are_not_shown(recwarn: pytest.WarningsRecorder) -> None:
@@ -130,10 +130,9 @@ def test_warnings_of_the_parser_are_not_shown(recwarn: pytest.WarningsRecorder) 
 
 
 def _first_row_and_column(data: bytes, statement: int = 0) -> tuple[int, int]:
-    lowering = Lowering(_source(data).parse())
-    number = lowering.body[statement].node
-    start = lowering.spans({number})[number].start
-    return start.row, start.column
+    source = _source(data)
+    row, column = source.lines().position(source.lines().stretch(source.tree.body[statement])[0])
+    return row, column + 1
 
 
 LONG_CHAINS = {

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from gradlint.frontend import syntax as s
+from gradlint.frontend.lines import Lines
 from tests.frontend.tracing import lowered
 
 
@@ -278,18 +279,19 @@ def test_positions_are_the_places_in_the_file(name: str) -> None:
         for part in s.walk_expr(expression)
         if isinstance(part, s.Call) and s.render(part) == "loss.backward()"
     )
-    span = lowering.spans({call.node})[call.node]
+    lines = Lines(text)
+    start, end = map(lines.position, lines.stretch(lowering.origins[call.node]))
     before = text[: text.index("loss.backward()")]
-    row, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    assert (span.start.row, span.start.column) == (row, column)
-    assert (span.end.row, span.end.column) == (row, column + len("loss.backward()"))
+    row, column = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
+    assert start == (row, column)
+    assert end == (row, column + len("loss.backward()"))
 
 
 def test_a_span_over_several_rows_ends_where_the_call_ends() -> None:
-    lowering = lowered("clip(\n    params,\n    1.0,\n)\n")
-    number = lowering.body[0].node
-    span = lowering.spans({number})[number]
-    assert (span.start.row, span.start.column, span.end.row, span.end.column) == (1, 1, 4, 2)
+    text = "clip(\n    params,\n    1.0,\n)\n"
+    lowering, lines = lowered(text), Lines(text)
+    start, end = map(lines.position, lines.stretch(lowering.origins[lowering.body[0].node]))
+    assert (start, end) == ((1, 0), (4, 1))
 
 
 def test_walking_goes_in_source_order() -> None:

@@ -18,7 +18,7 @@ Told = tuple[str, int]
 def lowered(source: str) -> Lowering:
     text = read(textwrap.dedent(source).encode())
     assert isinstance(text, Source)
-    return Lowering(text.parse())
+    return Lowering(text.tree)
 
 
 def program(source: str) -> Program:

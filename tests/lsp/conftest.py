@@ -1,4 +1,4 @@
-"""Servers to talk to: one for each module of tests, and as many as a test needs of its own."""
+"""Servers to talk to: one for all tests that say nothing of its settings, and as many as a test needs of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 Start = Callable[..., AbstractAsyncContextManager[Editor]]
 
 
-@pytest_lsp.fixture(config=ClientServerConfig(server_command=SERVER, client_factory=Editor), scope="module")  # type: ignore[untyped-decorator] # its own
+@pytest_lsp.fixture(config=ClientServerConfig(server_command=SERVER, client_factory=Editor), scope="session")  # type: ignore[untyped-decorator] # its own
 async def editor(lsp_client: Editor, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
     """An editor to which the server tells what it finds (Neovim as it was before it asked)."""
     root = tmp_path_factory.mktemp("workspace")

@@ -11,7 +11,7 @@ from lsprotocol import types
 from tests.lsp.conftest import Start
 from tests.lsp.editor import Editor, applied, edits_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SETUP = "%matplotlib inline\nimport torch\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 LOOP = """\

@@ -193,6 +193,14 @@ def test_trouble_is_told() -> None:
     assert second["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "odd.py"
 
 
+def test_code_that_was_not_followed_is_a_note() -> None:
+    (invocation,) = _run(report([FileResult("long.py", exhausted=("`f` is too long",))]))["invocations"]
+    assert invocation["executionSuccessful"] is True
+    (told,) = invocation["toolExecutionNotifications"]
+    assert (told["level"], told["message"]["text"]) == ("note", "long.py: `f` is too long")
+    assert told["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "long.py"
+
+
 def test_what_looks_like_a_link_is_none() -> None:
     made = finding(span_of("x", "x"), message="`x[0](1)` and `y[0]`")
     assert _result(report([FileResult("a.py", (made,))]))["message"]["text"] == "`x\\[0](1)` and `y[0]`"

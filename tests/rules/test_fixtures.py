@@ -24,7 +24,7 @@ def _lint(path: Path) -> FileResult:
     return lint_with(rule_of(path), path.read_text(encoding="utf-8"), str(path))
 
 
-@pytest.mark.parametrize("path", spread(BAD, 110), ids=_name)
+@pytest.mark.parametrize("path", spread(BAD, 55), ids=_name)
 def test_bad(path: Path) -> None:
     wanted = expectations(path.read_text(encoding="utf-8"))
     result = result_of(path)
@@ -42,7 +42,7 @@ def test_bad(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", spread(GOOD, 110), ids=_name)
+@pytest.mark.parametrize("path", spread(GOOD, 55), ids=_name)
 def test_good(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# "), "begin with a comment that says why this is right"

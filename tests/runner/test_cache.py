@@ -206,7 +206,8 @@ def test_results_survive_the_round_trip() -> None:
         (Related(span, "here"),), Fix(FixSafety.SAFE, "move it", (Edit(span, "x\n"),)),
     )  # fmt: skip
     guessed = replace(finding, grade=Grade.GUESSED)
-    result = FileResult("train.py", (finding, guessed), suppressed=2, notes=("a note",))
+    result = FileResult("train.py", (finding, guessed), suppressed=2, notes=("a note",), exhausted=("`f` …",))
     assert decode(json.loads(json.dumps(encode(result))), "train.py") == result
     assert encode(FileResult("train.py")) is None
+    assert encode(FileResult("train.py", exhausted=("`f` …",))) is not None
     assert decode(None, "other.py") == FileResult("other.py")

@@ -1,15 +1,19 @@
-"""`launch` with scripts that begin in a process which has imported torch already: seconds less for each of them."""
+"""`launch` and `prove` with scripts that begin where torch is imported already: seconds less for each of them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 from gradlint.runtime import launch
+from gradlint.runtime.prove import running
 from tests.runtime.zygote import zygote
 
 
@@ -30,6 +34,16 @@ def forked() -> Iterator[None]:
         yield
     finally:
         launch._command = real
+
+
+@contextlib.contextmanager
+def workers_forked() -> Iterator[None]:
+    """Inside, those of `gradlint prove` are."""
+    if not hasattr(os, "fork"):
+        yield
+        return
+    with mock.patch.object(running, "sys", SimpleNamespace(executable=zygote().executable(), path=sys.path)):
+        yield
 
 
 @pytest.fixture(autouse=True)

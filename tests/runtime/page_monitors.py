@@ -55,14 +55,14 @@ def monitored(blocks: int, samples: int = 80) -> MonitorData:
         Clip("clip_grad_value_", "12 of 30 parameters", 0.5, 400, 8, ClipVerdict.SAFETY_NET, "acts in 2 % of steps"),
     ]  # fmt: skip
     return MonitorData("GPT", "AdamW", every, 4000, 1, len(all_names), 4096 * len(all_names), True, seen, findings,
-                       clips, ["older samples are thinned out"], 212.0)  # fmt: skip
+                       clips, ["older samples are thinned out"], 212.0, seen=3999)  # fmt: skip
 
 
 def calm() -> MonitorData:
     parts = (Layer("fc.weight", 2.0, 0.0, 0.1, 0.5, 1e-3, 100), Layer("fc.bias", 0.0, 0.0, 0.0, 0.0, None, 10, 1))
     norms = [2.0 + math.sin(n) for n in range(1, 31)]
     seen = [Sample(n, norm, norm, rates=(0.1,), loss=1 / n, layers=parts) for n, norm in enumerate(norms, 1)]
-    return MonitorData("Net", "SGD", 1, 30, parameters=2, elements=110, samples=seen)
+    return MonitorData("Net", "SGD", 1, 30, parameters=2, elements=110, samples=seen, seen=30)
 
 
 def hostile() -> MonitorData:

@@ -24,8 +24,8 @@ RIGHT = sorted(LOOPS.glob("*.py"))
 #: what these measure is no mistake by itself (how large gradients are, who is clipped), or is said by the text alone
 MEASURES = frozenset({"GL105", "GL107", "GL108", "GL109", "GL112", "GL405"})
 
-#: half a minute of runs, however many loops there are; `python -m benchmarks.verified` runs them all
-each_loop = pytest.mark.parametrize("path", evenly(RIGHT, 24), ids=lambda path: path.stem)
+#: a few seconds of runs, however many loops there are; `python -m benchmarks.verified` runs them all
+each_loop = pytest.mark.parametrize("path", evenly(RIGHT, 12), ids=lambda path: path.stem)
 
 
 @pytest.fixture(scope="module")

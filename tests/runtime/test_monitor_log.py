@@ -126,7 +126,10 @@ def test_findings_go_to_the_logger_of_gradlint(caplog: pytest.LogCaptureFixture)
         logged(None, factor=1e4)
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("gradlint", "WARNING")
-    assert record.message.startswith("step 1: exploding: the total norm is ")
+    assert record.message.startswith("step 1, ")
+    assert "monitored.py:" in record.message.split(": ")[0]
+    assert "exploding: the total norm is " in record.message
+    assert "try, in this order: 1. a lower learning rate" in record.message
 
 
 def test_a_logger_gets_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "monitor.md"
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

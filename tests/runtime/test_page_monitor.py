@@ -89,7 +89,7 @@ def test_without_trouble() -> None:
 
 def test_without_a_sample() -> None:
     page = read(monitor_page(MONITORS["nothing-seen"]()))
-    assert page.one("h1").text == "No gradient was sampled in 0 steps"
+    assert page.one("h1").text == "No gradient was seen in 0 steps"
     assert not page.all("svg")
 
 

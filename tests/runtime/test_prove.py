@@ -20,6 +20,7 @@ from gradlint.runtime.prove.pairs import BY_HAND, Pair, pair
 from gradlint.runtime.prove.proving import Proof, Proofs, judged, prove, prove_pairs, run_id, scripts
 from gradlint.runtime.prove.running import Ran, Script
 from tests.patience import PATIENCE, Clock
+from tests.runtime.forked import workers_forked
 from tests.sharing import once
 
 CODES = [case.code for case in all_cases()]
@@ -116,7 +117,8 @@ def pairs() -> list[Pair]:
 def ran(pairs: list[Pair], tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Both scripts of every case: the tests judge the same runs."""
     wanted = [script for pair in pairs for script in scripts(pair)]
-    return once(tmp_path_factory, "proofs", lambda _: running.run(wanted, "cpu", limit=PATIENCE))
+    with workers_forked():
+        return once(tmp_path_factory, "proofs", lambda _: running.run(wanted, "cpu", limit=PATIENCE))
 
 
 def _judged(pairs: list[Pair], ran: Ran) -> dict[str, Proof]:
@@ -187,7 +189,8 @@ def test_a_mistake_that_is_not_there_is_not_passed(code: str, never_wrong: dict[
 def test_a_script_that_is_its_own_fix_and_findings_that_are_left_are_no_proofs() -> None:
     own, other, left = map(pair, chosen(["GL301", "GL403", "GL405"]))
     pairs = [replace(own, after=own.before, left=0), replace(other, after=other.before, left=0), replace(left, left=1)]
-    proofs = list(prove_pairs(pairs, "cpu"))
+    with workers_forked():
+        proofs = list(prove_pairs(pairs, "cpu"))
     assert [proof.passed for proof in proofs] == [False, False, False]
     assert "still has 1 finding" in proofs[2].note
 

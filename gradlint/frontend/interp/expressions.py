@@ -10,7 +10,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.attributes import Attributes
 from gradlint.frontend.interp.run import owner, params_in
-from gradlint.frontend.knowledge import naming
+from gradlint.knowledge import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -263,7 +263,7 @@ class Expressions(Attributes):
                 if not parts:
                     return Params()
                 return _union(self.params_of(p) for p in parts)
-            case v.Model() | v.Instance() | v.Framework():
+            case v.Model() | v.Instance() | v.Managing():
                 return Params(frozenset({owner(value)}), True)
             case v.Optimizer():
                 return value.ref.params

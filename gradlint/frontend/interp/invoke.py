@@ -9,8 +9,8 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.api import Api
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.run import MAX_DEPTH
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import torch_api as api
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
 
 
 class Unwound(Exception):  # noqa: N818 - control flow, not an error
@@ -45,13 +45,12 @@ class Invoke(Api):
             return self._invoke_lambda(function, definition, args)
         if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
             return v.Unknown(function.key, called=function.key)
-        self.run.reached.add(id(definition))
         env = v.Env({}, function.env or self.run.module)
         self._bind(definition, function, args, kwargs, env)
         outer, self.env = self.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
-        via, self.run.via = self.run.via, (*self.run.via, node.node)
+        via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
         contexts = len(self.run.contexts)
         quiet = self._enter_decorators(definition)
         try:
@@ -64,6 +63,8 @@ class Invoke(Api):
         except Raised:
             return v.Unknown(f"{function.key}()", called=function.key)
         finally:
+            if self.run.budget >= 0:  # else it is broken off, and its end was not seen
+                self.run.reached.add(id(definition))
             self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
             self.run.stack.pop()
@@ -185,10 +186,7 @@ class Invoke(Api):
 
 
 def is_module(bases: set[str]) -> bool:
-    return any(
-        b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss"))
-        for b in bases
-    )
+    return any(b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss")) for b in bases)
 
 
 def _yields(stmt: s.Stmt) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.torch_api import NO_GRAD
 from gradlint.frontend.names.binding import bound_by
 from gradlint.frontend.names.lineage import lineage
 from gradlint.frontend.names.written import called, last
 from gradlint.frontend.program import Program
+from gradlint.knowledge.torch_api import NO_GRAD
 from gradlint.records import dataclass, field
 
 

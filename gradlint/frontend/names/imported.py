@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
 from gradlint.frontend.names.binding import bound_by, own_statements, target_names
+from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.records import dataclass
 
 #: local name -> what the imports of this scope make of it; "" stands for anything that is no import
@@ -19,6 +19,8 @@ class Place:
 
     call: s.Call
     dotted: str
+    #: the statement whose expression it is a part of
+    stmt: s.Stmt
     round: tuple[s.Stmt, ...]
     scopes: tuple[Bindings, ...]
 
@@ -53,7 +55,7 @@ def _calls(body: list[s.Stmt], around: tuple[s.Stmt, ...], scopes: tuple[Binding
         for expr in s.expressions(stmt):
             for part in s.walk_expr(expr):
                 if isinstance(part, s.Call):
-                    yield Place(part, dotted(part.func, scopes), around, scopes)
+                    yield Place(part, dotted(part.func, scopes), stmt, around, scopes)
         inner = scopes
         if isinstance(stmt, s.Def):
             inner = (*scopes, _bindings(stmt.body, stmt.params))

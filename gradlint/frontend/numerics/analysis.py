@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics.calls import Arguments
 from gradlint.frontend.numerics.facts import Object, Routine
 from gradlint.frontend.numerics.frames import Enough
-from gradlint.frontend.numerics.operations import Kind
 from gradlint.frontend.numerics.statements import Statements, gives_loss
+from gradlint.knowledge import naming
+from gradlint.knowledge import tensor_api as api
+from gradlint.subjects import Kind
 
 if TYPE_CHECKING:
     from gradlint.frontend.numerics.operations import Operation

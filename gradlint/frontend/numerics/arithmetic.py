@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.numerics.facts import DATA, Fact, Low, Prob, combine
+from gradlint.frontend.numerics.facts import DATA, Fact, combine
+from gradlint.knowledge import tensor_api as api
+from gradlint.subjects import Low, Prob
 
 #: up to this a constant that is added is a guard, not a term
 _SMALL = 0.05

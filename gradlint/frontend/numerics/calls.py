@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.expressions import Expressions, same_text
 from gradlint.frontend.numerics.facts import (
@@ -16,10 +13,8 @@ from gradlint.frontend.numerics.facts import (
     Fact,
     Items,
     Layer,
-    Low,
     Model,
     Object,
-    Prob,
     Ref,
     Routine,
     Value,
@@ -28,8 +23,12 @@ from gradlint.frontend.numerics.facts import (
     join,
     join_low,
 )
-from gradlint.frontend.numerics.operations import Kind, Operation
+from gradlint.frontend.numerics.operations import Operation
+from gradlint.knowledge import naming
+from gradlint.knowledge import tensor_api as api
+from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.records import dataclass, field
+from gradlint.subjects import Kind, Low, Prob
 
 #: modules whose functions give plain numbers
 _PYTHON = ("math.", "numpy.", "np.", "random.", "scipy.", "os.", "time.")

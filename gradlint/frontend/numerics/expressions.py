@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.facts import (
     DATA,
@@ -13,7 +12,6 @@ from gradlint.frontend.numerics.facts import (
     Chain,
     Fact,
     Items,
-    Low,
     Object,
     Ref,
     Routine,
@@ -23,7 +21,8 @@ from gradlint.frontend.numerics.facts import (
     join,
 )
 from gradlint.frontend.numerics.frames import Enough, Frames, by_name
-from gradlint.frontend.numerics.operations import Kind
+from gradlint.knowledge import tensor_api as api
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
 from gradlint.records import dataclass, field, replace
+from gradlint.subjects import Low, Prob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gradlint.frontend import syntax as s
     from gradlint.frontend.numerics.operations import Operation
-
-
-class Low(enum.IntEnum):
-    """How far a value keeps from zero."""
-
-    UNKNOWN = 0
-    #: never below zero, but zero is possible
-    ZERO = 1
-    #: kept away from zero on some path, or in a way that was not followed: nothing is said about it
-    GUARDED = 2
-    POSITIVE = 3
-
-
-class Prob(enum.Enum):
-    """What kind of probability a value is."""
-
-    SOFTMAX = "softmax"
-    SIGMOID = "sigmoid"
-    ONE_MINUS_SIGMOID = "1 - sigmoid"
-    #: a part of one, or made of one: gathered, summed, multiplied
-    PIECE = "probability"
-    LOG = "log-probability"
 
 
 @dataclass(slots=True, eq=False)

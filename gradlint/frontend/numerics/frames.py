@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import naming
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.knowledge.torch_api import USUAL_NAMES
 from gradlint.frontend.numerics.facts import (
     DATA,
     UNKNOWN,
@@ -15,7 +12,6 @@ from gradlint.frontend.numerics.facts import (
     ClassRef,
     Fact,
     Items,
-    Low,
     Model,
     Object,
     Ref,
@@ -24,8 +20,12 @@ from gradlint.frontend.numerics.facts import (
     as_fact,
     join,
 )
-from gradlint.frontend.numerics.operations import LOSSES, Kind, Operation
+from gradlint.frontend.numerics.operations import LOSSES, Operation
+from gradlint.knowledge import naming
+from gradlint.knowledge import tensor_api as api
+from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.records import dataclass, field
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
@@ -108,7 +108,8 @@ class Frames:
     ) -> Operation | None:  # fmt: skip
         if self.frame.no_grad:
             return None
-        operation = Operation(kind, node, operand, fact, self.frame.function, False, made, other, self._near())
+        function, near = self.frame.function, self._near()
+        operation = Operation(self.program, kind, node, operand, fact, function, False, made, other, near)
         if kind in LOSSES:
             operation.reached = not self.frame.quiet
         self.operations.append(operation)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.names.binding import own_statements, target_names
 from gradlint.frontend.names.written import called, identifiers
+from gradlint.knowledge import tensor_api as api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tensor_api as api
 from gradlint.frontend.numerics import arithmetic
 from gradlint.frontend.numerics.calls import Arguments
 from gradlint.frontend.numerics.expressions import constant, element
@@ -16,7 +15,6 @@ from gradlint.frontend.numerics.facts import (
     Fact,
     Items,
     Layer,
-    Low,
     Model,
     Object,
     Routine,
@@ -36,7 +34,8 @@ from gradlint.frontend.numerics.frames import (
     signature,
 )
 from gradlint.frontend.numerics.modules import Modules
-from gradlint.frontend.numerics.operations import Kind
+from gradlint.knowledge import tensor_api as api
+from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program

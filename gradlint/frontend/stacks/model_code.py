@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.layers import ASIDE
 from gradlint.frontend.program import Program
 from gradlint.frontend.stacks.folding import compare, compute, index, items_of, sliced, truth, unary
 from gradlint.frontend.stacks.wiring import (
@@ -25,6 +24,7 @@ from gradlint.frontend.stacks.wiring import (
     Wiring,
     joined,
 )
+from gradlint.knowledge.layers import ASIDE
 from gradlint.records import dataclass, field
 
 #: expressions that are looked at in one file

@@ -7,8 +7,6 @@ followed. What is not understood ends a stack, so that a chain is never longer t
 from __future__ import annotations
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.layers import ASIDE, MERGES, SATURATING, function_role, method_role, module_role
-from gradlint.frontend.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.frontend.names.lineage import bases
 from gradlint.frontend.names.written import called
 from gradlint.frontend.program import Program
@@ -21,18 +19,19 @@ from gradlint.frontend.stacks.wiring import (
     UNKNOWN,
     Instance,
     Known,
-    Layer,
     Leaf,
     Named,
     Sequential,
     Setting,
     Several,
-    Stack,
     Tensor,
     Unknown,
     Value,
 )
+from gradlint.knowledge.layers import ASIDE, MERGES, SATURATING, function_role, method_role, module_role
+from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.records import replace
+from gradlint.subjects import Layer, Stack
 
 #: calls inside of calls
 _DEPTH = 12
@@ -61,7 +60,8 @@ class Structure(ModelCode):
                     self._enter(stmt, self._defaults(stmt.params, self._given(stmt.name, stmt.params)), None)
         except (TooMuch, RecursionError):
             return []
-        return self.found.stacks()
+        path = self.program.path
+        return [replace(x, hidden=tuple(replace(y, path=path) for y in x.hidden)) for x in self.found.stacks()]
 
     def _builds(self, function: s.Def) -> bool:
         """A function (or a method) that puts a stack together, whoever calls it."""

@@ -5,38 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.layers import Role
+from gradlint.knowledge.layers import Role
 from gradlint.records import dataclass, field
+from gradlint.subjects import Layer, Stack
 
 #: longer chains are not followed further
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer of a chain: where its name is written (`nn.Tanh`, `torch.tanh`), and where it is called (`self.act`).
-
-    Inside of an `nn.Sequential` both are the same place.
-    """
-
-    role: Role
-    made: int
-    used: int
-    #: "tanh" or "sigmoid"
-    name: str = ""
-
-
 #: the layers that a gradient passes one after the other, with nothing between them that helps it
 Chain = tuple[Layer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """Saturating activations with nothing but linear and convolutional layers before, between and behind them."""
-
-    hidden: Chain
-    #: no activation of it is used for anything else, such as the output
-    alone: bool
 
 
 class Value:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge.torch_api import CUTS
 from gradlint.frontend.names.homes import Binding, Home, Homes
 from gradlint.frontend.names.written import called
+from gradlint.knowledge.torch_api import CUTS
 
 #: a value of more expressions than this is not followed to its end
 _LIMIT = 3000

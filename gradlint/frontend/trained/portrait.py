@@ -7,23 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from gradlint.events import Backward, Event, Params, Site
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import architectures as known
-from gradlint.frontend.knowledge.architectures import Kind
 from gradlint.frontend.names.homes import Home, Homes
 from gradlint.frontend.names.written import called, last
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.anatomy import Anatomy, Build, Part
 from gradlint.frontend.trained.origins import Origins
-from gradlint.records import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Why a model is taken for what it is: in a few words, and the line that says so."""
-
-    text: str
-    site: Site
-    said: str
+from gradlint.knowledge import architectures as known
+from gradlint.knowledge.architectures import Kind
+from gradlint.subjects import Evidence
 
 
 class Portraits:
@@ -51,7 +42,7 @@ class Portraits:
 
     def round(self, event: Event) -> list[Home]:
         """The function of an event, and those from which it was called, from the inside out."""
-        return [self.homes.home(node) for node in (event.site.node, *reversed(event.via))]
+        return [self.homes.home(site.node) for site in reversed(event.places)]
 
     def in_test(self, event: Event) -> bool:
         """A unit test takes a step or two; nothing is trained there."""

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward
 from gradlint.frontend import syntax as s
-from gradlint.frontend.knowledge import tokens as known
 from gradlint.frontend.names.homes import Home
 from gradlint.frontend.names.written import called, last
 from gradlint.frontend.program import Program
-from gradlint.frontend.trained.portrait import Evidence, Portraits
+from gradlint.frontend.trained.portrait import Portraits
+from gradlint.knowledge import tokens as known
+from gradlint.subjects import Evidence
 
 
 class TokenMeans:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Site
-from gradlint.frontend.knowledge import tensor_api as api
-from gradlint.frontend.numerics.operations import Kind
+from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass, replace
 from gradlint.rewrite.arguments import by_keyword, comma, keyword
 from gradlint.rewrite.definitions import readers
@@ -28,12 +26,13 @@ from gradlint.rewrite.numerics.tensor_code import (
 )
 from gradlint.rewrite.parentheses import bare, tight
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import is_whole_number, number
+from gradlint.rewrite.shapes import called, is_whole_number, number
+from gradlint.subjects import Kind
 
 if TYPE_CHECKING:
-    from gradlint.frontend import syntax as s
-    from gradlint.frontend.numerics.operations import Operation
+    from gradlint.events import Site
     from gradlint.rewrite.bench import Bench
+    from gradlint.subjects import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +46,18 @@ class _Log:
     complement: bool
 
 
-def fuse(bench: Bench, operation: Operation, exp: Operation | None, *, elsewhere: bool) -> None:
+def fuse(
+    bench: Bench, operation: Operation, exp: Operation | None = None, *, elsewhere: bool = False
+) -> None:  # fmt: skip
     """What the operation and the call that made its operand do, done by one function.
 
     `exp`: the exp() that the operand is made of. `elsewhere`: a BCE also where the probabilities have another use.
     """
-    whole, operand = _expression(bench, operation.node), _expression(bench, operation.operand)
+    whole, operand = _expression(bench, operation.site), _expression(bench, operation.operand_site)
     if exp is not None:
-        fuse_exp(bench, whole, _expression(bench, exp.node))
+        fuse_exp(bench, whole, _expression(bench, exp.site))
         return
-    made = bench.node(Site(operation.fact.made.node, "")) if operation.fact.made is not None else None
+    made = bench.node(operation.made_at) if operation.made_at is not None else None
     if not isinstance(whole, cst.Call):
         raise NotFixable("it is not a call")
     match operation.kind:
@@ -65,7 +66,7 @@ def fuse(bench: Bench, operation: Operation, exp: Operation | None, *, elsewhere
         case Kind.LOG if made is not None:
             _fuse_log(bench, whole, operand, made)
         case Kind.BCE:
-            criterion = _expression(bench, operation.made) if operation.made is not None else None
+            criterion = _expression(bench, operation.criterion) if operation.criterion is not None else None
             _fuse_bce(bench, whole, operand, made, criterion, elsewhere)
         case Kind.NLL:
             found = probability(bench, operand, made)
@@ -117,9 +118,9 @@ def _inside(operand: cst.BaseExpression) -> cst.BaseExpression:
 
 def _log_of(bench: Bench, name: cst.Name) -> _Log | None:
     """The logarithm that a name is read for, if it is."""
-    for call in bench.every(cst.Call):
+    for call in bench.calls("log"):
         func = call.func
-        if not isinstance(func, cst.Attribute) or func.attr.value != "log":
+        if not isinstance(func, cst.Attribute):
             continue
         operand = func.value
         if is_module(bench, func.value):
@@ -182,7 +183,9 @@ def _drop_softmax(
     probabilities are used for, in all of them."""
     found = probability(bench, operand, made)
     if found.used and found.home is not None and operand is found.place:
-        inputs = [first_of(x) for x in bench.every(cst.Call) if x.args and bench.code(x.func) == bench.code(loss.func)]
+        inputs = [
+            first_of(x) for x in bench.calls(called(loss)) if x.args and bench.code(x.func) == bench.code(loss.func)
+        ]
         names = readers(bench, found.home)
         if all(any(name is x for x in inputs) for name in names):
             found = replace(found, used=False, places=tuple(names))
@@ -244,13 +247,19 @@ def _constant_dim(layer: cst.Call) -> cst.Arg:
 
 def _calls_of(bench: Bench, constructor: cst.Call) -> list[cst.Call]:
     """All calls of the criterion, if it is only ever called."""
-    targets = [x.targets[0].target for x in bench.every(cst.Assign) if x.value is constructor and len(x.targets) == 1]
+    targets = [
+        x.targets[0].target
+        for x in bench.assigns(calling=(called(constructor),))
+        if x.value is constructor and len(x.targets) == 1
+    ]
     if not targets:
         raise NotFixable("the criterion is handed on")
     name = bench.code(targets[0])
     # by its name alone: another function's criterion of the same name counts, too, which errs on the safe side
-    calls = [x for x in bench.every(cst.Call) if bench.code(x.func) == name]
-    mentions = [x for x in bench.every(type(targets[0])) if bench.code(x) == name and x is not targets[0]]
+    last = name.rpartition(".")[2]
+    calls = [x for x in bench.calls(last) if bench.code(x.func) == name]
+    alike = bench.names(last) if isinstance(targets[0], cst.Name) else bench.attributes(last)
+    mentions = [x for x in alike if bench.code(x) == name and x is not targets[0]]
     if len(mentions) != len(calls):
         raise NotFixable(f"`{name}` is not only called here")
     return calls
@@ -284,8 +293,8 @@ def _write(bench: Bench, old: cst.BaseExpression, new: cst.BaseExpression, made:
     forget_imports(bench, gone, new)
 
 
-def _expression(bench: Bench, part: s.Expr) -> cst.BaseExpression:
-    node = bench.node(Site(part.node, ""))
+def _expression(bench: Bench, site: Site) -> cst.BaseExpression:
+    node = bench.node(site)
     if not isinstance(node, cst.BaseExpression):
         raise NotFixable("it is not an expression")
     return node

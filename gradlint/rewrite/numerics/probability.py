@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.frontend.knowledge import tensor_api as api
+from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass
 from gradlint.rewrite.definitions import (
     Definition,

@@ -13,6 +13,9 @@ from gradlint.runtime.monitor.data import Clip, ClipVerdict
 RARE = 0.1
 CONSTANT = 0.9
 
+#: what a clip of everything clips
+ALL = "all parameters"
+
 #: calls before anything is said
 ENOUGH = 5
 
@@ -32,6 +35,10 @@ class Tally:
     norms: array[float] = field(default_factory=lambda: array("d"))
     #: what the gradients were multiplied by when it last saw scaled ones
     scale: float = 1.0
+
+    @property
+    def whole(self) -> bool:
+        return self.what == ALL
 
     def count(self, norm: float, limit: float, scale: float | None) -> None:
         """A call that saw this norm; `scale` if the gradients were still multiplied by it."""

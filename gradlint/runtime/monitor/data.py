@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from dataclasses import dataclass, field
 
 from gradlint.model import Severity
 
-#: rules of thumb, not laws: a summed loss or an unnormalised target can leave these ranges and train well
-EXPLODING = 100.0
-VANISHING = 1e-6
-LATE_OVER_EARLY = 1000.0
-LARGE_RATIO = 0.1
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From where on sizes are told. Rules of thumb, not laws: a summed loss leaves these ranges and trains well."""
+
+    #: total norm
+    exploding: float = 100.0
+    vanishing: float = 1e-6
+    #: total norm of one step over the median of those before it
+    spike: float = 50.0
+    #: total norm now over that of the first steps
+    growth: float = 100.0
+    #: gradients of late layers over those of early ones; from its square on it is told even while the loss falls
+    late_over_early: float = 1000.0
+    #: what one step moves a weight matrix by, over its norm
+    update: float = 0.1
+    #: share of a layer's units without any gradient
+    dead_units: float = 0.5
+
+    def __post_init__(self) -> None:
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ValueError(f"the limit {each.name} must be a number above 0, not {value!r}")
 
 
 class Condition(enum.Enum):
@@ -20,7 +40,18 @@ class Condition(enum.Enum):
 
     NOT_FINITE = "not-finite"
     NO_GRADIENTS = "no-gradients"
+    DEAD_STEPS = "dead-steps"
+    DEAD_LAYERS = "dead-layers"
+    DEAD_UNITS = "dead-units"
+    NEVER_TRAINED = "never-trained"
+    NO_OPTIMIZER = "in-no-optimizer"
+    FOREIGN_OPTIMIZER = "optimizer-of-another-model"
+    RATE_ZERO = "learning-rate-zero"
+    EVAL_MODE = "eval-mode"
+    GRAPHS_KEPT = "graphs-kept"
     EXPLODING = "exploding"
+    SPIKE = "spike"
+    GROWING = "growing"
     VANISHING = "vanishing"
     VANISHING_EARLY = "vanishing-early-layers"
     LARGE_RATIO = "large-ratio"
@@ -55,10 +86,33 @@ class Layer:
     elements: int
     #: how many axes the parameter has: biases and norms have 1, weight matrices 2 or more
     axes: int = 2
+    #: norm of the parameter; None where nobody measured it
+    weight: float | None = None
+    #: one step moves the parameter by this × its gradient; None where the gradient's size is not the update's (Adam)
+    rate: float | None = None
 
     @property
     def finite(self) -> bool:
         return math.isfinite(self.largest)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """All gradients of one optimizer step together, sampled or not."""
+
+    step: int
+    #: in true units, before the clip; None where no parameter had a gradient
+    norm: float | None
+    #: the mean of the losses that were told for this step
+    loss: float | None = None
+    #: the parameters with NaN or Inf, else those with the largest gradients; empty where only the clip's norm is known
+    layers: tuple[str, ...] = ()
+    #: max_norm of the clip of all parameters, in true units
+    limit: float | None = None
+
+    @property
+    def finite(self) -> bool:
+        return self.norm is None or math.isfinite(self.norm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +156,22 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """What a sample shows beside sizes."""
+
+    #: parameters that get gradients, that the optimizer does not hold, and that nobody changes
+    left_out: tuple[str, ...] = ()
+    #: the optimizer holds none of the model's parameters
+    foreign: bool = False
+    #: the model is in eval mode, and these kinds of layers behave otherwise for it: "Dropout"
+    asleep: tuple[str, ...] = ()
+    #: layers with units that had no gradient in the last samples, and their share
+    units: tuple[tuple[str, float], ...] = ()
+    #: earlier losses whose graphs are still alive
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A condition that began at `step`; `until` is the first sampled step at which it was over."""
 
@@ -114,6 +184,10 @@ class Finding:
     #: the rule that explains it, where there is one: "GL201"
     code: str = ""
     until: int | None = None
+    #: what to try, in this order
+    remedies: tuple[str, ...] = ()
+    #: the line that stepped the optimizer then: "train.py:31"; empty where it was noticed later
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +244,10 @@ class MonitorData:
     #: things worth telling: "norms are of this rank's shards", "the monitor stopped at step 12: …"
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    #: the total norm of every step, skipped ones left out; of a long run the largest of each stretch
+    totals: list[tuple[int, float]] = field(default_factory=list)
+    #: over all steps: the median, and the largest with its step
+    median: float | None = None
+    largest: tuple[int, float] | None = None
+    #: steps with a gradient
+    seen: int = 0

@@ -9,10 +9,22 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gradlint.runtime.monitor.data import Finding, Sample
+from gradlint.runtime.monitor.data import Finding, Limits, Sample
 from gradlint.runtime.monitor.diagnosis import GradientDiagnosis, NanDiagnosis
-from gradlint.runtime.monitor.judge import Circumstances, Trend, beside_weights, observe
 from gradlint.runtime.monitor.measure import Parcel, extremes, measure, numbers_of, total
+from gradlint.runtime.monitor.observe import (
+    Circumstances,
+    Observation,
+    beside_weights,
+    broken,
+    dead,
+    lifeless,
+    too_high,
+    too_low,
+    total_of,
+    untrained,
+)
+from gradlint.runtime.monitor.operations import delicate, origin
 from gradlint.runtime.monitor.parameters import (
     Roster,
     author_model,
@@ -22,25 +34,9 @@ from gradlint.runtime.monitor.parameters import (
     torch_optimizer,
     trained_by,
 )
+from gradlint.runtime.monitor.remedies import remedies
 from gradlint.runtime.monitor.scale import checked_scaler, stored_scale
-
-#: nodes of the loss's graph that make NaN or Inf out of finite numbers, and the rule that tells more
-_DELICATE = {
-    "Log": "GL601",
-    "Log2": "GL601",
-    "Log10": "GL601",
-    "Div": "GL602",
-    "Reciprocal": "GL602",
-    "Sqrt": "GL603",
-    "Rsqrt": "GL603",
-    "Norm": "GL603",
-    "LinalgVectorNorm": "GL603",
-    "Pow": "GL603",
-    "Exp": "GL604",
-}
-
-#: nodes that are looked at, from the loss on
-_NODES = 300
+from gradlint.runtime.monitor.trend import Trend
 
 
 def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) -> GradientDiagnosis:
@@ -58,28 +54,46 @@ def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) ->
     measurement = measure(roster.entries, parcel, scale)
     at = parcel.put([] if scale is None else [scale])
     numbers = parcel.open()
-    layers = measurement.layers(numbers)
+    layers, missing = measurement.layers(numbers, roster.rates()), roster.missing
     norm = total(layer.norm for layer in layers)
     sample = Sample(0, norm, norm, layers=layers, shard=sharded(model))
     return GradientDiagnosis(
         layers=layers,
         norm=norm,
         scale=numbers[at][0] if scale is not None else 1.0,
-        missing=tuple(name for name, p in roster.entries if p.requires_grad and p.grad is None),
+        missing=missing,
         frozen=tuple(name for name, p in roster.entries if not p.requires_grad),
-        findings=tuple(_findings(sample, inner)),
+        findings=tuple(_findings(sample, missing)),
         shard=sample.shard,
     )
 
 
-def _findings(sample: Sample, optimizer: Optimizer | None) -> Iterator[Finding]:
-    observations = list(observe(sample, Circumstances(), Trend.ONCE))
-    if sample.layers and sample.finite and isinstance(optimizer, torch.optim.SGD):
-        # Only there the gradient's size is the update's: learning rate × gradient.
-        rate = max(float(group["lr"]) for group in optimizer.param_groups)
-        observations += beside_weights(sample, f"; one step moves the weights by this × {rate:g}", rate)
-    for o in observations:
-        yield Finding(o.condition, 0, o.severity, o.message, o.layers, o.code)
+def _findings(sample: Sample, missing: Sequence[str]) -> Iterator[Finding]:
+    for o in _look(sample, missing, Limits()):
+        yield Finding(
+            o.condition, 0, o.severity, o.message, o.layers, o.code, remedies=remedies(o.condition, o.clipped)
+        )
+
+
+def _look(sample: Sample, missing: Sequence[str], limits: Limits) -> Iterator[Observation]:
+    """What one look shows; nobody knows where the loss goes."""
+    total_ = total_of(sample)
+    if not sample.norm:
+        if not sample.shard:  # a rank may hold no part of a small model
+            yield lifeless(not sample.layers, "this moment")
+        return
+    if (bad := broken(total_, sample, Circumstances())) is not None:
+        yield bad
+        return
+    if (high := too_high(total_, limits)) is not None:
+        yield high
+    yield from too_low(sample, Trend.ONCE, limits)
+    yield from beside_weights(sample, limits, "")
+    count = len(sample.layers) + len(missing)
+    if still := [layer.name for layer in sample.layers if layer.norm == 0]:
+        yield dead(still, count)
+    if missing and not sample.shard:
+        yield untrained(missing, count)
 
 
 def diagnose_nan(
@@ -100,15 +114,19 @@ def diagnose_nan(
     value = loss if isinstance(loss, Tensor) else torch.tensor(float(loss))
     gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
     scale = stored_scale(scaler, trained)
+    near = list(delicate(value))
+    made = origin(value, {id(p): name for name, p in named.items()}) if not_finite({"loss": value}) else None
     return NanDiagnosis(
         loss=_number(value),
-        loss_finite=not broken({"loss": value}),
-        graph=tuple(delicate(value)),
-        inputs=broken(dict(tensors_in(inputs))),
-        gradients=broken(gradients),
-        parameters=broken(named),
-        buffers=broken({readable(name): b for name, b in inner.named_buffers()}),
-        state=() if trained is None else broken(dict(_state(trained, named))),
+        loss_finite=not not_finite({"loss": value}),
+        graph=tuple(operation.short for operation in near),
+        operation="" if made is None else made.said,
+        likely=str(near[0]) if len(near) == 1 else "",
+        inputs=not_finite(dict(tensors_in(inputs))),
+        gradients=not_finite(gradients),
+        parameters=not_finite(named),
+        buffers=not_finite({readable(name): b for name, b in inner.named_buffers()}),
+        state=() if trained is None else not_finite(dict(_state(trained, named))),
         measured=len(gradients),
         total=len(named),
         scale=None if scale is None else float(scale),
@@ -121,7 +139,7 @@ def _number(loss: Tensor) -> float:
 
 
 @torch.no_grad()
-def broken(named: Mapping[str, Tensor]) -> tuple[str, ...]:
+def not_finite(named: Mapping[str, Tensor]) -> tuple[str, ...]:
     """The names of those that hold a NaN or an Inf: one copy to the host for each device."""
     parcel, names = Parcel(), []
     for name, tensor in named.items():
@@ -153,19 +171,3 @@ def _state(optimizer: Optimizer, named: Mapping[str, Tensor]) -> Iterator[tuple[
         for key, value in state.items() if isinstance(state, Mapping) else ():
             if isinstance(value, Tensor):
                 yield f"{names.get(id(parameter), '?')}: {key}", value
-
-
-def delicate(loss: Tensor) -> Iterator[str]:
-    """Operations near the loss that make NaN or Inf out of finite numbers: `LogBackward0 (GL601)`."""
-    waiting, seen, told = [loss.grad_fn], set[Any](), set[str]()
-    while waiting and len(seen) < _NODES:
-        node = waiting.pop(0)
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        name = node.name()
-        kind = name.rstrip("0123456789").removesuffix("Backward")
-        if kind in _DELICATE and kind not in told:
-            told.add(kind)
-            yield f"{name} ({_DELICATE[kind]})"
-        waiting += [following for following, _ in node.next_functions]

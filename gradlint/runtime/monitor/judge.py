@@ -1,80 +1,56 @@
-"""What looks wrong in the samples: one finding when a condition begins, none while it lasts. Without torch.
-
-All limits are rules of thumb. Where the loss is known to fall, nothing is said of sizes: training works.
-"""
+"""What looks wrong as the steps go by: one finding when a condition begins, none while it lasts. Without torch."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import (
-    EXPLODING,
-    LARGE_RATIO,
-    LATE_OVER_EARLY,
-    VANISHING,
-    Condition,
-    Finding,
-    Layer,
-    Sample,
+from gradlint.runtime.monitor.data import Condition, Finding, Limits, Sample, Total
+from gradlint.runtime.monitor.observe import (
+    PATIENCE,
+    Circumstances,
+    Observation,
+    beside_weights,
+    broken,
+    dead,
+    left_out,
+    lifeless,
+    order,
+    setting,
+    spike,
+    standstill,
+    too_high,
+    too_low,
+    untrained,
 )
-from gradlint.runtime.monitor.text import some
+from gradlint.runtime.monitor.remedies import remedies
+from gradlint.runtime.monitor.totals import Totals
+from gradlint.runtime.monitor.trend import Losses, Trend
 
-#: samples with a loss before one can say whether it falls, and how many of the last ones are looked at
-TREND = 4
-RECENT = 10
-#: it falls by more than the one share of itself, and rises by more than the other: a rise must be beyond doubt
-FALL = 0.01
-RISE = 0.1
+#: steps in a row that must be well before what was told of single steps counts anew
+PEACE = 20
 
-#: sizes must be out of range for so many samples in a row, and back in range for as many before they count anew
-PATIENCE = 3
+#: steps in a row without any gradient, or with one of exactly 0, that are told
+LIFELESS = 10
+
+#: samples in a row without a gradient before a parameter counts as never trained: some are used now and then
+UNUSED = 5
 
 #: skipped steps in a row that a scaler needs to find its scale, at most: 65536 is 2 to the 16
 SKIPS = 20
 
+#: tells the line that steps the optimizer, where that is running
+Line = Callable[[], str] | None
 
-class Trend(enum.Enum):
-    """Where the loss goes."""
-
-    UNTOLD = enum.auto()
-    #: there is only one sample, and nobody to tell
-    ONCE = enum.auto()
-    #: told, but too few samples to say
-    EARLY = enum.auto()
-    FALLING = enum.auto()
-    FLAT = enum.auto()
-    RISING = enum.auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What is known beside the sample."""
-
-    #: steps since the last sample whose clip met a norm that is not finite, and that the scaler did not skip
-    broken: tuple[int, ...] = ()
-    #: in true units, the limit of a clip that saw scaled gradients; None where there is none
-    true_limit: float | None = None
-    #: the step was taken outside of scaler.step while the gradients were multiplied by this
-    step_scale: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A condition that holds in one sample."""
-
-    condition: Condition
-    severity: Severity
-    message: str
-    layers: tuple[str, ...] = ()
-    code: str = ""
-    #: samples in a row that it must hold
-    patience: int = 1
+#: judged at every step; what else there is, at samples
+_AT_STEPS = (Condition.NOT_FINITE, Condition.EXPLODING, Condition.SPIKE, Condition.GROWING)
+_AT_SAMPLES = (
+    Condition.CLIP_SCALED, Condition.STEP_SCALED, Condition.VANISHING, Condition.VANISHING_EARLY, Condition.LARGE_RATIO,
+    Condition.FOREIGN_OPTIMIZER, Condition.EVAL_MODE, Condition.GRAPHS_KEPT, Condition.RATE_ZERO,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -86,203 +62,215 @@ class _Episode:
 
 
 @dataclass(slots=True)
+class _Named:
+    """A condition of single parameters: each has its own time."""
+
+    patience: int
+    held: dict[str, int] = field(default_factory=dict)
+    #: index of the finding that told it
+    told: dict[str, int] = field(default_factory=dict)
+
+    def follow(self, names: Iterable[str]) -> tuple[list[str], set[int]]:
+        """Those that are told now, and the findings that are over."""
+        self.held = {name: self.held.get(name, 0) + 1 for name in names}
+        over = {index for name, index in self.told.items() if name not in self.held}
+        self.told = {name: index for name, index in self.told.items() if name in self.held}
+        new = [name for name, count in self.held.items() if count >= self.patience and name not in self.told]
+        return new, over - set(self.told.values())
+
+
 class Judge:
-    """Follows conditions from sample to sample."""
+    """Follows conditions from step to step."""
 
-    findings: list[Finding] = field(default_factory=list)
-    _losses: list[float] = field(default_factory=list)
-    _episodes: dict[Condition, _Episode] = field(default_factory=dict)
+    def __init__(self, limits: Limits | None = None, shard: bool = False) -> None:
+        self.limits = limits or Limits()
+        self.findings: list[Finding] = []
+        self.totals = Totals()
+        self.losses = Losses()
+        self._shard = shard
+        self._episodes: dict[Condition, _Episode] = {}
+        self._dead = _Named(PATIENCE)
+        self._unused = _Named(UNUSED)
+        self._left_out = _Named(PATIENCE - 1)
+        self._used: set[str] = set()
+        self._still_since: int | None = None
+        self._steps = 0
+        self._lifeless = 0
+        self._held_back: tuple[Observation, int] | None = None
 
-    def consider(self, sample: Sample, circumstances: Circumstances) -> list[Finding]:
-        """The findings that begin with this sample."""
-        if sample.loss is not None:
-            self._losses = [*self._losses, sample.loss][-RECENT:]
-        observations = list(observe(sample, circumstances, trend(self._losses)))
-        held = {observation.condition for observation in observations}
-        for condition, episode in self._episodes.items():
-            if condition not in held:
-                self._clear(episode, sample.step)
-        return [new for o in observations if (new := self.hold(o, sample.step)) is not None]
+    def startling(self, norm: float) -> bool:
+        """Whether the gradients of a step with this norm are worth a look that was not due."""
+        if not math.isfinite(norm):
+            return not self._open(Condition.NOT_FINITE)
+        if self.totals.usual is not None and norm > self.limits.spike * self.totals.usual:
+            return not self._open(Condition.SPIKE)
+        return norm > self.limits.exploding and not self._open(Condition.EXPLODING) and not self.losses.trains
 
-    def hold(self, observation: Observation, step: int) -> Finding | None:
+    def step(
+        self,
+        total: Total,
+        sample: Sample | None = None,
+        circumstances: Circumstances | None = None,
+        line: Line = None,
+    ) -> list[Finding]:
+        """The findings that begin with this step; `sample` if it was sampled."""
+        circumstances = circumstances or Circumstances()
+        began = len(self.findings)
+        self._steps += 1
+        if total.loss is not None:
+            self.losses.tell(total.loss)
+        self._follow(self._of_total(total, sample, circumstances), _AT_STEPS, total.step, PEACE, line)
+        self.totals.add(total.step, total.norm)
+        self._alive(total, line)
+        if sample is not None:
+            self._follow(self._of_sample(sample, circumstances), _AT_SAMPLES, sample.step, PATIENCE, line)
+            self._parameters(sample, circumstances, line)
+        return self.findings[began:]
+
+    def end(self) -> list[Finding]:
+        """What only the end of the training shows: that all of its few steps were of one kind."""
+        began = len(self.findings)
+        if 0 < self._steps == self._lifeless < LIFELESS and not self._shard:
+            missing = self.totals.count == 0
+            steps = "the only step" if self._steps == 1 else f"each of the {self._steps} steps"
+            self._hold(lifeless(missing, steps), self._steps)
+        if self._held_back is not None and self.losses.trend is Trend.EARLY:
+            self._hold(*self._held_back)
+        return self.findings[began:]
+
+    def hold(self, observation: Observation, step: int) -> list[Finding]:
+        """A condition that somebody else has seen."""
+        began = len(self.findings)
+        self._hold(observation, step)
+        return self.findings[began:]
+
+    def _of_total(self, total: Total, sample: Sample | None, circumstances: Circumstances) -> Iterable[Observation]:
+        bad = broken(total, sample, circumstances, self._diverged())
+        if bad is not None:
+            self._held_back = None
+            yield bad
+            return
+        if (high := too_high(total, self.limits)) is not None:
+            # Too early to say whether the loss falls: until it can be said, it waits.
+            self._held_back = (high, total.step) if self.losses.trend is Trend.EARLY else None
+            if self._held_back is None and not self.losses.trains:
+                yield high
+        if (peak := spike(total, self.totals.usual, self.limits)) is not None:
+            yield peak
+        if self._open(Condition.GROWING) or self.totals.count % 10 == 0:
+            growth = self.totals.growth
+            if growth > self.limits.growth and not self.losses.trains:
+                message = (
+                    f"growing: the total norm is {growth:.3g} times that of the first steps "
+                    f"(rule of thumb: over {self.limits.growth:g} times)"
+                )
+                clipped = total.limit is not None
+                yield Observation(Condition.GROWING, Severity.WARNING, message, total.layers, clipped=clipped)
+
+    def _diverged(self) -> Sequence[tuple[int, float]]:
+        last = self.totals.last
+        grew = last and all(math.isfinite(norm) for _, norm in last) and last[-1][1] > 10 * last[0][1]
+        recent = [f for f in self.findings if f.condition is Condition.EXPLODING and f.until is None]
+        return last if last and (recent or (grew and last[-1][1] > self.limits.exploding)) else ()
+
+    def _of_sample(self, sample: Sample, circumstances: Circumstances) -> Iterable[Observation]:
+        yield from order(circumstances, sample.scale)
+        yield from setting(sample, circumstances.health, self.limits)
+        if (still := self._standstill(sample)) is not None:
+            yield still
+        if not sample.layers or not sample.finite:
+            return
+        loss = self.losses.trend
+        yield from too_low(sample, loss, self.limits)
+        if loss is Trend.RISING:
+            yield from beside_weights(sample, self.limits, ", and the loss rises")
+
+    def _standstill(self, sample: Sample) -> Observation | None:
+        if not sample.rates or any(sample.rates):  # a NaN, of an optimizer without a rate, is none of 0
+            self._still_since = None
+            return None
+        self._still_since = sample.step if self._still_since is None else self._still_since
+        return standstill(sample.step, self._still_since)
+
+    def _alive(self, total: Total, line: Line) -> None:
+        if total.norm or total.loss == 0:  # a loss of exactly 0 has nothing left to teach
+            for condition in (Condition.NO_GRADIENTS, Condition.DEAD_STEPS):
+                if condition in self._episodes:
+                    self._clear(self._episodes[condition], total.step, peace=1)
+            self._lifeless = 0
+            return
+        self._lifeless += 1
+        # A rank may hold no part of a small model.
+        if self._lifeless >= LIFELESS and not self._shard:
+            self._hold(lifeless(total.norm is None, f"{self._lifeless} steps in a row"), total.step, line)
+
+    def _parameters(self, sample: Sample, circumstances: Circumstances, line: Line) -> None:
+        if not circumstances.health.foreign:
+            self._name(self._left_out, circumstances.health.left_out, left_out, sample.step, line)
+        if self._shard or not sample.norm:
+            return
+        count = len(sample.layers) + len(circumstances.missing)
+        still = [layer.name for layer in sample.layers if layer.norm == 0]
+        self._name(self._dead, still, lambda names: dead(names, count), sample.step, line)
+        self._used |= {layer.name for layer in sample.layers}
+        never = [name for name in circumstances.missing if name not in self._used]
+        self._name(self._unused, never, lambda names: untrained(names, count), sample.step, line)
+
+    def _name(
+        self,
+        named: _Named,
+        names: Sequence[str],
+        observation: Callable[[Sequence[str]], Observation],
+        step: int,
+        line: Line,
+    ) -> None:
+        new, over = named.follow(names)
+        for index in over:
+            self.findings[index] = dataclasses.replace(self.findings[index], until=step)
+        if new:
+            named.told |= dict.fromkeys(new, len(self.findings))
+            self._tell(observation(new), step, line)
+
+    def _follow(
+        self, observations: Iterable[Observation], judged: Sequence[Condition], step: int, peace: int, line: Line
+    ) -> None:
+        held = set()
+        for observation in observations:
+            held.add(observation.condition)
+            self._hold(observation, step, line)
+        for condition in judged:
+            if condition not in held and condition in self._episodes:
+                self._clear(self._episodes[condition], step, peace)
+
+    def _hold(self, observation: Observation, step: int, line: Line = None) -> None:
         episode = self._episodes.setdefault(observation.condition, _Episode())
         episode.held += 1
         episode.clear = 0
-        if episode.told is not None or episode.held < observation.patience:
-            return None
-        episode.told = len(self.findings)
-        finding = Finding(
-            observation.condition, step, observation.severity, observation.message, observation.layers, observation.code
-        )
-        self.findings.append(finding)
-        return finding
+        if episode.told is None and episode.held >= observation.patience:
+            episode.told = len(self.findings)
+            self._tell(observation, step, line)
 
-    def _clear(self, episode: _Episode, step: int) -> None:
+    def _tell(self, observation: Observation, step: int, line: Line) -> None:
+        self.findings.append(
+            Finding(
+                observation.condition,
+                step,
+                observation.severity,
+                observation.message,
+                observation.layers,
+                observation.code,
+                remedies=remedies(observation.condition, observation.clipped),
+                line=line() if line is not None else "",
+            )
+        )
+
+    def _clear(self, episode: _Episode, step: int, peace: int) -> None:
         episode.held = 0
         episode.clear += 1
-        if episode.told is not None and episode.clear >= PATIENCE:
-            self.findings[episode.told] = dataclasses.replace(self.findings[episode.told], until=step)
+        if episode.told is not None and episode.clear >= peace:
+            over = step - peace + 1 if peace == PEACE else step
+            self.findings[episode.told] = dataclasses.replace(self.findings[episode.told], until=over)
             episode.told = None
 
-
-def trend(losses: Sequence[float]) -> Trend:
-    """The newer half against the older one."""
-    if not losses:
-        return Trend.UNTOLD
-    if len(losses) < TREND:
-        return Trend.EARLY
-    half = len(losses) // 2
-    older, newer = fmean(losses[:half]), fmean(losses[-half:])
-    unit = max(abs(older), abs(newer))
-    return Trend.FALLING if newer < older - FALL * unit else Trend.RISING if newer > older + RISE * unit else Trend.FLAT
-
-
-def observe(sample: Sample, circumstances: Circumstances, loss: Trend) -> Iterator[Observation]:
-    """The conditions that hold in this sample."""
-    yield from _order(circumstances, sample.scale)
-    broken = _broken(sample, circumstances)
-    if broken is not None:
-        yield broken
-    elif not sample.layers:
-        if not sample.shard:  # a rank may hold no part of a small model
-            yield _missing()
-    elif loss is not Trend.FALLING:
-        yield from too_high(sample)
-        if loss is not Trend.EARLY:
-            yield from too_low(sample, loss)
-        if loss is Trend.RISING:  # by itself the ratio says little: healthy networks have any, Adam does not mind it
-            yield from beside_weights(sample, ", and the loss rises")
-
-
-def _order(circumstances: Circumstances, scale: float) -> Iterator[Observation]:
-    if circumstances.true_limit is not None:
-        yield Observation(
-            Condition.CLIP_SCALED,
-            Severity.ERROR,
-            f"the clip sees gradients multiplied by the scale ({scale:g}): its limit in true units is "
-            f"{circumstances.true_limit:.3g}; call scaler.unscale_(optimizer) before it",
-            code="GL201",
-        )
-    if circumstances.step_scale is not None:
-        yield Observation(
-            Condition.STEP_SCALED,
-            Severity.ERROR,
-            "the optimizer stepped without scaler.step(): if the loss was scaled, the update used gradients × "
-            f"{circumstances.step_scale:g}",
-            code="GL203",
-        )
-
-
-def _broken(sample: Sample, circumstances: Circumstances) -> Observation | None:
-    names = tuple(layer.name for layer in sample.layers if not layer.finite)
-    loss = "" if sample.loss is None or math.isfinite(sample.loss) else f"the loss is {sample.loss:g}"
-    if names:
-        first = next(layer for layer in sample.layers if not layer.finite)
-        kind = "NaN" if math.isnan(first.largest) else "Inf"
-        what = f"{kind} in the gradient of {some(names)} ({len(names)} of {len(sample.layers)} parameters)"
-        where = f"; {loss} already: look at the loss function first" if loss else ""
-    elif loss:
-        what, where = loss, " while the gradients are finite"
-    elif circumstances.broken:
-        what, where = f"the clip met a norm that is not finite at step {circumstances.broken[0]}", ""
-    else:
-        return None
-    hint = "; diagnose_nan(loss, model) tells where it begins"
-    return Observation(Condition.NOT_FINITE, Severity.ERROR, f"{what}{where}{hint}", names)
-
-
-def _missing() -> Observation:
-    message = "no parameter has a gradient at the step: they were cleared before it, or no backward reached them"
-    return Observation(Condition.NO_GRADIENTS, Severity.WARNING, message, patience=PATIENCE, code="GL403")
-
-
-def too_high(sample: Sample) -> Iterator[Observation]:
-    if sample.norm > EXPLODING:
-        after = f", {sample.used:.3g} after the clip" if sample.clipped else ""
-        yield Observation(
-            Condition.EXPLODING,
-            Severity.WARNING,
-            f"exploding: the total norm is {sample.norm:.3g}{after} (rule of thumb: over {EXPLODING:g})",
-            _largest(sample.layers),
-        )
-
-
-def too_low(sample: Sample, loss: Trend) -> Iterator[Observation]:
-    if sample.norm < VANISHING:
-        size = f"{sample.norm:.3g}" if sample.norm else "exactly 0"
-        message = f"vanishing: the total norm is {size} (rule of thumb: under {VANISHING:g}){_told(loss)}"
-        yield Observation(Condition.VANISHING, _severity(loss), message, patience=PATIENCE)
-    if (depth := late_over_early(sample.layers)) is not None and depth.ratio > LATE_OVER_EARLY:
-        yield Observation(
-            Condition.VANISHING_EARLY,
-            _severity(loss),
-            f"vanishing with depth: gradients of late layers ({depth.late}) are {depth.ratio:.3g} times those of early "
-            f"ones ({depth.early}; rule of thumb: over {LATE_OVER_EARLY:g}){_told(loss)}",
-            (depth.early, depth.late),
-            patience=PATIENCE,
-        )
-
-
-def beside_weights(sample: Sample, why: str, rate: float = 1.0) -> Iterator[Observation]:
-    """Layers whose gradient, times `rate`, is too large beside their weights."""
-    large = sorted((x for x in sample.layers if _too_large(x, sample, rate)), key=lambda x: -(x.ratio or 0))
-    if large:
-        names = tuple(layer.name for layer in large)
-        ratio = (large[0].ratio or 0) * sample.used / sample.norm
-        message = (
-            f"large beside its weights: the gradient of {some(names)} has {ratio:.3g} of the parameter's norm "
-            f"(rule of thumb: over {LARGE_RATIO:g}){why}"
-        )
-        yield Observation(Condition.LARGE_RATIO, Severity.WARNING, message, names, patience=PATIENCE)
-
-
-def _told(loss: Trend) -> str:
-    if loss is Trend.UNTOLD:
-        return "; that is fine while the loss falls, tell it by monitor.loss(loss)"
-    if loss is Trend.ONCE:
-        return "; that is fine while the loss falls"
-    return ", and the loss does not fall: converged, or stuck"
-
-
-def _severity(loss: Trend) -> Severity:
-    return Severity.ADVICE if loss in (Trend.UNTOLD, Trend.ONCE) else Severity.WARNING
-
-
-def _too_large(layer: Layer, sample: Sample, rate: float) -> bool:
-    """Of weight matrices only, biases begin at zero; and of what the step uses, after the clip."""
-    if layer.axes < 2 or layer.ratio is None or not sample.norm:
-        return False
-    return layer.ratio * rate * sample.used / sample.norm > LARGE_RATIO
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """Gradients of late layers over those of early ones, and a name for each side."""
-
-    ratio: float
-    early: str
-    late: str
-
-
-def late_over_early(layers: Sequence[Layer]) -> Depth | None:
-    """Typical numbers (root mean squares, medians) of the first and of the last third of the weight matrices.
-
-    The order is the one in which the model names its parameters; biases and norms are left out: their gradients are
-    of another size at any depth.
-    """
-    matrices = [layer for layer in layers if layer.axes >= 2]
-    third = len(matrices) // 3
-    if len(matrices) < 4:
-        return None
-    early, late = (median(_typical(layer) for layer in part) for part in (matrices[:third], matrices[-third:]))
-    if not late:
-        return None
-    return Depth(late / early if early else math.inf, matrices[0].name, matrices[-1].name)
-
-
-def _typical(layer: Layer) -> float:
-    return layer.norm / math.sqrt(layer.elements)
-
-
-def _largest(layers: Sequence[Layer]) -> tuple[str, ...]:
-    return tuple(layer.name for layer in sorted(layers, key=lambda layer: -layer.norm)[:3])
+    def _open(self, condition: Condition) -> bool:
+        return condition in self._episodes and self._episodes[condition].told is not None

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TextIO
 
 from gradlint.model import Severity
 from gradlint.runtime.monitor.data import Finding, Sample
+from gradlint.runtime.monitor.text import tried
 
 #: findings always go here, too
 LOGGER = logging.getLogger("gradlint")
@@ -208,7 +209,8 @@ def _plain(value: Any) -> Any:
 
 def spoken(finding: Finding) -> str:
     code = f" ({finding.code})" if finding.code else ""
-    return f"step {finding.step}: {finding.message}{code}"
+    line = f", {finding.line}" if finding.line else ""
+    return f"step {finding.step}{line}: {finding.message}{code}{tried(finding)}"
 
 
 def write(finding: Finding, logger: logging.Logger = LOGGER) -> None:

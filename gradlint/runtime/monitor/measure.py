@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -82,10 +82,10 @@ class Measurement:
     #: what the gradients were multiplied by; None where they were true
     scale: slice | None
 
-    def layers(self, numbers: Sequence[float]) -> tuple[Layer, ...]:
-        """The layers in the order of the model, in true units."""
+    def layers(self, numbers: Sequence[float], rates: Mapping[str, float] | None = None) -> tuple[Layer, ...]:
+        """The layers in the order of the model, in true units; `rates` tell how far a step moves some of them."""
         scale = numbers[self.scale][0] if self.scale else 1.0
-        found = [layer for group in self.groups for layer in _layers(group, numbers, scale)]
+        found = [layer for group in self.groups for layer in _layers(group, numbers, scale, rates or {})]
         return tuple(sorted(found, key=lambda layer: self.order[layer.name]))
 
 
@@ -93,13 +93,13 @@ def total(norms: Iterable[float]) -> float:
     return math.sqrt(math.fsum(norm * norm for norm in norms))
 
 
-def _layers(group: _Group, numbers: Sequence[float], scale: float) -> list[Layer]:
+def _layers(group: _Group, numbers: Sequence[float], scale: float, rates: Mapping[str, float]) -> list[Layer]:
     columns = (
         group.names, group.elements, group.axes, numbers[group.norms], numbers[group.lowest], numbers[group.highest],
         numbers[group.sums], numbers[group.weights],
     )  # fmt: skip
     return [
-        _layer(name, elements, axes, norm / scale, _largest(low, high) / scale, total_ / scale, weight)
+        _layer(name, elements, axes, norm / scale, _largest(low, high) / scale, total_ / scale, weight, rates.get(name))
         for name, elements, axes, norm, low, high, total_, weight in zip(*columns, strict=True)
     ]
 
@@ -108,13 +108,15 @@ def _largest(lowest: float, highest: float) -> float:
     return math.nan if math.isnan(lowest) or math.isnan(highest) else max(abs(lowest), abs(highest))
 
 
-def _layer(name: str, elements: int, axes: int, norm: float, largest: float, total_: float, weight: float) -> Layer:
+def _layer(
+    name: str, elements: int, axes: int, norm: float, largest: float, total_: float, weight: float, rate: float | None
+) -> Layer:
     mean = total_ / elements
     variance = norm * norm / elements - mean * mean
     # A constant gradient has a variance of 0 but for rounding.
     std = variance if math.isnan(variance) else math.sqrt(max(0.0, variance))
     ratio = norm / weight if weight else None
-    return Layer(name, norm, mean, std, largest, ratio, elements, axes)
+    return Layer(name, norm, mean, std, largest, ratio, elements, axes, weight, rate)
 
 
 @torch.no_grad()
@@ -198,10 +200,18 @@ def _sum(values: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def put_norms(parameters: Iterable[tuple[str, Tensor]], parcel: Parcel) -> list[slice]:
-    """Only the 2-norms of the gradients; the square root of the sum of their squares is the total."""
-    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for _, parameter in parameters:
-        if parameter.grad is not None and (values := numbers_of(parameter.grad)).numel():
-            groups[values.device, values.dtype].append(values)
-    return [parcel.stack(norms(group)) for group in groups.values()]
+def gradient_norms(entries: Iterable[tuple[str, Tensor]]) -> tuple[list[str], list[Tensor]]:
+    """Only the 2-norms of the gradients, and whose they are: one fused norm and one tensor for each device and type."""
+    groups: dict[tuple[torch.device, torch.dtype], tuple[list[str], list[Tensor]]] = {}
+    for name, parameter in entries:
+        values = parameter.grad
+        if values is None:
+            continue
+        if type(values) is not Tensor or values.layout is not torch.strided or values.is_complex():
+            values = numbers_of(values)
+        if values.numel():
+            names, gradients = groups.setdefault((values.device, values.dtype), ([], []))
+            names.append(name)
+            gradients.append(values)
+    found = [torch.stack(tuple(norms(gradients))) for _, gradients in groups.values()]
+    return [name for names, _ in groups.values() for name in names], found

@@ -10,13 +10,15 @@ from typing import Any
 from torch import Tensor
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, MonitorData, Sample
-from gradlint.runtime.monitor.judge import Circumstances, Judge, Observation
+from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limits, MonitorData, Sample, Total
+from gradlint.runtime.monitor.judge import Judge
 from gradlint.runtime.monitor.log import LOGGER, Outlet
+from gradlint.runtime.monitor.observe import Circumstances, Observation
 from gradlint.runtime.monitor.parameters import author_model, checked_model, torch_optimizer
 from gradlint.runtime.monitor.scale import checked_scaler
 from gradlint.runtime.monitor.text import summary
 from gradlint.runtime.monitor.watcher import Watcher
+from gradlint.runtime.monitor.where import user_line
 
 #: a sample costs a few hundredths of a step of a small model on a CPU; see benchmarks/monitor.py
 EVERY = 10
@@ -37,23 +39,32 @@ class GradientMonitor:
         monitor.report("gradients.html")
 
     Every `every` steps of the optimizer it takes a sample: for each parameter the gradient's norm, mean, standard
-    deviation, largest value and ratio to the weights, all in true units, before the clip. Clips are counted at every
-    step. `log` is a function, a TensorBoard SummaryWriter, a W&B run, a path or file for JSON lines, or a list of
-    them; findings always go to the logger "gradlint" as well. A scaler that steps the optimizer is found by itself,
-    but with its first step only: hand it over.
+    deviation, largest value and ratio to the weights, all in true units, before the clip. The total norm is measured
+    and clips are counted at every step. `limits` say from where on sizes are told. `log` is a function, a TensorBoard
+    SummaryWriter, a W&B run, a path or file for JSON lines, or a list of them; findings always go to the logger
+    "gradlint" as well. A scaler that steps the optimizer is found by itself, but with its first step only: hand it
+    over.
     """
 
     def __init__(
-        self, model: Any, optimizer: Any, scaler: Any = None, *, every: int = EVERY, log: Any = None, keep: int = KEPT
+        self,
+        model: Any,
+        optimizer: Any,
+        scaler: Any = None,
+        *,
+        every: int = EVERY,
+        log: Any = None,
+        keep: int = KEPT,
+        limits: Limits | None = None,
     ) -> None:
         model, inner = checked_model(model), torch_optimizer(optimizer)
         self._model = type(author_model(model)).__name__
         self._keep = max(2, _positive("keep", keep))
         self._outlet = Outlet(log)
-        self._judge = Judge()
         self._samples: list[Sample] = []
         self._notes: list[str] = []
         self._watcher = Watcher(model, inner, checked_scaler(scaler), _positive("every", every), self)
+        self._judge = Judge(limits, self._watcher.shard)
         if self._watcher.shard:
             self._notes.append("the model is sharded: norms are those of this rank's shards, not of whole gradients")
 
@@ -73,6 +84,7 @@ class GradientMonitor:
     def close(self) -> None:
         """Ends it, and leaves torch and the optimizer as they were. What was seen stays."""
         self._watcher.close()
+        self._tell(self._judge.end())
         self._outlet.close()
 
     def loss(self, loss: Tensor | float) -> None:
@@ -116,6 +128,10 @@ class GradientMonitor:
             elements=roster.elements,
             scaler=self._watcher.scaler is not None,
             samples=self.samples,
+            totals=self._judge.totals.curve,
+            median=self._judge.totals.median,
+            largest=self._judge.totals.largest,
+            seen=self._judge.totals.count,
             findings=self.findings,
             clips=self.clips,
             notes=list(self._notes),
@@ -133,14 +149,23 @@ class GradientMonitor:
 
     # What the watcher tells.
 
-    def sampled(self, sample: Sample, circumstances: Circumstances) -> None:
+    def startling(self, norm: float) -> bool:
+        return self._judge.startling(norm)
+
+    def stepped(self, total: Total, at_once: bool) -> None:
+        self._tell(self._judge.step(total, line=user_line if at_once else None))
+
+    def sampled(self, sample: Sample, total: Total, circumstances: Circumstances) -> None:
         self._samples.append(sample)
         if len(self._samples) > self._keep:
             half = self._keep // 2
             self._samples[:half] = self._samples[:half:2]
-        new = self._judge.consider(sample, circumstances)
+        new = self._judge.step(total, sample, circumstances, user_line)
         self._outlet.sample(sample)
-        for finding in new:
+        self._tell(new)
+
+    def _tell(self, findings: list[Finding]) -> None:
+        for finding in findings:
             self._outlet.finding(finding)
 
     def skipping(self, step: int, streak: int, scale: float, layers: tuple[Layer, ...]) -> None:
@@ -150,9 +175,7 @@ class GradientMonitor:
             f"the scaler has skipped {streak} steps in a row and its scale is down to {scale:g}: the gradients are not "
             f"finite at any scale{where}"
         )
-        finding = self._judge.hold(Observation(Condition.SKIPPED_STEPS, Severity.ERROR, message, names), step)
-        if finding is not None:
-            self._outlet.finding(finding)
+        self._tell(self._judge.hold(Observation(Condition.SKIPPED_STEPS, Severity.ERROR, message, names), step))
 
     def failed(self, step: int, error: Exception) -> None:
         note = f"the monitor stopped at step {step}: {type(error).__name__}: {error}"

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
+
+from gradlint.runtime.monitor.clips import ALL
 
 #: wrappers that hold the author's model, and the attribute that it is in
 _WRAPPERS = {
@@ -58,6 +60,18 @@ def trained_by(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
                 yield f"param_groups[{g}][{i}]", parameter
 
 
+def update_rates(optimizer: Optimizer) -> dict[int, float]:
+    """By parameter, what one step moves it by for each unit of its gradient; only SGD's step is as large as that."""
+    if not isinstance(optimizer, SGD):
+        return {}
+    # Momentum adds up to this many gradients of one direction.
+    return {
+        id(p): float(group["lr"]) / max(1e-3, 1 - float(group.get("momentum", 0.0)))
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+
+
 def readable(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPING)
 
@@ -93,10 +107,26 @@ class Roster:
     def elements(self) -> int:
         return sum(p.numel() for _, p in self.entries)
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those that want a gradient and have none."""
+        return tuple(name for name, p in self.entries if p.requires_grad and p.grad is None and p.numel())
+
+    @property
+    def names(self) -> dict[int, str]:
+        """By identity."""
+        return {id(p): name for name, p in self.entries}
+
+    def rates(self) -> dict[str, float]:
+        """How far a step moves them, by name, where that is known."""
+        if self.optimizer is None or not (rates := update_rates(self.optimizer)):
+            return {}
+        return {name: rates[id(p)] for name, p in self.entries if id(p) in rates}
+
     def share(self, parameters: Iterable[Tensor]) -> str:
         """`all parameters`, `12 of 30 parameters`: how many of ours these are."""
         held = len(self.members & {id(p) for p in parameters})
-        return "all parameters" if held == len(self.members) else f"{held} of {len(self.members)} parameters"
+        return ALL if held == len(self.members) else f"{held} of {len(self.members)} parameters"
 
 
 def sharded(model: nn.Module) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gradlint.runtime.monitor.data import Layer
-from gradlint.runtime.monitor.measure import Measurement, Parcel, measure, put_norms, total
+from gradlint.runtime.monitor.data import Layer, Total
+from gradlint.runtime.monitor.measure import Measurement, Parcel, gradient_norms, measure, total
 from gradlint.runtime.monitor.parameters import Roster
 from gradlint.runtime.monitor.scale import current_scale, stored_scale
 
@@ -32,6 +32,8 @@ class SeenClip:
     scale: Tensor | None
     #: the optimizer step that followed
     step: int = 0
+    #: it clips all parameters of the optimizer
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,46 @@ class ArrivedClip:
 
 
 @dataclass(slots=True)
-class Since:
-    """What waits for the next copy to the host: clips, and whether fused optimizers skipped their steps."""
+class Turn:
+    """One step of the optimizer, sampled or not: norms and losses that may still be on a device."""
 
+    step: int
+    #: whose norms these are; empty where it is the one of a clip of all parameters
+    names: list[str]
+    norms: list[Tensor]
+    #: what the gradients were multiplied by as they were measured; None where they were true
+    scale: Tensor | None
+    losses: list[Tensor]
+    #: the last clip of all parameters before the step
+    clip: SeenClip | None = None
+
+    @property
+    def at_hand(self) -> bool:
+        """All of it is on the host: nothing has to wait."""
+        return all(tensor.device.type == "cpu" for tensor in (*self.norms, *self.losses))
+
+    def total(self, norms: Sequence[float], scale: float, losses: Sequence[float], clip_scale: float) -> Total:
+        return Total(
+            self.step,
+            total(norms) / scale if norms else None,
+            sum(losses) / len(losses) if losses else None,
+            _worst(self.names, norms),
+            None if self.clip is None else self.clip.limit / clip_scale,
+        )
+
+
+def _worst(names: Sequence[str], norms: Sequence[float]) -> tuple[str, ...]:
+    if len(names) != len(norms):
+        return ()
+    bad = tuple(name for name, norm in zip(names, norms, strict=True) if not math.isfinite(norm))
+    return bad or tuple(name for _, name in sorted(zip(norms, names, strict=True), reverse=True)[:3])
+
+
+@dataclass(slots=True)
+class Since:
+    """What waits for the next copy to the host: steps, clips, and whether fused optimizers skipped their steps."""
+
+    turns: list[Turn] = field(default_factory=list)
     clips: list[SeenClip] = field(default_factory=list)
     found: list[tuple[int, Tensor]] = field(default_factory=list)
 
@@ -66,6 +105,8 @@ class Window:
     """What was seen since the last step."""
 
     clips: list[SeenClip] = field(default_factory=list)
+    #: names and norms of the gradients before the clip, as a turn has them
+    norms: tuple[list[str], list[Tensor], Tensor | None] | None = None
     #: the gradients before the clip; only in a window whose step is sampled
     before: Measurement | None = None
     parcel: Parcel = field(default_factory=Parcel)
@@ -78,6 +119,16 @@ class Waiting:
         self._steps = [step for step, _ in since.found]
         self._found = parcel.put(tensor for _, tensor in since.found)
         self._clips = [(clip, _put(clip.norm, parcel), _put(clip.scale, parcel)) for clip in since.clips]
+        self._turns = [
+            (
+                turn,
+                parcel.put(turn.norms),
+                _put(turn.scale, parcel),
+                parcel.put(turn.losses),
+                _put(turn.clip.scale if turn.clip else None, parcel),
+            )
+            for turn in since.turns
+        ]
 
     def skips(self, numbers: Sequence[float]) -> list[tuple[int, bool]]:
         """For each step of a fused optimizer, whether it was skipped."""
@@ -87,6 +138,18 @@ class Waiting:
         return [
             ArrivedClip(clip.key, clip.step, clip.limit, _take(norm, numbers), _take(scale, numbers))
             for clip, norm, scale in self._clips
+        ]
+
+    def totals(self, numbers: Sequence[float]) -> list[tuple[Total, list[float]]]:
+        """The steps, each with the losses that were told for it."""
+        return [
+            (
+                turn.total(
+                    numbers[norms], _take(scale, numbers) or 1.0, numbers[losses], _take(clip_scale, numbers) or 1.0
+                ),
+                list(numbers[losses]),
+            )
+            for turn, norms, scale, losses, clip_scale in self._turns
         ]
 
 
@@ -102,36 +165,33 @@ class Reading:
     scale: float
     #: what the gradients were multiplied by at the step; 1 where they were true
     divisor: float
-    losses: Sequence[float]
-    #: since the last sample
+    #: since the last sample; the last of the steps is the sampled one, whose norm is in the layers
+    totals: list[tuple[Total, list[float]]]
     clips: list[ArrivedClip]
     skips: list[tuple[int, bool]]
 
 
-def read(
-    roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, since: Since, losses: Iterable[Tensor]
-) -> Reading:
+def read(roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, since: Since) -> Reading:
     """Measures what was not measured before the clip, and copies all that there is to the host."""
     parcel = window.parcel
     stored, current = stored_scale(scaler, optimizer), current_scale(scaler)
     clipped = window.before is not None
     before = window.before or measure(roster.entries, parcel, stored)
-    after = put_norms(roster.entries, parcel) if clipped else []
+    after = parcel.put(gradient_norms(roster.entries)[1]) if clipped else None
     divisor, scale = _put(stored, parcel), _put(current, parcel)
-    told, waiting = parcel.put(losses), Waiting(since, parcel)
+    waiting = Waiting(since, parcel)
 
     numbers = parcel.open()
-    layers = before.layers(numbers)
+    layers = before.layers(numbers, roster.rates())
     norm = total(layer.norm for layer in layers)
     factor = _take(divisor, numbers) or 1.0
-    used = total(value for part in after for value in numbers[part]) / factor if clipped else norm
     return Reading(
         layers,
         norm,
-        used,
+        total(numbers[after]) / factor if after is not None else norm,
         _take(scale, numbers) or 1.0,
         factor,
-        numbers[told],
+        waiting.totals(numbers),
         waiting.clips(numbers),
         waiting.skips(numbers),
     )

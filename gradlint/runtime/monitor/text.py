@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import median
 
 from gradlint.runtime.monitor.data import Clip, Finding, Layer, MonitorData, Sample
 
@@ -16,13 +15,13 @@ def summary(data: MonitorData) -> str:
     lines = [f"{data.model} with {data.optimizer}: {data.steps} steps{skipped}, a sample every {data.every}"]
     if data.samples:
         last = data.samples[-1]
-        finite = [sample.norm for sample in data.samples if sample.finite]
-        if finite:
-            lines += [f"total norm ({last.label}): median {median(finite):.3g}, largest {max(finite):.3g}"]
+        if data.median is not None and data.largest is not None:
+            step, norm = data.largest
+            lines += [f"total norm ({last.label}): median {data.median:.3g}, largest {norm:.3g} at step {step}"]
         lines += [_clip(clip) for clip in data.clips] or ["no clip seen"]
         lines += ["", f"step {last.step}: {_totals(last)}", *table(last.layers)]
-    lines += ["", "findings (limits are rules of thumb):" if data.findings else "no findings"]
-    lines += [f"  {_finding(finding)}" for finding in data.findings]
+    lines += ["", "findings (limits are rules of thumb):" if data.findings else silence(data)]
+    lines += [line for finding in data.findings for line in _finding(finding)]
     lines += [f"note: {note}" for note in data.notes]
     return "\n".join(lines)
 
@@ -39,19 +38,38 @@ def _clip(clip: Clip) -> str:
     return f"{clip.function} of {clip.what}, limit {clip.limit:g}: {clip.advice}"
 
 
-def _finding(finding: Finding) -> str:
+def silence(data: MonitorData) -> str:
+    """What it means that there is no finding: nothing, where no gradient was seen."""
+    if not data.steps:
+        return "nothing can be said: no step of this optimizer was seen"
+    if not data.seen:
+        return f"nothing can be said: no gradient was seen in {data.steps} steps"
+    return "no findings"
+
+
+def tried(finding: Finding) -> str:
+    """`; try, in this order: 1. …, 2. …`."""
+    steps = "; ".join(f"{i}. {remedy}" for i, remedy in enumerate(finding.remedies, 1))
+    return f" – try, in this order: {steps}" if steps else ""
+
+
+def _finding(finding: Finding) -> list[str]:
     code = f" ({finding.code})" if finding.code else ""
     until = f" [until step {finding.until}]" if finding.until is not None else ""
-    return f"step {finding.step}, {finding.severity.label}: {finding.message}{code}{until}"
+    line = f", {finding.line}" if finding.line else ""
+    head = f"  step {finding.step}{line}, {finding.severity.label}: {finding.message}{code}{until}"
+    return [head, *(f"    {i}. {remedy}" for i, remedy in enumerate(finding.remedies, 1))]
 
 
 def table(layers: Sequence[Layer], shown: int = SHOWN) -> list[str]:
-    """The layers in columns; of many, those with the largest gradients, still in the order of the model."""
-    chosen = {id(layer) for layer in sorted(layers, key=_weight, reverse=True)[:shown]}
+    """The layers in columns; of many, those with the largest and the smallest gradients, in the order of the model."""
+    ordered = sorted(layers, key=_weight, reverse=True)
+    few = shown // 3
+    chosen = {id(layer) for layer in (ordered if len(layers) <= shown else ordered[: shown - few] + ordered[-few:])}
     rows: list[tuple[str, ...]] = [("parameter", "norm", "mean", "std", "max", "grad/param")]
     rows += [_row(layer) for layer in layers if id(layer) in chosen]
     rest = len(layers) - len(chosen)
-    return [*_columns(rows), *([f"  … and {rest} more with smaller gradients"] if rest else [])]
+    return [*_columns(rows), *([f"  … and {rest} more, neither the largest nor the smallest"] if rest else [])]
 
 
 def _weight(layer: Layer) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import math
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Concatenate, ParamSpec, Protocol
@@ -16,9 +18,12 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from gradlint.runtime.monitor.clips import Tally
-from gradlint.runtime.monitor.data import Layer, Sample
-from gradlint.runtime.monitor.judge import SKIPS, Circumstances
-from gradlint.runtime.monitor.measure import Parcel, measure
+from gradlint.runtime.monitor.data import Layer, Sample, Total
+from gradlint.runtime.monitor.health import Checkup
+from gradlint.runtime.monitor.judge import SKIPS
+from gradlint.runtime.monitor.measure import Parcel, gradient_norms, measure, total
+from gradlint.runtime.monitor.observe import Circumstances, total_of
+from gradlint.runtime.monitor.operations import Operation, delicate, origin
 from gradlint.runtime.monitor.parameters import Roster, sharded
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
@@ -27,6 +32,7 @@ from gradlint.runtime.monitor.reading import (
     Reading,
     SeenClip,
     Since,
+    Turn,
     Waiting,
     Window,
     host_tensor,
@@ -41,13 +47,22 @@ MEANT = 0.05
 #: losses that are kept until the next sample
 LOSSES = 10_000
 
+#: steps that wait on their device for the next sample, at most
+TURNS = 1000
+
+Norms = tuple[list[str], list[Tensor], Tensor | None]
+
 P = ParamSpec("P")
 
 
 class Audience(Protocol):
     """Who wants to know; a monitor."""
 
-    def sampled(self, sample: Sample, circumstances: Circumstances) -> None: ...
+    def startling(self, norm: float) -> bool: ...
+
+    def stepped(self, total: Total, at_once: bool) -> None: ...
+
+    def sampled(self, sample: Sample, total: Total, circumstances: Circumstances) -> None: ...
 
     def skipping(self, step: int, streak: int, scale: float, layers: tuple[Layer, ...]) -> None: ...
 
@@ -81,6 +96,7 @@ class Watcher:
         self.every = every
         self.audience = audience
         self.shard = sharded(model)
+        self.checkup = Checkup(self.roster, self.shard)
         self.steps = 0
         self.skipped = 0
         self.silent = False
@@ -89,7 +105,14 @@ class Watcher:
         self._due = 1
         self._window = Window()
         self._since = Since()
+        #: told for the next step, and those that have arrived since the last sample
         self._losses: deque[Tensor] = deque(maxlen=LOSSES)
+        self._arrived: list[float] = []
+        self._loss: weakref.ref[Tensor] | None = None
+        #: the operation that made the last one NaN or Inf
+        self._made_by: Operation | None = None
+        #: clips whose norm is the total norm: it was so at the last sample
+        self._trusted: set[Key] = set()
         self._handles: list[RemovableHandle] = []
         self._began = time.monotonic()
 
@@ -113,12 +136,20 @@ class Watcher:
                 handle.remove()
             self._handles = []
             PATCHES.remove(self)
-            self._count_rest()
+            self._settle()
             self._window = Window()
 
     @_quietly
     def tell(self, loss: Tensor | float) -> None:
-        self._losses.append(loss.detach() if isinstance(loss, Tensor) else torch.tensor(float(loss)))
+        if isinstance(loss, Tensor):
+            self._loss = weakref.ref(loss)
+            self.checkup.tell(loss, self.steps + 1)
+            self._losses.append(loss.detach())
+            if loss.device.type == "cpu" and loss.numel() == 1 and not math.isfinite(float(loss.detach())):
+                # Only now: the backward frees what the operations have saved.
+                self._made_by = self._made_by or origin(loss, self.roster.names)
+        else:
+            self._losses.append(torch.tensor(float(loss)))
 
     @_quietly
     def before_clip(self, function: str, parameters: list[Tensor], limit: object, norm: object) -> None:
@@ -129,15 +160,38 @@ class Watcher:
             return
         key = (function, id(parameters[0]), len(parameters))
         scale = stored_scale(self.scaler, self.optimizer)
-        again = any(clip.key == key for clip in self._window.clips)
-        if due and (again or self._window.before is None) and not _capturing():
-            self._window.parcel = Parcel()
-            self._window.before = measure(self.roster.entries, self._window.parcel, scale)
+        # The scaler changes its scale in place, at the next update().
+        clip = SeenClip(key, float(limit), host_tensor(norm), None if scale is None else scale.detach().clone())  # type: ignore[arg-type]
+        again = any(other.key == key for other in self._window.clips)
+        if not _capturing() and (again or self._window.norms is None):
+            self._window.norms = self._norms_before(clip)
+            due = due or self._startles()
+            if due:
+                self._window.parcel = Parcel()
+                self._window.before = measure(self.roster.entries, self._window.parcel, scale)
         if key not in self.tallies:
             self.tallies[key] = Tally(function, self.roster.share(parameters))
-        # The scaler changes its scale in place, at the next update().
-        kept = None if scale is None else scale.detach().clone()
-        self._window.clips.append(SeenClip(key, float(limit), host_tensor(norm), kept))  # type: ignore[arg-type]
+        clip.whole = self.tallies[key].whole
+        self._window.clips.append(clip)
+
+    def _norms_before(self, clip: SeenClip) -> Norms:
+        """The clip's own norm, where that is known to be the one of all gradients."""
+        if clip.key in self._trusted and clip.norm is not None:
+            return [], [clip.norm], clip.scale
+        return *gradient_norms(self.roster.entries), clip.scale
+
+    def _startles(self) -> bool:
+        """Whether the norm is at hand, and such that this step must be sampled."""
+        if self._window.norms is None or self.steps + 1 >= self._due:
+            return False
+        _, norms, scale = self._window.norms
+        if not norms or any(tensor.device.type != "cpu" for tensor in norms):
+            return False
+        value = total(number for tensor in norms for number in tensor.reshape(-1).tolist())
+        if not self.audience.startling(value / (1.0 if scale is None else float(scale))):
+            return False
+        self._due = self.steps + 1
+        return True
 
     @_quietly
     def clip_returned(self, function: str, parameters: list[Tensor], norm: object) -> None:
@@ -166,6 +220,17 @@ class Watcher:
 
     @_quietly
     def _at_step(self) -> None:
+        if _capturing():
+            self.steps += 1
+            self._window = Window()
+            return
+        if self._made_by is not None and self.steps + 1 < self._due and self.audience.startling(math.nan):
+            self._due = self.steps + 1
+        if self._window.norms is None and self.steps + 1 < self._due:
+            scale = stored_scale(self.scaler, self.optimizer)
+            kept = None if scale is None else scale.detach().clone()
+            self._window.norms = (*gradient_norms(self.roster.entries), kept)
+            self._startles()
         self.steps += 1
         found = vars(self.optimizer).get("found_inf")
         if isinstance(found, Tensor):  # a fused optimizer decides on its device whether it skips the step
@@ -175,25 +240,66 @@ class Watcher:
         for clip in self._window.clips:
             clip.step = self.steps
         self._since.clips += self._window.clips
-        if self.steps >= self._due and not _capturing():
-            self._sample()
+        sampled = self.steps >= self._due
+        turn = self._turn(sampled)
+        self._since.turns.append(turn)
+        if sampled or len(self._since.turns) >= TURNS:
+            self._sample() if sampled else self._settle()
+        elif turn is self._since.turns[0] and turn.at_hand and not self._since.found:
+            self._settle_turns()
         self._window = Window()
+        self._made_by = None
+
+    def _turn(self, sampled: bool) -> Turn:
+        names, norms, scale = self._window.norms if self._window.norms and not sampled else ([], [], None)
+        losses = list(self._losses)
+        self._losses.clear()
+        whole = [clip for clip in self._window.clips if clip.whole and clip.key[0] != "clip_grad_value_"]
+        return Turn(self.steps, names, norms, scale, losses, whole[-1] if whole else None)
+
+    def _settle_turns(self) -> None:
+        """Steps that are on the host already: they are judged at once."""
+        parcel = Parcel()
+        waiting = Waiting(Since(self._since.turns), parcel)
+        self._since.turns = []
+        self._judge_steps(waiting.totals(parcel.open()), set(), at_once=True)
+
+    def _judge_steps(
+        self, totals: Iterable[tuple[Total, list[float]]], skipped: set[int], at_once: bool = False
+    ) -> None:
+        for each, losses in totals:
+            self._arrived += losses
+            if each.step not in skipped:
+                self.audience.stepped(each, at_once)
 
     def _sample(self) -> None:
         self.roster.refresh()
-        reading = read(self.roster, self.optimizer, self.scaler, self._window, self._since, self._losses)
+        reading = read(self.roster, self.optimizer, self.scaler, self._window, self._since)
         self._since = Since()
         skipped = self._count_skips(reading.skips)
         clips = [clip for clip in reading.clips if clip.step not in skipped]
+        *before, (last, losses) = reading.totals
+        self._judge_steps(before, skipped)
+        self._arrived += losses
         if self.steps in skipped:
             self._count_clips(clips)
             self._complain(reading.scale, reading.layers)
             return  # the next step is sampled in its place
         here = [clip for clip in clips if clip.step == self.steps]
         self._count_clips(clips, changed=_changed(reading))
-        self._losses.clear()
+        self._trust(reading.norm, here)
         self._due = (self.steps // self.every + 1) * self.every
-        self.audience.sampled(self._made_of(reading, here), self._circumstances(reading, clips, here))
+        sample = self._made_of(reading, here)
+        self._arrived.clear()
+        total_ = dataclasses.replace(total_of(sample, last.limit), loss=last.loss)
+        self.audience.sampled(sample, total_, self._circumstances(reading, here))
+
+    def _trust(self, norm: float, here: Iterable[ArrivedClip]) -> None:
+        """Another kind of norm, or one of some parameters, is none of the total: it differs where both are known."""
+        if math.isfinite(norm):
+            for clip in here:
+                agrees = clip.norm is not None and math.isclose(clip.norm / (clip.scale or 1.0), norm, rel_tol=1e-3)
+                (self._trusted.add if agrees and self.tallies[clip.key].whole else self._trusted.discard)(clip.key)
 
     def _made_of(self, reading: Reading, here: list[ArrivedClip]) -> Sample:
         return Sample(
@@ -206,21 +312,25 @@ class Watcher:
             reading.scale,
             any(clip.scale is not None for clip in here),
             tuple(float(group.get("lr", math.nan)) for group in self.optimizer.param_groups),
-            sum(reading.losses) / len(reading.losses) if reading.losses else None,
+            sum(self._arrived) / len(self._arrived) if self._arrived else None,
             reading.layers,
             self.shard,
             self.seconds,
         )
 
-    def _circumstances(self, reading: Reading, clips: list[ArrivedClip], here: list[ArrivedClip]) -> Circumstances:
+    def _circumstances(self, reading: Reading, here: list[ArrivedClip]) -> Circumstances:
         scaled = [clip.true_limit for clip in here if clip.scale is not None and clip.true_limit < MEANT]
         # Inside of scaler.step a fused optimizer divides by `grad_scale` itself.
         bypassed = reading.divisor != 1.0 and "grad_scale" not in vars(self.optimizer)
+        finite = all(layer.finite for layer in reading.layers)
+        loss = None if finite or self._loss is None else self._loss()
         return Circumstances(
-            # A loop may look at the norm and try again: the last clip before a step counts.
-            tuple(clip.step for clip in {(clip.step, clip.key): clip for clip in clips}.values() if clip.broken),
             min(scaled, default=None),
             reading.divisor if bypassed else None,
+            self.roster.missing,
+            self.checkup.look(self.steps),
+            "" if self._made_by is None else self._made_by.said,
+            () if loss is None else tuple(operation.short for operation in delicate(loss)),
         )
 
     @_quietly
@@ -255,14 +365,15 @@ class Watcher:
                 self.tallies[clip.key].count_change(clip.limit, changed)
 
     @_quietly
-    def _count_rest(self) -> None:
-        """What came after the last sample."""
+    def _settle(self) -> None:
+        """What has come since the last sample."""
         parcel = Parcel()
         waiting = Waiting(self._since, parcel)
         numbers = parcel.open()
+        self._since = Since()
         skipped = self._count_skips(waiting.skips(numbers))
         self._count_clips(clip for clip in waiting.clips(numbers) if clip.step not in skipped)
-        self._since = Since()
+        self._judge_steps(waiting.totals(numbers), skipped)
 
 
 def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -65,10 +65,8 @@ def page(data: MonitorData) -> str:
 
 def _headline(data: MonitorData) -> str:
     steps = counted(data.steps, "step")
-    if not data.samples:
-        return f"No gradient was sampled in {steps}"
     if not data.findings:
-        return f"No trouble seen in {steps}"
+        return f"No trouble seen in {steps}" if data.seen else f"No gradient was seen in {steps}"
     kinds = list(dict.fromkeys(f.condition.value.replace("-", " ") for f in data.findings))
     return f"{counted(len(data.findings), 'finding')} in {steps}: {', '.join(kinds)}"
 

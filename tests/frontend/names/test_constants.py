@@ -8,14 +8,14 @@ import textwrap
 import pytest
 
 from gradlint.frontend import syntax as s
+from gradlint.frontend.lower import Lowering
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.program import Program
-from gradlint.frontend.quick import QuickLowering
 
 
 def _number(code: str) -> float | None:
     """The number that the call `look(…)` is given, by its first argument or by `n`."""
-    constants = Constants(Program(QuickLowering(ast.parse(textwrap.dedent(code))).body))
+    constants = Constants(Program(Lowering(ast.parse(textwrap.dedent(code))).body))
     for expr, scope in constants.expressions():
         if isinstance(expr, s.Call) and s.render(expr.func) == "look":
             given, _, home = constants.argument(expr, "n", scope)
@@ -88,6 +88,6 @@ def test_not_settled(code: str) -> None:
     ],
 )
 def test_whether_an_argument_is_absent(code: str, absent: bool) -> None:
-    constants = Constants(Program(QuickLowering(ast.parse(code)).body))
+    constants = Constants(Program(Lowering(ast.parse(code)).body))
     ((call, scope),) = [(e, scope) for e, scope in constants.expressions() if isinstance(e, s.Call)]
     assert constants.argument(call, "n", scope)[:2] == (None, absent)

@@ -7,15 +7,15 @@ import textwrap
 
 import pytest
 
+from gradlint.frontend.lower import Lowering
 from gradlint.frontend.names.imported import calls
-from gradlint.frontend.quick import QuickLowering
 
 TORCH = "torch.utils.checkpoint.checkpoint"
 
 
 def _called(code: str) -> list[str]:
     """What each call means, in order."""
-    body = QuickLowering(ast.parse(textwrap.dedent(code))).body
+    body = Lowering(ast.parse(textwrap.dedent(code))).body
     return [place.dotted for place in calls(body)]
 
 

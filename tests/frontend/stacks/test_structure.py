@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
+from gradlint.frontend.lower import Lowering
 from gradlint.frontend.program import Program
-from gradlint.frontend.quick import QuickLowering
 from gradlint.frontend.stacks.structure import saturating_stacks
 
 MADE_BY_A_METHOD = """\
@@ -22,7 +22,7 @@ HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 
 
 def _counts(code: str) -> list[int]:
-    program = Program(QuickLowering(ast.parse(HEAD + textwrap.dedent(code))).body)
+    program = Program(Lowering(ast.parse(HEAD + textwrap.dedent(code))).body)
     return sorted(len(stack.hidden) for stack in saturating_stacks(program))
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_stack(code: str) -> None:
 def test_an_activation_of_the_output_is_not_alone() -> None:
     init = "self.a, self.act = nn.Linear(1, 1), nn.Tanh()"
     for forward, alone in (("self.a(self.act(self.a(x)))", True), ("self.act(self.a(self.act(self.a(x))))", False)):
-        body = QuickLowering(ast.parse(HEAD + _model(init, f"return {forward}"))).body
+        body = Lowering(ast.parse(HEAD + _model(init, f"return {forward}"))).body
         assert [stack.alone for stack in saturating_stacks(Program(body))] == [alone]
 
 

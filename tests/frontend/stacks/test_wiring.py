@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from gradlint.frontend.knowledge.layers import Role
-from gradlint.frontend.stacks.wiring import (
-    END,
-    FRESH,
-    SETTING,
-    UNKNOWN,
-    Known,
-    Layer,
-    Leaf,
-    Several,
-    Value,
-    Wiring,
-    joined,
-)
+from gradlint.frontend.stacks.wiring import END, FRESH, SETTING, UNKNOWN, Known, Leaf, Several, Value, Wiring, joined
+from gradlint.knowledge.layers import Role
+from gradlint.subjects import Layer
 
 LINEAR, TANH, DROPOUT, NORM = (
     Layer(role, number, number) for number, role in enumerate((Role.AFFINE, Role.SATURATING, Role.NEUTRAL, Role.BREAK))

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from gradlint.runtime.recording import Recording, load
 from tests.runtime.drivers import ranks
+from tests.runtime.zygote import python
 
 ROOT = Path(__file__).resolve().parents[3]
 LOOPS = ROOT / "tests" / "loops"
@@ -75,7 +75,7 @@ def _workers(folder: Path, number: int, share: list[dict[str, object]], world: i
     for rank in range(world):
         about = {"RANK": str(rank), "WORLD_SIZE": str(world)}
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-        command = [sys.executable, "-m", "tests.runtime.drivers.worker", str(orders)]
+        command = python("-m", "tests.runtime.drivers.worker", str(orders))
         said = open(folder / f"said{number}-{rank}", "w+b")  # noqa: SIM115 - the worker writes there while it lives
         worker = subprocess.Popen(
             command, cwd=folder, env={**os.environ, **about, "PYTHONPATH": path}, stdout=said, stderr=subprocess.STDOUT

@@ -1,0 +1,91 @@
+"""PyTorch's own names: optimizers, schedulers, clips, wrappers, AMP."""
+
+from __future__ import annotations
+
+from gradlint.knowledge.pattern import Pattern
+
+#: `from torch import nn` and fragments without imports: what these names stand for when nothing says otherwise
+USUAL_NAMES = {
+    "torch": "torch", "th": "torch", "nn": "torch.nn", "optim": "torch.optim", "F": "torch.nn.functional",
+    "dist": "torch.distributed", "DDP": "torch.nn.parallel.DistributedDataParallel",
+    "DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "FSDP": "torch.distributed.fsdp.FullyShardedDataParallel",
+    "GradScaler": "torch.amp.GradScaler", "autocast": "torch.amp.autocast",
+    "clip_grad_norm_": "torch.nn.utils.clip_grad_norm_", "clip_grad_value_": "torch.nn.utils.clip_grad_value_",
+    "clip_grad_norm": "torch.nn.utils.clip_grad_norm", "nullcontext": "contextlib.nullcontext",
+    "ExitStack": "contextlib.ExitStack", "deepspeed": "deepspeed", "math": "math", "itertools": "itertools",
+    "contextlib": "contextlib", "Accelerator": "accelerate.Accelerator", "lr_scheduler": "torch.optim.lr_scheduler",
+    "functools": "functools", "partial": "functools.partial", "chain": "itertools.chain",
+}  # fmt: skip
+
+#: libraries whose training looks like PyTorch's and is not
+OTHER_LIBRARIES = frozenset({"paddle", "mindspore", "oneflow", "jittor", "megengine", "mxnet", "chainer", "tinygrad"})
+
+OPTIMIZER_CLASS = Pattern(
+    r"^(Fused|Deep[sS]peed|Distributed|Paged|Hybrid|Schedule[fF]ree|Bf16|LB)?(CPU)?"
+    r"(Adam|AdamW|SGD|ASGD|RMSprop\w*|RMSProp\w*|Adagrad|Adadelta|Adamax|NAdam|RAdam|SparseAdam|LBFGS|Rprop|Adafactor|"
+    r"Lion|LAMB|Lamb|LARS|Lars|NovoGrad|Ranger\w*|MADGRAD|Prodigy|Sophia\w*|Muon|AdaBelief|Yogi|Shampoo|DAdapt\w*|"
+    r"BertAdam|OpenAIAdam|AdaBound|AdamP|SGDP|QHAdam|ZeroRedundancyOptimizer|DistributedOptimizer|FP16_Optimizer|"
+    r"Adam8bit|AdamW8bit|AdEMAMix|CAME)(\d*bit|_?mini|W|ScheduleFree|Factory|WScheduleFree|Like)?\d?$"
+)
+#: optimizers whose update does not grow with the gradient's scale
+SCALE_FREE = Pattern(r"(?i)adam|lion|rmsprop|adagrad|lamb|nadam|radam|adafactor|prodigy")
+SCHEDULER_CLASS = Pattern(
+    r"^(LambdaLR|MultiplicativeLR|StepLR|MultiStepLR|ConstantLR|LinearLR|ExponentialLR|PolynomialLR|CosineAnnealingLR|"
+    r"ChainedScheduler|SequentialLR|CyclicLR|OneCycleLR|CosineAnnealingWarmRestarts|ReduceLROnPlateau|SWALR)$"
+)
+#: `torch.optim.Adam`, `torch.optim.adam.Adam`, but neither `torch.optim.swa_utils.AveragedModel` nor a scheduler
+TORCH_OPTIMIZER = Pattern(r"^torch\.optim\.(?!swa_utils\.|lr_scheduler\.)(\w+\.)?(?!\w*(LR|Model|Scheduler)$)[A-Z]\w*$")
+#: where a wrapper keeps the optimizer that it wraps
+INNER_OPTIMIZER = {
+    "optimizer", "_optimizer", "optim", "_optim", "opt", "_opt", "base_optimizer", "_base_optimizer", "inner_optimizer",
+    "inner", "wrapped", "wrapped_optimizer", "torch_optimizer", "optimizer_", "base",
+}  # fmt: skip
+#: functions of transformers and diffusers that make a LambdaLR
+SCHEDULER_FUNCTION = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
+SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
+#: packages whose schedulers are torch's, or made of them; and where such a one may be written without its package
+SCHEDULER_PACKAGES = ("torch.", "transformers.", "diffusers.")
+SCHEDULER_HOMES = (*SCHEDULER_PACKAGES, "lr_scheduler.")
+
+CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
+CLIP_VALUE = {"clip_grad_value_", "clip_grad_value"}
+
+DDP = {"DistributedDataParallel", "DDP", "smart_DDP"}
+FSDP1 = {"FullyShardedDataParallel", "FSDP"}
+FSDP2 = {"fully_shard"}
+TRANSPARENT = {
+    # wrappers that give back the same module, possibly another object
+    "compile", "DataParallel", "BalancedDataParallel", "convert_sync_batchnorm", "convert_syncbn_model", "to_device",
+    "prepare_model", "checkpoint_wrapper", "parallelize_module", "get_peft_model", "script", "unwrap_model",
+}  # fmt: skip
+
+SCALER_CLASSES = {"GradScaler", "ShardedGradScaler"}
+AUTOCAST = {
+    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast",
+    "torch.amp.autocast_mode.autocast", "torch.cuda.amp.autocast_mode.autocast", "torch.npu.amp.autocast",
+}  # fmt: skip
+NO_GRAD = {
+    "torch.no_grad",
+    "torch.inference_mode",
+    "torch.autograd.no_grad",
+    "torch.set_grad_enabled",
+    "torch.enable_grad",
+}
+
+#: tensor methods that cut the graph
+CUTS = {"detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int"}
+MODULE_PASSTHROUGH = {
+    "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "xpu",
+    "npu", "share_memory", "type", "compile", "module",
+}  # fmt: skip
+PARAMETER_METHODS = {"parameters", "named_parameters", "trainable_parameters", "get_parameters", "parameters_to_train"}
+
+#: hooks that see, or may replace, the gradient of a tensor
+HOOKS = {"register_hook", "register_post_accumulate_grad_hook"}
+
+EVENT_METHODS = {
+    "backward", "manual_backward", "step", "zero_grad", "unscale_", "update", "scale", "clip_grad_norm_",
+    "clip_grad_norm", "clip_grad_value_", "clip_gradients", "clip_grad_value", "clip_grads", "no_sync", "accumulate",
+    "no_backward_sync", "unscale_gradients", "scale_loss", "set_requires_gradient_sync", "train_batch",
+}  # fmt: skip
