@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Step, Zero
-from gradlint.remedy.accumulation import count_from_one
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, Window
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window
 
 
 class AccumulationOffByOne(Rule):
@@ -59,6 +58,7 @@ class AccumulationOffByOne(Rule):
 
     meta = RuleMeta("GL308", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
     mends = (Aspect.BOUNDARY,)
+    needs = (Backward,)
     message = "`{boundary}` ends the first window after one micro-batch already: all windows are shifted by one"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
@@ -70,8 +70,14 @@ class AccumulationOffByOne(Rule):
             return
         if sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
             related = [(first, "one micro-batch only before the first step")]
-            fix = [count_from_one(step), count_from_one(step, everywhere=True)]
-            yield self.finding(step, boundary=step.boundary, related=related, fix=fix)
+            repairs = [
+                Repair(_COUNT, lambda bench: bench.window.count_from_one(step)),
+                Repair(_COUNT, lambda bench: bench.window.count_from_one(step, everywhere=True)),
+            ]
+            yield self.finding(step, boundary=step.boundary, related=related, repairs=repairs)
+
+
+_COUNT = "Count micro-batches from one"
 
 
 def _cleared_behind(window: Window) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip
-from gradlint.remedy.statements import move
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Rule, RuleMeta, Severity, short
+from gradlint.events import Aspect, Backward, Clip, Step
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipAfterStep(Rule):
@@ -61,6 +60,7 @@ class ClipAfterStep(Rule):
 
     meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
+    needs = (Backward, Step)
     message = "`{clip}` runs after `{step}`: these gradients are already consumed, so nothing is clipped"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
@@ -75,5 +75,5 @@ class ClipAfterStep(Rule):
                 clip=short(clip),
                 step=short(step),
                 related=[(step, f"gradients consumed here by `{short(step)}`")],
-                fix=[move(clip, "Move the clip in front of the step", before=step)],
+                repairs=[Repair("Move the clip in front of the step", lambda bench: bench.move(clip, before=step))],
             )

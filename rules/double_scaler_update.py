@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Opaque, Step, Update
-from gradlint.remedy.statements import delete, move
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class DoubleScalerUpdate(Rule):
@@ -85,9 +84,15 @@ class DoubleScalerUpdate(Rule):
                 yield self.finding(
                     update, update=short(update), what=f"may change the scale before `{short(step)}` divides by it",
                     related=[(scaled, "scaled with the old factor here"), (step, "unscaled with the new one here")],
-                    fix=[
-                        delete(update, f"Drop `{short(update)}`: another one follows all steps"),
-                        move(update, f"Move `{short(update)}` behind the last step", after=step),
+                    repairs=[
+                        Repair(
+                            f"Drop `{short(update)}`: another one follows all steps",
+                            lambda bench: bench.delete(update),
+                        ),
+                        Repair(
+                            f"Move `{short(update)}` behind the last step",
+                            lambda bench: bench.move(update, after=step),
+                        ),
                     ],
                 )  # fmt: skip
                 return
@@ -96,7 +101,10 @@ class DoubleScalerUpdate(Rule):
             yield self.finding(
                 update, update=short(update), what=_AGAIN,
                 related=[(first, "already updated here")],
-                fix=[delete(e, f"Keep only one `{short(update)}`") for e in (update, first)],
+                repairs=[
+                    Repair(f"Keep only one `{short(update)}`", lambda bench: bench.delete(update)),
+                    Repair(f"Keep only one `{short(update)}`", lambda bench: bench.delete(first)),
+                ],
             )  # fmt: skip
 
     @staticmethod

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Unscale, Update
-from gradlint.remedy.statements import delete
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class DoubleUnscale(Rule):
@@ -80,5 +79,5 @@ class DoubleUnscale(Rule):
         if first.optimizer == unscale.optimizer and not any(state.window.between(first, unscale, Update)):
             yield self.finding(
                 unscale, unscale=short(unscale), related=[(first, "already unscaled here")],
-                fix=[delete(unscale, f"Drop the second `{short(unscale)}`")],
+                repairs=[Repair(f"Drop the second `{short(unscale)}`", lambda bench: bench.delete(unscale))],
             )  # fmt: skip

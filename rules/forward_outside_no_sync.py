@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Sync, Wrap
-from gradlint.remedy.distributed import pull_forward_in
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
 
 
 class ForwardOutsideNoSync(Rule):
@@ -77,5 +76,8 @@ class ForwardOutsideNoSync(Rule):
                 backward.forward,
                 forward=backward.forward.text,
                 related=[(backward.no_sync, "no_sync begins only here")],
-                fix=[pull_forward_in(backward)],
+                repairs=[Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],
             )
+
+
+_PULL = "Pull the forward into the no_sync block"

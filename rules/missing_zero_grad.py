@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
-from gradlint.remedy.loop import clear_behind, clear_first
-from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.events import Aspect, Backward, Edit, Norm, Step, Zero
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingZeroGrad(Rule):
@@ -61,15 +60,12 @@ class MissingZeroGrad(Rule):
 
     meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS,)
+    needs = (Backward,)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         stale = state.stale
-        if (
-            stale is None
-            or not state.pending
-            or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
-        ):
+        if stale is None or not state.pending or step.framework.clears:
             return
         if self.file.words.seen & _HOOKS or not stale.shares_loop(step) or not step.frames:
             return
@@ -81,17 +77,18 @@ class MissingZeroGrad(Rule):
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         close = _another_comes_first(first, state)
+        steps = [step] if close else _never_cleared(step, state)
         early, late = (
-            clear_first(first, [step] if close else _never_cleared(step, state), close=close),
-            clear_behind(step),
+            Repair(_BEFORE, lambda bench: bench.clear.first(first, steps, close=close)),
+            Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
         )
-        windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
-        fix = [late, early] if windowed else [early, late]
+        windowed = step.window or state.window.inner_loop or step.framework.windows
+        repairs = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
-            fix = []  # a step amid another window: clearing at the head of its loop would empty that one
+            repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
-            fix=fix,
+            repairs=repairs,
         )  # fmt: skip
 
 
@@ -124,6 +121,7 @@ def _never_cleared(step: Step, state: GradientState) -> list[Step]:
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]
 
 
+_BEFORE = "Clear the gradients before the backward"
 #: optimizers that step inside backward hooks clear there as well
 _HOOKS = {
     "register_post_accumulate_grad_hook",

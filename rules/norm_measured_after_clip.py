@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, ClipKind, Read
-from gradlint.remedy.statements import measure_first
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.events import Aspect, Backward, Clip, ClipKind, Read
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class NormMeasuredAfterClip(Rule):
@@ -65,6 +64,7 @@ class NormMeasuredAfterClip(Rule):
 
     meta = RuleMeta("GL112", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.SAFE)
     mends = (Aspect.READS,)
+    needs = (Backward, Clip)
     message = "`{read}` looks at gradients after `{clip}`: it shows the threshold, not the gradients"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:
@@ -76,7 +76,11 @@ class NormMeasuredAfterClip(Rule):
         if clip.kind is ClipKind.NORM and state.pending and read.same_turn(clip):
             yield self.finding(
                 read, read=short(read), clip=short(clip), related=[(clip, "clipped here")],
-                fix=measure_first(read, clip),
+                # whoever keeps the clip's own norm wants both
+                repairs=[
+                    Repair(_EARLY, lambda bench: bench.move(read, before=clip, unbound=clip)),
+                    Repair(_LATE, lambda bench: bench.move(clip, after=read, past=(Read,), unbound=clip)),
+                ],
             )  # fmt: skip
 
 
@@ -87,4 +91,6 @@ def _measured_before(read: Read, clip: Clip, state: GradientState) -> bool:
     return any(e.params.may_meet(read.params) and e.params.may_meet(clip.params) for e in before)
 
 
+_EARLY = "Measure the gradients before they are clipped"
+_LATE = "Clip only after the gradients were measured"
 _FINITE = re.compile(r"isnan|isinf|isfinite")

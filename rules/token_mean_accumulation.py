@@ -69,6 +69,7 @@ class TokenMeanAccumulation(Rule):
     """
 
     meta = RuleMeta("GL307", Category.ACCUMULATION, Severity.ADVICE, default=False)
+    needs = (Backward,)
     message = "`{loss}` is a mean over one micro-batch's tokens ({evidence}): those with few tokens weigh too much"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Step, Zero
-from gradlint.remedy.loop import clear_behind_window
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.events import Aspect, Backward, Step, Zero
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradInAccumulation(Rule):
@@ -66,12 +65,13 @@ class ZeroGradInAccumulation(Rule):
 
     meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
+    needs = (Backward, Zero)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.lost or not state.pending or state.window.single:
             return
-        if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
+        if not (step.window or state.window.inner_loop or step.framework.windows):
             return
         for lost, zero in state.lost:
             again = next((b for b in state.pending if lost.same_loss(b)), None)
@@ -81,9 +81,13 @@ class ZeroGradInAccumulation(Rule):
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                         # no fix where another loss runs back through the same parameters: this clears after it, too
-                        fix=[] if _others_reach(state) else [clear_behind_window(zero, step)],
+                        repairs=[] if _others_reach(state) else [_moved(zero, step)],
                     )  # fmt: skip
                     return
+
+
+def _moved(zero: Zero, step: Step) -> Repair:
+    return Repair("Move the clearing behind the step", lambda bench: bench.clear.behind_window(zero, step))
 
 
 def _between_micro_batches(lost: Backward, zero: Zero, again: Backward) -> bool:

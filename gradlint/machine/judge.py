@@ -69,8 +69,7 @@ class Judge:
         self._rules = list(rules)
         self._on_crash = on_crash
         self._hooked: dict[str, list[Rule]] = {
-            hook: [r for r in self._rules if getattr(type(r), hook) is not getattr(Rule, hook)]
-            for hook in (*_HOOKS.values(), "on_trace")
+            hook: [r for r in self._rules if hook in r.hooks] for hook in (*_HOOKS.values(), "on_trace")
         }
 
     def judge(self, path: Path) -> Iterator[Draft]:

@@ -11,7 +11,23 @@ import libcst as cst
 from gradlint.events import Event, Mark, Opaque, Site, Step
 from gradlint.rewrite.document import Document, Statement
 from gradlint.rewrite.flow import Names, merged, names_of
+from gradlint.rewrite.imports import drop_if_unused
+from gradlint.rewrite.moving import move, move_all
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
+from gradlint.rewrite.verbs import (
+    Calls,
+    Clearings,
+    Clips,
+    Layers,
+    Losses,
+    Numbers,
+    Scalers,
+    Syncs,
+    Verb,
+    Windows,
+)
+from gradlint.subjects import Call
 
 N = TypeVar("N", bound=cst.CSTNode)
 Origin = ast.expr | ast.stmt | ast.pattern
@@ -27,18 +43,19 @@ _IDLE = frozenset({
 })  # fmt: skip
 
 
-def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
-    """All nodes of a kind in a piece of the tree."""
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, kind):
-            yield node
-        pending.extend(reversed(node.children))
-
-
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
+
+    # verbs, by family
+    call: Calls
+    clip: Clips
+    scaler: Scalers
+    loss: Losses
+    window: Windows
+    clear: Clearings
+    sync: Syncs
+    layers: Layers
+    numbers: Numbers
 
     def __init__(self, document: Document, origins: Sequence[Origin], events: Iterable[Event]) -> None:
         """`origins`: the nodes of Python's tree that sites are numbered by."""
@@ -49,17 +66,23 @@ class Bench:
         self._events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
+        self.call, self.clip, self.scaler, self.loss = Calls(self), Clips(self), Scalers(self), Losses(self)
+        self.window, self.clear, self.sync = Windows(self), Clearings(self), Syncs(self)
+        self.layers, self.numbers = Layers(self), Numbers(self)
+
+    move = Verb(move)
+    move_all = Verb(move_all)
 
     # -- reading
 
-    def node(self, at: Event | Site) -> cst.CSTNode:
-        site = at.site if isinstance(at, Event) else at
+    def node(self, at: Event | Call | Site) -> cst.CSTNode:
+        site = at if isinstance(at, Site) else at.site
         found = self.document.anchors.node(self._origins[site.node])
         if found is None:
             raise NotFixable("its code was not found")
         return found
 
-    def code(self, at: Event | Site | cst.CSTNode) -> str:
+    def code(self, at: Event | Call | Site | cst.CSTNode) -> str:
         """The user's own text."""
         return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()
 
@@ -100,7 +123,7 @@ class Bench:
         """The same code, whatever the comments and the spaces."""
         return _dumped(self.code(x.node) for x in some) == _dumped(self.code(x.node) for x in others)
 
-    def statement(self, at: Event | Site | cst.CSTNode) -> Statement:
+    def statement(self, at: Event | Call | Site | cst.CSTNode) -> Statement:
         node = at if isinstance(at, cst.CSTNode) else self.node(at)
         found = self.document.at(node)
         if found is None:
@@ -274,11 +297,20 @@ class Bench:
                 return owner
         return None
 
-    def delete(self, event: Event, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
-        """Takes the statement of an event away; with the loop or condition round it that does only `allowed` things.
+    def delete(self, event: Event | Call, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
+        """Takes the statement of an event, or a call that is one, away; with the loop or condition round it that does
+        only `allowed` things.
 
         `outer`: that of the call that led there, so many functions out.
         """
+        if isinstance(event, Call):
+            statement = self.document.apart(self.statement(event), self.node(event))
+            line = statement.node
+            alone = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+            if not isinstance(alone, cst.Expr) or self.code(alone) != self.code(event):
+                raise NotFixable("it is a part of a statement that does something else, too")
+            self.take_away(statement)
+            return
         place = self.outer(event, outer)
         statement = self.document.apart(self.statement(place), self.node(place))
         if outer:
@@ -317,12 +349,10 @@ class Bench:
 
     def take_away(self, statement: Statement) -> None:
         """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
-        from gradlint.rewrite.imports import drop_if_unused
-
         drop_if_unused(self, statement)
         self.document.take_out(statement)
 
-    def replace(self, old: Event | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
+    def replace(self, old: Event | Call | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
         """Another expression in the place of one."""
         node = old if isinstance(old, cst.CSTNode) else self.node(old)
         statement = self.statement(node)
@@ -331,6 +361,11 @@ class Bench:
                 raise NotFixable("it is not an expression")
             new = self._parsed(new)
         self.document.exchange(statement, node, new)
+
+    def replace_all(self, *pairs: tuple[Event | Site, str]) -> None:
+        """Several expressions at once."""
+        for old, new in pairs:
+            self.replace(old, new)
 
 
 def _is_kept(part: cst.CSTNode) -> bool:
