@@ -73,6 +73,7 @@ class ClipThresholdTooSmall(Rule):
     """
 
     meta = RuleMeta("GL105", Category.CLIPPING, Severity.WARNING, runs=True)
+    configured = (ClipSetting,)
     message = "`{clip}` limits the norm to {threshold:g}: nearly every step is clipped to it"
     options: ClassVar[Mapping[str, OptionValue]] = {"threshold": 0.05}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Norm, Site
+from gradlint.events import Aspect, Backward, Norm, Site, Step
 from gradlint.rule import (
     Category,
     DivisionSetting,
@@ -91,6 +91,8 @@ class LossDividedTwice(Rule):
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
+    configured = (DivisionSetting,)
+    needs = (Step,)
     message = "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:

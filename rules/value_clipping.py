@@ -80,6 +80,7 @@ class ValueClipping(Rule):
 
     meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, runs=True)
     mends = (Aspect.CLIPS,)
+    configured = (ClipSetting,)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
