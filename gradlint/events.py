@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gradlint.model import Grade
 from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from gradlint.knowledge.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +71,48 @@ class Frame:
     size: int | None = None
 
 
-class Manager(enum.Enum):
-    """Who else takes part in the update, beside the user's code."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Framework:
+    """Who else takes part in an update, beside the user's code: what rules may ask of it, and its rows.
 
-    NOBODY = "plain PyTorch"
-    ACCELERATE = "Accelerate"
-    FABRIC = "Fabric"
-    LIGHTNING = "Lightning"
-    DEEPSPEED = "DeepSpeed"
-    APEX = "apex"
-    DIST_AUTOGRAD = "distributed autograd"
-    #: an object of the project that wraps the update: `trainer.backward(loss)`, `trainer.optimize(opt)`
-    HELPER = "a helper"
+    Rules ask traits, never names. What a trait says holds for the framework's own objects, or for what it was handed.
+    """
+
+    #: in the words of a message: "Accelerate divides it again"
+    name: str
+    #: the roots of its imports
+    packages: tuple[str, ...] = ()
+    #: what names of its things have in them, in small letters
+    stem: str = ""
+    #: its step leaves no gradients behind, or nobody sees whether it does
+    clears: bool = False
+    #: its step clips, by a configuration of its own
+    clips: bool = False
+    #: it weighs the losses of a window itself, always; where it depends on what it is given, its rows say so
+    divides: bool = False
+    #: its objects do nothing amid its window: a step that is taken closes one
+    windows: bool = False
+    #: its step is called on every micro-batch, and waits for the end of the window by itself
+    waits: bool = False
+    #: it decides which backward synchronises gradients
+    syncs: bool = False
+    #: its step unscales, whoever scaled
+    unscales: bool = False
+    #: it takes part in autocasting: where its backward stands is its business
+    casts: bool = False
+    #: it calls functions of the file for each batch, and clears nothing in between
+    drives: bool = False
+    #: it logs the norms of gradients, or nobody sees whether it does
+    logs_norms: bool = False
+    #: imports that say that a file trains with it
+    trains: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = field(default=(), repr=False)
+
+
+#: nobody else takes part
+PLAIN = Framework("plain PyTorch")
+#: an object of the project that wraps the update: `trainer.backward(loss)`, `optimize(opt)`; what it does is not seen
+HELPER = Framework("a helper", clears=True, clips=True, syncs=True, unscales=True, casts=True, logs_norms=True)
 
 
 class Role(enum.Enum):
@@ -127,7 +161,7 @@ class OptimizerRef:
     text: str
     params: Params = ANY
     kind: str = ""
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
     #: made inside the analysed code, so that its gradients are known to be empty at first
     born: bool = False
     #: its first and last event: a name that is bound anew stands for another optimizer
@@ -245,10 +279,10 @@ class Backward(Event):
     #: the no_sync context that is active in the backward / was active in the forward
     no_sync: Site | None = None
     forward: Site | None = None
-    manager: Manager = Manager.NOBODY
-    #: the manager divides the loss by its own number of micro-batches
+    framework: Framework = PLAIN
+    #: the framework divides the loss by its own number of micro-batches
     managed_division: bool = False
-    #: that number: in the words that the manager was given, and its value
+    #: that number: in the words that the framework was given, and its value
     managed_by: str = ""
     managed_size: int | None = None
     #: all that the loss was divided by, products included, where every divisor is a known number; else nothing
@@ -328,7 +362,8 @@ class ClipApi(enum.Enum):
     TORCH = "torch"
     MODEL = "model"
     MANAGED = "managed"
-    APEX = "apex"
+    #: an optimizer's, on the copies of the gradients that it steps with
+    MASTER = "master"
     CUSTOM = "custom"
 
 
@@ -343,11 +378,11 @@ class Clip(Event):
     #: the site that used up the generator this clip was given
     exhausted_by: Site | None = None
     wrap: Wrap = Wrap.NONE
-    #: inside Lightning's training_step under automatic optimisation, i.e. before Lightning's backward
-    before_managed_backward: bool = False
+    #: who runs the backward behind it: the clip stands in a function that a framework calls for the loss
+    before: Framework = PLAIN
     #: text of the clipped model or parameters
     target: str = ""
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +391,7 @@ class Step(Event):
 
     optimizer: str = ""
     scaler: ScalerRef | None = None
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
     #: the counter behind the condition round this step is known exactly (its start too)
     exact: bool = True
     #: text of the accumulation boundary round this step, if one was understood, and the `if` that asks for it
@@ -383,7 +418,9 @@ class Schedule(Event):
     optimizer: str | None = None
     #: a torch.optim.lr_scheduler (or one made for it); custom ones have other rules
     torch: bool = True
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
+    #: its length is a number of micro-batches, not of updates: it wants a step for each
+    per_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

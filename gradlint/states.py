@@ -14,7 +14,6 @@ from gradlint.events import (
     EditKind,
     Event,
     Frame,
-    Manager,
     Opaque,
     OptimizerRef,
     Path,
@@ -76,7 +75,7 @@ class Window:
         """It accumulates and is known to end at a boundary: a modulo, a full counter, an inner loop."""
         if self.step is None or not self.accumulates:
             return False
-        return bool(self.step.window) or bool(self.micro_loop) or self.step.manager is Manager.ACCELERATE
+        return bool(self.step.window) or bool(self.micro_loop) or self.step.framework.windows
 
     @property
     def micro_loop(self) -> str:

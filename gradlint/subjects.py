@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from gradlint.events import ClipKind, Site
+from gradlint.events import PLAIN, ClipKind, Framework, Site
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -103,18 +103,18 @@ class ClipSetting:
     algorithm: Site | None = None
     #: the algorithm is written in its place, not behind a name
     literal: bool = False
-    framework: str = ""
+    framework: Framework = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class DivisionSetting:
-    """A division by hand of a loss that a trainer divides as well, by the window that it was given."""
+    """A division by hand of a loss that a framework divides as well, by the window that it was given."""
 
     loss: Site
     #: in the user's words
     divisor: str
     #: who divides again
-    trainer: str
+    framework: Framework
 
 
 Setting = ClipSetting | DivisionSetting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Norm, Opaque, Step
+from gradlint.events import PLAIN, Aspect, Backward, Norm, Opaque, Step
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -75,7 +75,7 @@ class BackwardBypassesScaler(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if step.scaler is None or step.scaler.enabled is False or not state.pending:
             return
-        if any(b.scaler is not None or b.manager is not Manager.NOBODY for b in state.pending):
+        if any(b.scaler is not None or b.framework is not PLAIN for b in state.pending):
             return
         for backward in state.pending:
             if backward.norm is Norm.UNKNOWN and not backward.params.known:

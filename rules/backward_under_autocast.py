@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Manager, Step
+from gradlint.events import Backward, Step
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -72,7 +72,7 @@ class BackwardUnderAutocast(Rule):
         if not any(isinstance(e, Step) for e in state.path.events):
             return  # a look at gradients, no training
         autocast = backward.autocast
-        if autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
+        if autocast is not None and not backward.framework.casts:
             yield self.finding(
                 backward, backward=short(backward), related=[(autocast, "autocast begins here")],
                 repairs=[Repair(_LEAVE, lambda bench: bench.scaler.leave_autocast(backward, autocast))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Opaque, Step
+from gradlint.events import PLAIN, Aspect, Backward, Clip, Framework, Opaque, Step
 from gradlint.rule import (
     Category,
     ClipSetting,
@@ -84,11 +84,11 @@ class ClipBeforeBackward(Rule):
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
-    in_vain = "`{clip}` runs before Lightning's backward and clips nothing; `{trainer}` clips behind it"
+    in_vain = "`{clip}` runs before {framework}'s backward and clips nothing; `{trainer}` clips behind it"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
-        if clip.before_managed_backward:
-            yield self._in_lightning(clip)
+        if clip.before is not PLAIN:
+            yield self._in_vain(clip, clip.before)
             return
         if state.pending or clip.exhausted_by is not None:
             return
@@ -110,16 +110,16 @@ class ClipBeforeBackward(Rule):
                     repairs=_repairs(clip, backward, state.window.step),
                 )
 
-    def _in_lightning(self, clip: Clip) -> Draft:
+    def _in_vain(self, clip: Clip, framework: Framework) -> Draft:
         limits = [x for x in self.file.settings if isinstance(x, ClipSetting) and x.kind is not None]
-        trainer = next((x for x in limits if x.framework == "Lightning"), None)
-        if trainer is None or trainer.site is None:
-            # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
-            return self.finding(clip, clip=short(clip), backward="Lightning's backward")
+        own = next((x for x in limits if x.framework is framework), None)
+        if own is None or own.site is None:
+            # no fix: the backward and the step are the framework's, and its trainer may be built anywhere
+            return self.finding(clip, clip=short(clip), backward=f"{framework.name}'s backward")
         return self.finding(
-            clip, message=self.in_vain, clip=short(clip), trainer=trainer.text,
-            related=[(trainer.site, "Lightning clips by itself")],
-            repairs=[Repair(_DELETE, lambda bench: bench.delete(clip))],
+            clip, message=self.in_vain, clip=short(clip), trainer=own.text, framework=framework.name,
+            related=[(own.site, f"{framework.name} clips by itself")],
+            repairs=[Repair(_DELETE.format(framework.name), lambda bench: bench.delete(clip))],
         )  # fmt: skip
 
 
@@ -131,4 +131,4 @@ def _repairs(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Repa
     yield Repair("Move the clip behind the backward", lambda bench: bench.move(clip, after=backward))
 
 
-_DELETE = "Delete the clip: Lightning's own acts behind the backward"
+_DELETE = "Delete the clip: {}'s own acts behind the backward"

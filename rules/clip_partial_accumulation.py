@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Manager, Step, Zero
+from gradlint.events import Aspect, Backward, Clip, Step, Zero
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -69,13 +69,13 @@ class ClipPartialAccumulation(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         step = state.window.step
-        if step is None or step.manager is Manager.DEEPSPEED or not state.pending:
+        if step is None or step.framework.waits or not state.pending:
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(clip, Backward) if b.site in sites), None)
         if again is None or any(state.window.between(clip, again, Zero)) or clip.same_turn(again):
             return
-        if step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE:
+        if step.window or state.window.inner_loop or step.framework.windows:
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
@@ -84,8 +84,10 @@ class ClipPartialAccumulation(Rule):
 
 
 def _repairs(clip: Clip, step: Step) -> Iterator[Repair]:
-    """Accelerate has no branch of its own for the boundary: there the clip gets a condition."""
-    if step.manager is Manager.ACCELERATE:
-        yield Repair("Clip only where Accelerate steps", lambda bench: bench.clip.when_synced(clip))
+    """Where a framework counts, there is no branch for the boundary: the clip gets a condition."""
+    framework = step.framework
+    if framework.windows:
+        message = f"Clip only where {framework.name} steps"
+        yield Repair(message, lambda bench: bench.clip.when_synced(clip, framework))
     message = "Move the clip into the boundary, in front of the step"
     yield Repair(message, lambda bench: bench.move(clip, before=step))

@@ -78,7 +78,7 @@ class ClipScaledGradients(Rule):
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if state.window.step is None and state.path.unusual:
             return  # a turn that skips the step may skip the unscale_ with it
-        if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.APEX) or clip.exhausted_by is not None:
+        if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.MASTER) or clip.exhausted_by is not None:
             return
         if any(state.window.after(clip, Unscale)):
             return  # the unscale_ comes too late: GL207

@@ -11,7 +11,6 @@ from gradlint.events import (
     Clip,
     Edit,
     Event,
-    Manager,
     Mark,
     Opaque,
     Read,
@@ -95,8 +94,8 @@ class DroppedLastWindow(Rule):
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
         if isinstance(following, Step | Clip | Unscale | Edit | Read | Opaque):
             return  # the rest is stepped behind the loop
-        if step.manager is Manager.ACCELERATE and "accumulate" in self.file.words.called:
-            return  # Accelerate closes the window at the loader's last batch by itself
+        if step.framework.windows and "accumulate" in self.file.words.called:
+            return  # the framework closes the window at the loader's last batch by itself
         if following is None and any(_ended(e, mark) for e in state.path.events[: mark.index]):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):

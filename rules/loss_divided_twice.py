@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Norm, Site
+from gradlint.events import Aspect, Backward, Norm, Site
 from gradlint.rule import (
     Category,
     DivisionSetting,
@@ -91,17 +91,17 @@ class LossDividedTwice(Rule):
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
-    message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
+    message = "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if backward.norm not in (Norm.DIVIDED, Norm.WEIGHTED) or not backward.managed_division:
             return
-        if backward.manager is Manager.DEEPSPEED and state.window.accumulates:
-            return  # the step is taken once for several backwards by hand: DeepSpeed was told of windows of one
-        if _is_managers_number(backward):
+        if backward.framework.waits and state.window.accumulates:
+            return  # the step is taken once for several backwards by hand: the framework was told of windows of one
+        if _is_frameworks_number(backward):
             by = backward.divisor or str(backward.managed_size)
             yield self.finding(
-                backward, loss=backward.loss, divisor=by, manager=backward.manager.value,
+                backward, loss=backward.loss, divisor=by, who=backward.framework.name,
                 repairs=[_undivided(backward, by)],
             )  # fmt: skip
 
@@ -110,7 +110,7 @@ class LossDividedTwice(Rule):
         if isinstance(setting, DivisionSetting):
             loss, by = setting.loss, setting.divisor
             yield self.finding(
-                loss, loss=loss.text, divisor=by, manager=setting.trainer, repairs=[_undivided(loss, by)]
+                loss, loss=loss.text, divisor=by, who=setting.framework.name, repairs=[_undivided(loss, by)]
             )
 
 
@@ -118,7 +118,7 @@ def _undivided(loss: Backward | Site, by: str) -> Repair:
     return Repair(f"Drop the division by `{by}`", lambda bench: bench.loss.undivide(loss))
 
 
-def _is_managers_number(backward: Backward) -> bool:
+def _is_frameworks_number(backward: Backward) -> bool:
     """By its name, or because it is the very number that the framework was given."""
     if backward.managed_size is not None and backward.divisors:
         return any(abs(number - backward.managed_size) < 1e-6 * backward.managed_size for number in backward.divisors)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Site
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.rule import Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
@@ -93,7 +93,7 @@ def _needs_no_argument(base: str, method: str, file: File) -> bool:
     name = naming.last(base)
     match method:
         case "backward":
-            return name != "self" and not _FRAMEWORK.search(name)
+            return name != "self" and not (_TAKES_LOSS.search(name) or frameworks.speaks_of_one(name))
         case "step":
             return not (naming.SCHEDULER.search(name) and "ReduceLROnPlateau" in file.words.seen)
         case "unscale_":
@@ -102,4 +102,4 @@ def _needs_no_argument(base: str, method: str, file: File) -> bool:
             return True
 
 
-_FRAMEWORK = re.compile(r"(?i)accelerat|fabric|engine|model|trainer|strategy|deepspeed|optim")
+_TAKES_LOSS = re.compile(r"(?i)engine|model|trainer|strategy|optim")

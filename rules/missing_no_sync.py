@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Step, Sync, Wrap
+from gradlint.events import PLAIN, Aspect, Backward, Step, Sync, Wrap
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -83,7 +83,7 @@ class MissingNoSync(Rule):
     message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.window.closes or step.manager is not Manager.NOBODY:
+        if not state.window.closes or step.framework is not PLAIN:
             return
         if not state.pending or state.pending[-1].sync is Sync.OFF:
             return  # no_sync is inverted (GL503), or nothing is left to sync

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
+from gradlint.events import Aspect, Backward, Edit, Norm, Step, Zero
 from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -65,11 +65,7 @@ class MissingZeroGrad(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         stale = state.stale
-        if (
-            stale is None
-            or not state.pending
-            or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
-        ):
+        if stale is None or not state.pending or step.framework.clears:
             return
         if self.file.words.seen & _HOOKS or not stale.shares_loop(step) or not step.frames:
             return
@@ -86,7 +82,7 @@ class MissingZeroGrad(Rule):
             Repair(_BEFORE, lambda bench: bench.clear.first(first, steps, close=close)),
             Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
         )
-        windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
+        windowed = step.window or state.window.inner_loop or step.framework.windows
         repairs = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Opaque, Step, Sync
+from gradlint.events import Aspect, Backward, Edit, EditKind, Opaque, Step, Sync
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -73,7 +73,7 @@ class NoSyncOnBoundary(Rule):
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.pending or step.manager not in (Manager.NOBODY, Manager.FABRIC):
+        if not state.pending or step.framework.syncs:
             return
         last = state.pending[-1]
         if last.forward_sync is not Sync.OFF or last.sync is not Sync.OFF:

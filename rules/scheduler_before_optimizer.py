@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Manager, Opaque, Schedule, Step, Update
+from gradlint.events import PLAIN, Aspect, Opaque, Schedule, Step, Update
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -67,22 +67,12 @@ class SchedulerBeforeOptimizer(Rule):
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
     def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:
-        if (
-            not schedule.torch
-            or schedule.manager not in (Manager.NOBODY, Manager.HELPER)
-            or state.steps
-            or not schedule.frames
-        ):
+        if not schedule.torch or schedule.framework is not PLAIN or state.steps or not schedule.frames:
             return
         if not schedule.text.endswith("()"):
             return  # `step(epoch)` says itself where in the schedule it is
         step = next(state.window.after(schedule, Step), None)
-        if (
-            step is None
-            or step.manager is Manager.DEEPSPEED
-            or not schedule.shares_loop(step)
-            or not schedule.same_turn(step)
-        ):
+        if step is None or step.framework.waits or not schedule.shares_loop(step) or not schedule.same_turn(step):
             return
         if any(state.window.between(schedule, step, Opaque)) or any(state.window.before(schedule, Opaque)):
             return

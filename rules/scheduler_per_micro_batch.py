@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
+from gradlint.events import PLAIN, Aspect, Backward, Schedule, Step, Update
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -77,14 +77,14 @@ class SchedulerPerMicroBatch(Rule):
         turns = {(e.site, tuple(f for f in e.frames if f.loop in loops)) for e in window.of(Schedule)}
         counts = Counter(site for site, _ in turns)
         for schedule in window.of(Schedule):
-            if counts[schedule.site] < 2 or step.manager is not Manager.NOBODY:
+            if counts[schedule.site] < 2 or step.framework is not PLAIN:
                 continue
-            if schedule.manager not in (Manager.NOBODY, Manager.HELPER):
+            if schedule.framework is not PLAIN:
                 continue
             if not schedule.text.endswith("()"):
                 continue  # `step(epoch + i / n)` says itself where in the schedule it is
             counts[schedule.site] = 0
-            counted = schedule.manager is Manager.HELPER  # its length is a number of micro-batches: on time, yet uneven
+            counted = schedule.per_batch  # its length is a number of micro-batches: on time, yet uneven
             yield self.finding(
                 schedule, schedule=short(schedule), step=short(step), n=window.size_shown,
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update, Zero
+from gradlint.events import Aspect, Backward, Schedule, Step, Update, Zero
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -64,7 +64,7 @@ class StepBeforeBackward(Rule):
             return
         if not state.last_zero.frames or state.last_zero.frames[-1].loop != step.frames[-1].loop:
             return  # cleared before the loop: later turns step with the gradients of the turn before
-        if any(lost.same_turn(step) for lost, _ in state.own_losses()) or step.manager is Manager.DEEPSPEED:
+        if any(lost.same_turn(step) for lost, _ in state.own_losses()) or step.framework.waits:
             return  # cleared too early: GL403
         index = state.window.number + 1
         following = state.life.windows[index] if index < len(state.life.windows) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Step, Update
+from gradlint.events import Aspect, Backward, Step, Update
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -87,7 +87,7 @@ class StepBypassesScaler(Rule):
             )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if step.scaler is not None or step.manager not in (Manager.NOBODY, Manager.ACCELERATE):
+        if step.scaler is not None or step.framework.unscales:
             return
         scaled = next((b for b in state.pending if b.scaler is not None and b.scaler.enabled is not False), None)
         if scaled is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
+from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
 from gradlint.rule import Category, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
 
 
@@ -100,7 +100,7 @@ class UnmonitoredGradients(Rule):
 
     def _loop(self, step: Step, life: Life) -> int | None:
         """The long loop that this step is in, if it uses gradients."""
-        if step.manager not in _HANDS_OFF or not any(True for _ in life.of_event[step.index].of(Backward)):
+        if step.framework.logs_norms or not any(True for _ in life.of_event[step.index].of(Backward)):
             return None
         key = step.site.node
         loops = self.file.once(_loops)
@@ -121,8 +121,6 @@ def _reported(file: File) -> dict[int, int]:
 
 
 _LOG = "Keep the norm that the clip returns, and log it"
-#: who logs no norm by itself
-_HANDS_OFF = (Manager.NOBODY, Manager.ACCELERATE, Manager.FABRIC, Manager.APEX)
 
 
 def _clips(trace: Trace, loop: int) -> list[Clip]:

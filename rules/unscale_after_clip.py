@@ -73,7 +73,7 @@ class UnscaleAfterClip(Rule):
     message = "`{unscale}` comes after `{clip}`: scaled gradients are clipped, the true limit is max_norm / scale"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
-        if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.APEX):
+        if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.MASTER):
             return
         later = next(state.window.after(clip, Unscale), None)
         if later is not None and clip.same_turn(later):

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
+from gradlint.events import Aspect, Backward, Edit, EditKind, Norm, Site, Step
 from gradlint.knowledge.torch_api import SCALE_FREE
 from gradlint.rule import (
     Category,
@@ -95,11 +95,7 @@ class UnscaledAccumulationLoss(Rule):
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         window = state.window
-        if (
-            not window.closes
-            or self.file.once(_steps_inside)
-            or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD)
-        ):
+        if not window.closes or self.file.once(_steps_inside) or step.framework.divides:
             return
         if any(e.kind in _NORMALISE for e in window.of(Edit)) or _in_the_rate(state):
             return  # the gradients, or the learning rate, are normalised instead
@@ -127,7 +123,7 @@ class UnscaledAccumulationLoss(Rule):
 
     @staticmethod
     def _handled(backward: Backward, window: Window) -> bool:
-        if backward.managed_division or backward.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD):
+        if backward.managed_division or backward.framework.divides:
             return True
         if _among(window.size, backward.handed):
             return True  # what made the loss was given N

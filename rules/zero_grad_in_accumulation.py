@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Step, Zero
+from gradlint.events import Aspect, Backward, Step, Zero
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -71,7 +71,7 @@ class ZeroGradInAccumulation(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.lost or not state.pending or state.window.single:
             return
-        if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
+        if not (step.window or state.window.inner_loop or step.framework.windows):
             return
         for lost, zero in state.lost:
             again = next((b for b in state.pending if lost.same_loss(b)), None)

@@ -1,4 +1,4 @@
-"""Tests run on all processors, and on one more: some of them only wait for processes that they have started."""
+"""Tests run on all processors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    return min(8, (os.cpu_count() or 1) + 1)
+    return min(8, os.cpu_count() or 1)
 
 
 def _keep_bytecode() -> None:

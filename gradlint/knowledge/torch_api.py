@@ -41,8 +41,12 @@ INNER_OPTIMIZER = {
     "optimizer", "_optimizer", "optim", "_optim", "opt", "_opt", "base_optimizer", "_base_optimizer", "inner_optimizer",
     "inner", "wrapped", "wrapped_optimizer", "torch_optimizer", "optimizer_", "base",
 }  # fmt: skip
-HF_SCHEDULER = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
+#: functions of transformers and diffusers that make a LambdaLR
+SCHEDULER_FUNCTION = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
 SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
+#: packages whose schedulers are torch's, or made of them; and where such a one may be written without its package
+SCHEDULER_PACKAGES = ("torch.", "transformers.", "diffusers.")
+SCHEDULER_HOMES = (*SCHEDULER_PACKAGES, "lr_scheduler.")
 
 CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
 CLIP_VALUE = {"clip_grad_value_", "clip_grad_value"}

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gradlint.events import (
+    PLAIN,
     Backward,
     Clip,
     ClipApi,
@@ -14,7 +15,6 @@ from gradlint.events import (
     EditKind,
     Event,
     Frame,
-    Manager,
     Norm,
     OptimizerRef,
     Params,
@@ -30,6 +30,7 @@ from gradlint.events import (
     Wrap,
     Zero,
 )
+from gradlint.knowledge.frameworks import BY_NAME
 from gradlint.records import replace
 from gradlint.runtime.closures import superseded
 from gradlint.runtime.lines import Files
@@ -62,7 +63,6 @@ _EDITS = {
     "noise": EditKind.NOISE,
     "clamp": EditKind.CLAMP,
 }
-_MANAGERS = {manager.value: manager for manager in Manager}
 _WRAPS = {wrap.value: wrap for wrap in Wrap}
 
 
@@ -166,8 +166,8 @@ class _Replayer:
             case Scheduled():
                 site = self._site(happening)
                 text = "scheduler.step(…)" if happening.told else "scheduler.step()"
-                manager = _MANAGERS.get(happening.manager, Manager.NOBODY)
-                return Schedule(Site(site.node, text), optimizer=happening.owner, manager=manager)
+                framework = BY_NAME.get(happening.manager, PLAIN)
+                return Schedule(Site(site.node, text), optimizer=happening.owner, framework=framework)
             case _:
                 pass
         return None
@@ -188,7 +188,7 @@ class _Replayer:
             forward_sync=_sync(ran.forward_sync),
             no_sync=site if ran.backward_sync is False else None,
             forward=self._forward.get(ran.model),
-            manager=_MANAGERS.get(ran.manager, Manager.NOBODY),
+            framework=BY_NAME.get(ran.manager, PLAIN),
             managed_division=ran.managed_division != 1.0,
         )
         for optimizer in ran.optimizers:
@@ -235,7 +235,7 @@ class _Replayer:
             threshold=clipped.limit,
             exhausted_by=exhausted,
             wrap=_WRAPS.get(clipped.wrap, Wrap.NONE),
-            manager=_MANAGERS.get(clipped.manager, Manager.NOBODY),
+            framework=BY_NAME.get(clipped.manager, PLAIN),
         )
 
     def _step(self, stepped: Stepped) -> Step:
@@ -245,7 +245,7 @@ class _Replayer:
             self._site(stepped),
             optimizer=stepped.owner,
             scaler=self._scalers.get(stepped.scaler),
-            manager=_MANAGERS.get(stepped.manager, Manager.NOBODY),
+            framework=BY_NAME.get(stepped.manager, PLAIN),
             window=str(most) if most > 1 else "",
         )
 

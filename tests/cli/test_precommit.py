@@ -79,11 +79,19 @@ def _pre_commit(home: Path, repo: Path, *arguments: str) -> subprocess.Completed
     return done
 
 
-def test_tried_from_a_repository(hooks: Path, home: Path, repo: Path) -> None:
-    """`try-repo` makes an environment of its own, so both hooks are tried at once."""
+def test_as_configured(home: Path, repo: Path) -> None:
+    """All in one environment, as making one takes half a minute."""
+    _both_at_once(home, repo)
+    _bad_file_fails_and_clean_one_passes(home, repo)
+    _fix_hook_rewrites_and_fails_once_then_passes(home, repo)
+    _notebooks_are_hooked_as_well(home, repo)
+    _what_is_excluded_stays_excluded(home, repo)
+
+
+def _both_at_once(home: Path, repo: Path) -> None:
     (repo / "train.py").write_text(CLIP_AFTER_STEP)
     (repo / "notes.txt").write_text("optimizer.step(\n")
-    done = _pre_commit(home, repo, "try-repo", str(hooks))
+    done = _pre_commit(home, repo, "run")
     assert done.returncode == 1
     checked, fixed = done.stdout.split("gradlint (fix)")
     assert "- exit code: 1" in checked
@@ -92,14 +100,7 @@ def test_tried_from_a_repository(hooks: Path, home: Path, repo: Path) -> None:
     assert "- files were modified by this hook" in fixed
     assert "1 fixed, 0 remaining" in fixed
     assert (repo / "train.py").read_text() == CLEAN
-
-
-def test_as_configured(home: Path, repo: Path) -> None:
-    """All in one environment, as making one takes half a minute."""
-    _bad_file_fails_and_clean_one_passes(home, repo)
-    _fix_hook_rewrites_and_fails_once_then_passes(home, repo)
-    _notebooks_are_hooked_as_well(home, repo)
-    _what_is_excluded_stays_excluded(home, repo)
+    (repo / "notes.txt").unlink()
 
 
 def _bad_file_fails_and_clean_one_passes(home: Path, repo: Path) -> None:

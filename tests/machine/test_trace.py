@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradlint.events import Backward, Event, Frame, Manager, OptimizerRef, Step, Zero
+from gradlint.events import Backward, Event, Frame, OptimizerRef, Step, Zero
+from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.machine.trace import build
 from gradlint.states import Trace, Window
 from tests.machine.scene import (
@@ -132,7 +133,7 @@ def test_the_loop_round_the_step_is_no_inner_loop() -> None:
 
 
 def test_accelerate_closes_its_windows() -> None:
-    last = replace(step(2), manager=Manager.ACCELERATE)
+    last = replace(step(2), framework=ACCELERATE)
     assert build(path([backward(0), backward(1), backward(2), last])).lives["opt"].windows[0].closes
 
 

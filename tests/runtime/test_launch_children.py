@@ -221,9 +221,9 @@ class TestOtherChildren:
             + """
 import subprocess, sys
 if "--worker" in sys.argv:
-    print("broken", sys.argv[1:], sys.flags.optimize, __file__, flush=True)
+    print("broken", sys.argv[1:], sys.flags.bytes_warning, __file__, flush=True)
     train()
-print(subprocess.run([sys.executable, "-O", __file__, "--worker", "7"]).returncode)
+print(subprocess.run([sys.executable, "-b", __file__, "--worker", "7"]).returncode)
 """
         )
         folder = tmp_path / "user"

@@ -10,6 +10,7 @@ time limits, signals) needs a real one.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import json
@@ -25,6 +26,8 @@ import tempfile
 from pathlib import Path
 
 STREAMS = 3
+#: the exit codes of programs that came to an end
+_codes: list[int] = []
 
 
 class Zygote:
@@ -76,6 +79,8 @@ def python(*script: str) -> list[str]:
 
 def serve(address: str) -> list[str]:
     """Answers clients side by side. Comes back only in a fork, with the program that it is to run."""
+    atexit.register(_leave)  # the first to be registered is the last to be called
+
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
     gc.collect()
@@ -106,6 +111,15 @@ def serve(address: str) -> list[str]:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     return list(told["script"])
+
+
+def _leave() -> None:
+    """All that a program wants done at its end is done; to take all of torch apart costs more than most programs."""
+    if _codes:
+        with contextlib.suppress(Exception):  # Python has its own way to say so
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(_codes[-1])
 
 
 def _collect() -> bool:
@@ -166,12 +180,18 @@ def ranks(address: str, count: str, *script: str) -> int:
 if __name__ == "__main__":
     if sys.argv[1] != "serve":
         sys.exit(ask(*sys.argv[2:]) if sys.argv[1] == "ask" else ranks(*sys.argv[2:]))
-    # the program runs here, at the end of the main module: Python then ends as it always does
+    # the program runs here, at the end of the main module: Python then ends as it does, up to `_leave`
     sys.argv = serve(sys.argv[2])
-    if sys.argv[0] == "-m":
-        del sys.argv[0]
-        sys.path[:1] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-    else:
-        sys.path[0] = os.path.dirname(sys.argv[0])
-        runpy.run_path(sys.argv[0], run_name="__main__")
+    try:
+        if sys.argv[0] == "-m":
+            del sys.argv[0]
+            sys.path[:1] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = os.path.dirname(sys.argv[0])
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        _codes.append(0)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            _codes.append((end.code or 0) & 0xFF)
+        raise

@@ -186,10 +186,7 @@ class Invoke(Api):
 
 
 def is_module(bases: set[str]) -> bool:
-    return any(
-        b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss"))
-        for b in bases
-    )
+    return any(b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss")) for b in bases)
 
 
 def _yields(stmt: s.Stmt) -> bool:

@@ -33,7 +33,7 @@ class Loops(Calls):
                 return
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
-            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
+            stmt.node, stmt.body, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
             self._is_data(iterable), iterable.window if isinstance(iterable, v.Counted) else "",
             iterable.size if isinstance(iterable, v.Counted) else None,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class Loops(Calls):
             )  # fmt: skip
 
     def run_while(self, stmt: s.While) -> None:
-        loop = LoopState(stmt.node, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
+        loop = LoopState(stmt.node, stmt.body, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
         if not self._refuses(stmt):
             self._loop(loop, stmt, self._tests(loop, stmt))
 

@@ -197,8 +197,8 @@ class Interpreter(Loops):
             for context in self._entered(value):
                 self.run.contexts.append(context)
                 quiet += context.kind == "no_grad"
-                if context.kind == "accumulate" and isinstance(context.value, v.Framework):
-                    self.enter_accumulate(context.value)
+                if context.kind == "window" and isinstance(context.value, v.Managing):
+                    self.enter_window(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
                 self.assign(target, inner)
