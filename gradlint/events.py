@@ -495,6 +495,8 @@ class Path:
     single: bool = False
     #: unknown calls between the events
     doubts: tuple[Doubt, ...] = ()
+    #: it is a run: no flag could have decided otherwise, and it may end with a call that torch refused
+    happened: bool = False
 
     @property
     def whole(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Backward, Norm, Opaque, Step
+from gradlint.events import PLAIN, Aspect, Backward, Norm, Opaque, Step, Unscale
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -71,6 +71,14 @@ class BackwardBypassesScaler(Rule):
         "`{backward}` is not scaled, but `{step}` unscales: "
         "its gradients are divided by a scale they never had, or it raises"
     )
+
+    def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
+        """In a run that came no further: torch refuses to unscale what nobody has scaled."""
+        if state.path.happened and state.window.step is None and unscale.scaler is not None and state.pending:
+            first = state.pending[0]
+            if all(b.scaler is None and b.framework is PLAIN for b in state.pending):
+                told = [(unscale, "the scaler unscales here")]
+                yield self.finding(first, backward=short(first), step=short(unscale), related=told)
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if step.scaler is None or step.scaler.enabled is False or not state.pending:

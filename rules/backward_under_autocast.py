@@ -64,7 +64,7 @@ class BackwardUnderAutocast(Rule):
     - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)
     """
 
-    meta = RuleMeta("GL208", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL208", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     needs = (Step,)
     message = "`{backward}` runs inside autocast: PyTorch asks for the backward outside; only the forward belongs in it"
 

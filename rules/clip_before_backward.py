@@ -111,15 +111,17 @@ class ClipBeforeBackward(Rule):
                 )
 
     def _in_vain(self, clip: Clip, framework: Framework) -> Draft:
+        name = framework.name
         limits = [x for x in self.file.settings if isinstance(x, ClipSetting) and x.kind is not None]
         own = next((x for x in limits if x.framework is framework), None)
         if own is None or own.site is None:
             # no fix: the backward and the step are the framework's, and its trainer may be built anywhere
-            return self.finding(clip, clip=short(clip), backward=f"{framework.name}'s backward")
+            return self.finding(clip, clip=short(clip), backward=f"{name}'s backward")
+        message = f"Delete the clip: {name}'s own acts behind the backward"
         return self.finding(
-            clip, message=self.in_vain, clip=short(clip), trainer=own.text, framework=framework.name,
-            related=[(own.site, f"{framework.name} clips by itself")],
-            repairs=[Repair(_DELETE.format(framework.name), lambda bench: bench.delete(clip))],
+            clip, message=self.in_vain, clip=short(clip), trainer=own.text, framework=name,
+            related=[(own.site, f"{name} clips by itself")],
+            repairs=[Repair(message, lambda bench: bench.delete(clip))],
         )  # fmt: skip
 
 
@@ -129,6 +131,3 @@ def _repairs(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Repa
         message = "Move the clip behind the backward, in front of the step"
         yield Repair(message, lambda bench: bench.move(clip, before=step))
     yield Repair("Move the clip behind the backward", lambda bench: bench.move(clip, after=backward))
-
-
-_DELETE = "Delete the clip: {}'s own acts behind the backward"

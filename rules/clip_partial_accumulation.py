@@ -85,8 +85,8 @@ class ClipPartialAccumulation(Rule):
 
 def _repairs(clip: Clip, step: Step) -> Iterator[Repair]:
     """Where a framework counts, there is no branch for the boundary: the clip gets a condition."""
-    framework = step.framework
-    if framework.windows:
+    if step.framework.windows:
+        framework = step.framework
         message = f"Clip only where {framework.name} steps"
         yield Repair(message, lambda bench: bench.clip.when_synced(clip, framework))
     message = "Move the clip into the boundary, in front of the step"

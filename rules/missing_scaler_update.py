@@ -95,11 +95,17 @@ class MissingScalerUpdate(Rule):
             yield self.finding(step, step=short(step), scaler=scaler, repairs=repairs)
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
-        """A turn that unscales and then skips both step and update."""
-        first = state.unscaled
+        """A turn that unscales and then skips both step and update; in a run, the call that torch refused."""
+        waiting, first = state.waiting_update, state.unscaled
+        if waiting is not None and state.path.happened and waiting.scaler == unscale.scaler and state.pending:
+            scaler = unscale.scaler.text if unscale.scaler else "scaler"
+            told = [(unscale, "and this one raises")]
+            yield self.finding(waiting, step=short(waiting), scaler=scaler, related=told)
+            return
         if first is None or unscale.scaler is None or first.site != unscale.site or first.same_turn(unscale):
             return
-        if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and state.path.unusual:
+        skipped = state.path.unusual or (state.path.happened and len(state.pending) < 2)  # two of them: GL205
+        if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and skipped:
             # no fix: whether the skipped turn should step, clear or only update is the author's choice
             yield self.finding(
                 unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",

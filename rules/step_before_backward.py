@@ -69,6 +69,9 @@ class StepBeforeBackward(Rule):
         index = state.window.number + 1
         following = state.life.windows[index] if index < len(state.life.windows) else None
         backward = next(following.of(Backward), None) if following else None
+        if state.path.happened and state.path.events[-1] is step:
+            # no fix: the run ended here, before the backward
+            yield self.finding(step, message=_LAST, step=short(step), related=[(state.last_zero, "cleared here")])
         if backward is not None and step.same_turn(backward) and step.shares_loop(backward):
             between = state.path.events[step.index + 1 : backward.index]
             followers = [e for e in between if isinstance(e, Update | Schedule)]
@@ -81,4 +84,6 @@ class StepBeforeBackward(Rule):
             )  # fmt: skip
 
 
+#: of a run that ended there
+_LAST = "`{step}` finds no gradients: no backward has come before it"
 _MOVE = "Move the step behind the backward"

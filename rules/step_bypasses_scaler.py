@@ -78,7 +78,8 @@ class StepBypassesScaler(Rule):
             return
         # in one block no flag can choose between them
         row = self.file.block_of(first.site)
-        if row >= 0 and row == self.file.block_of(step.site) and state.has_backward:
+        in_one_block = row >= 0 and row == self.file.block_of(step.site)
+        if (in_one_block or state.path.happened) and state.has_backward:
             yield self.finding(
                 step, step=short(step),
                 consequence=f"`{short(first)}` has used these gradients already, so every update is made twice",

@@ -77,18 +77,25 @@ class UnscalePartialAccumulation(Rule):
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
         step = state.window.step
-        if step is None or not state.pending:
+        if not state.pending or (step is None and not state.path.happened):
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(unscale, Backward) if b.site in sites), None)
         if again is None or again.same_turn(unscale):
             return
-        if step.window or state.window.inner_loop:
+        if step is None:
+            second = next(state.window.after(again, Unscale), again)
+            yield self.finding(unscale, message=_REFUSED, unscale=short(unscale), related=[(second, "the second one")])
+        elif step.window or state.window.inner_loop:
             yield self.finding(
                 unscale, unscale=short(unscale), step=short(step), n=state.window.size_shown,
                 related=[(again, "scaled gradients are added to unscaled ones here"), (step, "used only here")],
                 repairs=_repairs(unscale, step, state),
             )  # fmt: skip
+
+
+#: of a run that ended there
+_REFUSED = "`{unscale}` runs on every micro-batch: the second one raises, before any step"
 
 
 def _repairs(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Repair]:

@@ -10,7 +10,8 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.knowledge import naming
 from gradlint.knowledge.frameworks import PACKAGES
-from gradlint.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.records import dataclass
 
 T = TypeVar("T")

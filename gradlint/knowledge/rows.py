@@ -30,6 +30,7 @@ class Thing(enum.Enum):
     OBJECT = "an object of the framework"
     #: a model that has its optimizer inside
     ENGINE = "an engine"
+    TENSOR = "a tensor"
     OPTIMIZER = "an optimizer"
     SCHEDULER = "a scheduler"
     SCALER = "a gradient scaler"
@@ -52,6 +53,7 @@ class Context(enum.Enum):
     AUTOCAST = "autocasting"
     #: it gives the loss to run the backward of
     LOSS = "a scaled loss"
+    NO_GRAD = "no gradients"
     OTHER = "something else"
 
 
@@ -60,6 +62,12 @@ class Setting(enum.Enum):
 
     LIMIT = "a limit of gradients"
     WINDOW = "a number of micro-batches"
+    #: the file divides a loss, and the framework does it again
+    DIVISION = "a loss that is divided twice"
+
+
+#: what a row speaks of
+About = type[Event] | Thing | Context | Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,9 @@ class OwnClass(Protocol):
 class Row:
     """Names, and the words in them."""
 
+    #: what can be asked for the words of, if it is anything
+    about: About | None = None
+
     def __init__(self, names: tuple[str, ...], words: tuple[str, ...] = (), telling: bool = False) -> None:
         """`words`: where better ones than the names can be looked for; `telling`: nobody else has such a method."""
         self.names = names
@@ -150,7 +161,7 @@ class Makes(Row):
         words: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         super().__init__(names, words)
-        self.thing = thing
+        self.about = self.thing = thing
         #: what such an object is called where it comes from elsewhere, as a regular expression
         self.named = named
         #: a file with this word gets optimizers from elsewhere that were handed to the framework there
@@ -177,7 +188,7 @@ class Does(Row):
         limit: At | None = None, algorithm: At | None = None, words: tuple[str, ...] = (), telling: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(names, words, telling)
-        self.event = event
+        self.about = self.event = event
         self.on = on
         #: of a backward: its loss, and an argument that keeps the framework from dividing it, unless it is True
         self.loss = loss
@@ -200,7 +211,7 @@ class Opens(Row):
         loss: At = LOSS, told_by: str = "", words: tuple[str, ...] = (), telling: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(names, words, telling)
-        self.context = context
+        self.about = self.context = context
         self.model = model
         self.enabled = enabled
         self.loss = loss
@@ -240,6 +251,8 @@ class Calls(Row):
         #: the framework is given
         self.divides = divides
         self.divisor = divisor
+        if divides is not None:
+            self.about = Setting.DIVISION
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +272,8 @@ class Configures(Row):
         handed: tuple[Handed, ...] = (),
         beside: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        super().__init__((argument,))
-        self.setting = setting
+        super().__init__((argument, algorithm) if algorithm else (argument,))
+        self.about = self.setting = setting
         self.argument = argument
         #: what is called with it
         self.calls = calls

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import (
-    WINDOW,
-    ClipApi,
-    ClipKind,
-    EditKind,
-    Norm,
-    OptimizerRef,
-    Params,
-    ScalerRef,
-    Wrap,
-    Zero,
-)
+from gradlint.events import WINDOW, ClipApi, ClipKind, EditKind, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors

@@ -13,6 +13,7 @@ from gradlint.frontend.interp.run import owner
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Calls, Thing
+from gradlint.knowledge.words import EVENT_METHODS
 
 #: methods of a module that compute nothing
 _NO_FORWARD = {
@@ -82,7 +83,7 @@ class Methods(Guesses):
         """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
         last = naming.last(base.key)
         foreign = base.key.startswith(("torch", "builtins")) or base.key.partition(".")[0] in frameworks.PACKAGES
-        if name in api.EVENT_METHODS and not foreign:
+        if name in EVENT_METHODS and not foreign:
             if naming.OPTIMIZER.search(last) or frameworks.named(last) is not None or naming.SCALER.search(last):
                 return self._unknown_method(v.Unknown(base.key), name, a, node)
         return self.call_dotted(f"{base.key}.{name}", a, node)
@@ -224,7 +225,7 @@ class Methods(Guesses):
     # -- things that only have a name
 
     def _unknown_method(self, base: v.Unknown, name: str, a: Arguments, node: s.Call) -> v.Value:
-        found = self._unknown_event(base, name, a, node) if name in api.EVENT_METHODS else None
+        found = self._unknown_event(base, name, a, node) if name in EVENT_METHODS else None
         if found is not None:
             return found
         if name in api.PARAMETER_METHODS:

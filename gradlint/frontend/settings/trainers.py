@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import Backward, Framework, Site
+from gradlint.events import Backward, Framework
 from gradlint.frontend import syntax as s
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.names.lineage import lineage
@@ -48,7 +48,7 @@ def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -
         name = _number_name(found.divisor)
         if (row.divisor and row.divisor in name) or windows.mean(found.divisor):
             if not returned_loss.multiplies(method, name or s.render(found.divisor)):
-                loss = Site(found.loss.node, s.render(found.loss))
+                loss = program.site(found.loss, s.render(found.loss))
                 yield DivisionSetting(loss, s.render(found.divisor), framework)
 
 
