@@ -95,7 +95,7 @@ class ValueClipping(Rule):
         """Arguments of trainers are configuration, not events."""
         if not isinstance(setting, ClipSetting) or setting.kind is not ClipKind.VALUE or setting.algorithm is None:
             return
-        text = f"gradient_clip_algorithm={setting.algorithm.text}"
+        text = f"{setting.switch}={setting.algorithm.text}"
         yield self.finding(setting.algorithm, clip=text, repairs=_repairs(setting))
 
 

@@ -66,6 +66,8 @@ def may_hold_events(source: bytes) -> bool:
         return True
     if b"gradient_clipping" in grads and any(word in source for word in _CLIPS_BY_ITSELF):
         return True
+    if b"composer" in source and (b"clipping_threshold" in source or b"Composer" in source):
+        return True
     # the limit of the Hugging Face trainer, and Lightning's number of micro-batches
     return (b"max_grad_norm=" in grads and (b"TrainingArguments" in source or b"trl" in source)) or (
         b"accumulate_grad_batches" in grads and b"training_step" in source
