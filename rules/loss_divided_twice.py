@@ -27,7 +27,8 @@ class LossDividedTwice(Rule):
     divides as well: an `Accelerator` that is given `gradient_accumulation_steps`, itself or through a
     `GradientAccumulationPlugin` or `DeepSpeedPlugin`; a DeepSpeed engine; the Hugging Face `Trainer` with what
     `compute_loss` returns; Lightning's automatic optimisation with what `training_step` returns, where the divisor is
-    `self.trainer.accumulate_grad_batches` or the number that a `Trainer` of the same file is given.
+    `self.trainer.accumulate_grad_batches` or the number that a `Trainer` of the same file is given; Composer with what
+    `loss` of a `ComposerModel` returns.
 
     ## Why is this bad?
     The gradients are 1/N of what was meant; with N = 4 they are exactly a quarter. With SGD that is a learning rate

@@ -247,9 +247,9 @@ class Calls(Row):
 
     def __init__(
         self, method: str, *, of: tuple[str, ...], alike: tuple[str, ...] = (), by_hand: str = "",
-        divides: Callable[[OwnClass], bool] | None = None, divisor: str = "",
+        divides: Callable[[OwnClass], bool] | None = None, divisor: str = "", words: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        super().__init__((method,))
+        super().__init__((method,), words)
         self.method = method
         #: the classes that it is derived from, and the methods by which one is known whose base is not
         self.of = of
