@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 from gradlint.model import Severity
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.recording import Recording
 
 
@@ -95,6 +96,8 @@ class Verification:
     notes: list[str] = field(default_factory=list)
     #: the script's own traceback (and the end of its output), if it failed for a reason that no finding explains
     failure: str = ""
+    #: what is wrong with the run whatever its order of events
+    health: list[Symptom] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -107,4 +110,5 @@ class Verification:
 
     @property
     def confirmed(self) -> bool:
-        return any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+        """Something is wrong, and was seen."""
+        return bool(self.health) or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))

@@ -141,6 +141,7 @@ def test_json(gradlint: Command, found: list[Verification]) -> None:
             }
         ],
         "runtime_only": [],
+        "health": [],
         "not_shown_by_a_run": [
             {
                 "code": "GL209",
