@@ -31,11 +31,10 @@ from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, few, mutants
 from benchmarks.mutate.scene import Scene
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
-from gradlint.runtime.evidence import checks
-from gradlint.runtime.hearing import heard
-from gradlint.runtime.judging import Case, Linted, cured, judged, seen_only_in_run
+from gradlint.runtime.measure import all_measures
 from gradlint.runtime.recording import Raised, Recording
 from gradlint.runtime.scene import Spot
+from gradlint.runtime.verdicts import Case, Linted, cured, judged, seen_only_in_run
 from gradlint.runtime.verification import Cure, Judged, Side, Verdict
 from tests.runtime.drivers.running import LOOPS, Text, recordings
 
@@ -56,7 +55,7 @@ class Mutant:
     finding: Judged | None = None
     #: the run alone, without the linter, finds it
     heard: bool = False
-    #: what the evidence says of the right loop at the same place, where it must not hold
+    #: what the verdict on the right loop says at the same place, where it must not hold
     slander: str = ""
     #: what the machine sees in the run of the fixed text, where there is nothing to see
     alarms: list[str] = field(default_factory=list)
@@ -96,7 +95,7 @@ class Mutant:
 
 def injected(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: int = 2) -> Iterator[Mutant]:
     """All mutants of codes that a run can show."""
-    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in checks() and c.startswith(codes)}
+    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in all_measures() and c.startswith(codes)}
     for loop in loops:
         scene = Scene((LOOPS / f"{loop}.py").read_text(encoding="utf-8"))
         for code, mutation in sorted(shown.items()):
@@ -106,7 +105,7 @@ def injected(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: i
 
 def one_of_each(loops: Sequence[str]) -> list[Mutant]:
     """Of each code that a run can show, from one loop or another."""
-    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in checks()}
+    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in all_measures()}
     made = few([LOOPS / f"{loop}.py" for loop in loops], shown, 1)
     return [Mutant(mutant.source.stem, mutant.code, mutant.line, mutant.text) for mutant in made]
 
@@ -185,20 +184,16 @@ def _judge(mutant: Mutant, run: list[Recording], right: Case) -> None:
 
 
 def _hears(mutant: Mutant, case: Case) -> bool:
-    if case.scene is None:
-        return False
-    words = heard(case.scene.recording, case.files, Settings(), {mutant.code})
-    spots = [Spot(w.file, w.line, case.files[w.file].at(w.line).function) for w in words]
-    return any(case.look(mutant.code, spot).holds for spot in spots)
+    return any(word.code == mutant.code for word in case.heard(Settings()))
 
 
 def _slander(code: str, case: Case, right: Case, path: str, line: int) -> str:
-    """The evidence, asked of the right loop: in the function of the finding, and at the statement if it is there."""
+    """The verdict, asked of the right loop: in the function of the finding, and at the statement if it is there."""
     about = case.files[path].at(line)
     statement = case.files[path].source(line)
     lines = [n for n, at in right.files[path].lines.items() if at.start == n and _same(right, path, n, statement)]
     for spot in [Spot(path, None, about.function), *(Spot(path, n, about.function) for n in lines)]:
-        shown = right.look(code, spot)
+        shown = right.look(code, spot, Settings())
         if shown.holds:
             return f"{'line ' + str(spot.line) if spot.line else 'anywhere'}: {shown.text}"
     return ""

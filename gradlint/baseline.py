@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from gradlint.fingerprints import fingerprints
-from gradlint.model import FileResult, Finding
+from gradlint.model import SYNTAX_ERROR, FileResult, Finding
 from gradlint.records import replace
 
 _VERSION = 1
 #: nothing else can be found in a file that does not parse: known or not, this is always told
-_NEVER_KNOWN = frozenset({"GL900"})
+_NEVER_KNOWN = frozenset({SYNTAX_ERROR})
 
 #: the program that was linted, None if it is gone
 ReadText = Callable[[str], str | None]

@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gradlint.model import Edit, Finding, Fix, FixSafety, Position, Severity, Span
+from gradlint.model import (
+    SYNTAX_ERROR,
+    UNKNOWN_SUPPRESSION,
+    UNUSED_SUPPRESSION,
+    Edit,
+    Finding,
+    Fix,
+    FixSafety,
+    Position,
+    Severity,
+    Span,
+)
 from gradlint.records import dataclass, field, replace
-
-SYNTAX_ERROR, UNUSED, UNKNOWN = "GL900", "GL901", "GL902"
 
 _OWN = re.compile(
     r"#\s*gradlint:\s*(?P<what>ignore-file|ignore)(?![\w-])(?:\s*\[(?P<codes>[^\]\n]*)\])?", re.IGNORECASE
@@ -162,14 +171,14 @@ def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines:
     for suppression in suppressions:
         if suppression.selectors is None:
             # it may silence a rule that is off in this run
-            if UNUSED in enabled and suppression.own and not suppression.used and _usual_rules() <= enabled:
+            if UNUSED_SUPPRESSION in enabled and suppression.own and not suppression.used and _usual_rules() <= enabled:
                 yield _unused(suppression, None, lines)
             continue
         for selector in suppression.selectors:
             if not selector.codes:
-                if UNKNOWN in enabled and (suppression.own or _looks_like_ours(selector.text)):
+                if UNKNOWN_SUPPRESSION in enabled and (suppression.own or _looks_like_ours(selector.text)):
                     yield _unknown(suppression, selector)
-            elif UNUSED in enabled and not selector.used and _could_fire(selector, enabled):
+            elif UNUSED_SUPPRESSION in enabled and not selector.used and _could_fire(selector, enabled):
                 yield _unused(suppression, selector, lines)
 
 
@@ -186,13 +195,13 @@ def _looks_like_ours(code: str) -> bool:
 
 def _could_fire(selector: Selector, enabled: frozenset[str]) -> bool:
     """Complaints about comments come last, so whether those were needed is not known."""
-    return bool(selector.codes & enabled - {UNUSED, UNKNOWN, SYNTAX_ERROR})
+    return bool(selector.codes & enabled - {UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION, SYNTAX_ERROR})
 
 
 def _unused(suppression: Suppression, selector: Selector | None, lines: list[str]) -> Finding:
     what = f"`{selector.text}`" if selector else "anything"
     where = "in this file" if suppression.whole_file else "on this line"
-    finding = _finding(UNUSED, suppression, selector, what=what, where=where)
+    finding = _finding(UNUSED_SUPPRESSION, suppression, selector, what=what, where=where)
     edit = _without(suppression, selector, lines[suppression.row - 1])
     return replace(finding, fix=Fix(FixSafety.SAFE, "Drop the unused suppression", (edit,)))
 
@@ -238,7 +247,7 @@ def _unknown(suppression: Suppression, selector: Selector) -> Finding:
 
     close = difflib.get_close_matches(selector.text, [*by_name(), *by_code()], n=1)
     hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
-    return _finding(UNKNOWN, suppression, selector, code=selector.text, hint=hint)
+    return _finding(UNKNOWN_SUPPRESSION, suppression, selector, code=selector.text, hint=hint)
 
 
 def _finding(which: str, suppression: Suppression, selector: Selector | None, **names: str) -> Finding:

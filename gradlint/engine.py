@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gradlint.frontend.bytescan import worth_reading
 from gradlint.inquiry import Inquiry, crash
 from gradlint.model import (
+    SYNTAX_ERROR,
     FileResult,
     Finding,
     Fixed,
@@ -115,7 +116,7 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
-    if "GL900" not in enabled:
+    if SYNTAX_ERROR not in enabled:
         return FileResult(path)
     from gradlint.frontend import blanks
     from gradlint.frontend.source import decoded
@@ -126,7 +127,7 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
             return FileResult(path)
         severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))
-    finding = Finding("GL900", "syntax-error", severity, message, Span(place, place))
+    finding = Finding(SYNTAX_ERROR, "syntax-error", severity, message, Span(place, place))
     return FileResult(path, (as_severe_as_wanted(finding, settings),))
 
 
@@ -195,7 +196,7 @@ class _Offering:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
         if not self._settings.fixable(finding.code):
             return finding
-        if draft is None or not draft.remedies:
+        if draft is None or not draft.repairs:
             return finding
         try:
             offered = self._made().offer(draft)

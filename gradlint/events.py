@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gradlint.model import Grade
 from gradlint.records import dataclass, field
 
+if TYPE_CHECKING:
+    from gradlint.knowledge.rows import Row
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the code that makes an event; `node` is the key under which its position is found later."""
+    """A place in the code: a file, and the key of a node in it, under which its position is found later."""
 
     node: int
     text: str
+    path: str = ""
 
     def __hash__(self) -> int:
         return self.node
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Site) and other.node == self.node
+        return isinstance(other, Site) and (other.node, other.path) == (self.node, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +71,48 @@ class Frame:
     size: int | None = None
 
 
-class Manager(enum.Enum):
-    """Who else takes part in the update, beside the user's code."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Framework:
+    """Who else takes part in an update, beside the user's code: what rules may ask of it, and its rows.
 
-    NOBODY = "plain PyTorch"
-    ACCELERATE = "Accelerate"
-    FABRIC = "Fabric"
-    LIGHTNING = "Lightning"
-    DEEPSPEED = "DeepSpeed"
-    APEX = "apex"
-    DIST_AUTOGRAD = "distributed autograd"
-    #: an object of the project that wraps the update: `trainer.backward(loss)`, `trainer.optimize(opt)`
-    HELPER = "a helper"
+    Rules ask traits, never names. What a trait says holds for the framework's own objects, or for what it was handed.
+    """
+
+    #: in the words of a message: "Accelerate divides it again"
+    name: str
+    #: the roots of its imports
+    packages: tuple[str, ...] = ()
+    #: what names of its things have in them, in small letters
+    stem: str = ""
+    #: its step leaves no gradients behind, or nobody sees whether it does
+    clears: bool = False
+    #: its step clips, by a configuration of its own
+    clips: bool = False
+    #: it weighs the losses of a window itself, always; where it depends on what it is given, its rows say so
+    divides: bool = False
+    #: its objects do nothing amid its window: a step that is taken closes one
+    windows: bool = False
+    #: its step is called on every micro-batch, and waits for the end of the window by itself
+    waits: bool = False
+    #: it decides which backward synchronises gradients
+    syncs: bool = False
+    #: its step unscales, whoever scaled
+    unscales: bool = False
+    #: it takes part in autocasting: where its backward stands is its business
+    casts: bool = False
+    #: it calls functions of the file for each batch, and clears nothing in between
+    drives: bool = False
+    #: it logs the norms of gradients, or nobody sees whether it does
+    logs_norms: bool = False
+    #: imports that say that a file trains with it
+    trains: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = field(default=(), repr=False)
+
+
+#: nobody else takes part
+PLAIN = Framework("plain PyTorch")
+#: an object of the project that wraps the update: `trainer.backward(loss)`, `optimize(opt)`; what it does is not seen
+HELPER = Framework("a helper", clears=True, clips=True, syncs=True, unscales=True, casts=True, logs_norms=True)
 
 
 class Role(enum.Enum):
@@ -126,7 +161,7 @@ class OptimizerRef:
     text: str
     params: Params = ANY
     kind: str = ""
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
     #: made inside the analysed code, so that its gradients are known to be empty at first
     born: bool = False
     #: its first and last event: a name that is bound anew stands for another optimizer
@@ -183,8 +218,8 @@ class Event:
     site: Site
     frames: tuple[Frame, ...] = ()
     index: int = -1
-    #: the calls of the file's own functions, from the outside in, that led here (their nodes)
-    via: tuple[int, ...] = ()
+    #: the calls of the project's own functions, from the outside in, that led here
+    via: tuple[Site, ...] = ()
     #: what had to be guessed for it; what takes part in it (optimizer, scaler) has guesses of its own
     guess: Guess | None = None
 
@@ -193,8 +228,23 @@ class Event:
         return self.site.text
 
     @property
+    def places(self) -> tuple[Site, ...]:
+        """The calls that led here, from the outside in, and the place itself."""
+        return (*self.via, self.site)
+
+    @property
     def grade(self) -> Grade:
         return Grade.SEEN if self.guess is None else Grade.GUESSED
+
+    def same_turn(self, other: Event) -> bool:
+        """Both happened in the same turn of every loop that both are in."""
+        turns = {f.loop: f.turn for f in self.frames}
+        return all(turns.get(f.loop, f.turn) == f.turn for f in other.frames)
+
+    def shares_loop(self, other: Event) -> bool:
+        """They are in a common loop (or both in none)."""
+        loops = {f.loop for f in self.frames}
+        return any(f.loop in loops for f in other.frames) or (not self.frames and not other.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,16 +279,20 @@ class Backward(Event):
     #: the no_sync context that is active in the backward / was active in the forward
     no_sync: Site | None = None
     forward: Site | None = None
-    manager: Manager = Manager.NOBODY
-    #: the manager divides the loss by its own number of micro-batches
+    framework: Framework = PLAIN
+    #: the framework divides the loss by its own number of micro-batches
     managed_division: bool = False
-    #: that number: in the words that the manager was given, and its value
+    #: that number: in the words that the framework was given, and its value
     managed_by: str = ""
     managed_size: int | None = None
     #: all that the loss was divided by, products included, where every divisor is a known number; else nothing
     divisors: frozenset[float] = frozenset()
     #: numbers that were handed to what made the loss: it may have divided by one of them
     handed: frozenset[float] = frozenset()
+
+    def same_loss(self, other: Backward) -> bool:
+        """The same backward again, or another one of the same loss (in the other arm of a condition)."""
+        return self.site == other.site or (self.loss == other.loss and self.frames != other.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +362,8 @@ class ClipApi(enum.Enum):
     TORCH = "torch"
     MODEL = "model"
     MANAGED = "managed"
-    APEX = "apex"
+    #: an optimizer's, on the copies of the gradients that it steps with
+    MASTER = "master"
     CUSTOM = "custom"
 
 
@@ -323,11 +378,11 @@ class Clip(Event):
     #: the site that used up the generator this clip was given
     exhausted_by: Site | None = None
     wrap: Wrap = Wrap.NONE
-    #: inside Lightning's training_step under automatic optimisation, i.e. before Lightning's backward
-    before_managed_backward: bool = False
+    #: who runs the backward behind it: the clip stands in a function that a framework calls for the loss
+    before: Framework = PLAIN
     #: text of the clipped model or parameters
     target: str = ""
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +391,7 @@ class Step(Event):
 
     optimizer: str = ""
     scaler: ScalerRef | None = None
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
     #: the counter behind the condition round this step is known exactly (its start too)
     exact: bool = True
     #: text of the accumulation boundary round this step, if one was understood, and the `if` that asks for it
@@ -363,7 +418,9 @@ class Schedule(Event):
     optimizer: str | None = None
     #: a torch.optim.lr_scheduler (or one made for it); custom ones have other rules
     torch: bool = True
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
+    #: its length is a number of micro-batches, not of updates: it wants a step for each
+    per_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,6 +462,9 @@ class Aspect(enum.Enum):
     BOUNDARY = "boundary"
 
 
+#: the N of every window whose size is unknown
+WINDOW = 3
+
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)
 
@@ -435,6 +495,8 @@ class Path:
     single: bool = False
     #: unknown calls between the events
     doubts: tuple[Doubt, ...] = ()
+    #: it is a run: no flag could have decided otherwise, and it may end with a call that torch refused
+    happened: bool = False
 
     @property
     def whole(self) -> bool:

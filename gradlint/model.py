@@ -6,6 +6,9 @@ import enum
 
 from gradlint.records import dataclass, field, replace
 
+#: the rules about gradlint itself: a file that cannot be read, a comment that silences nothing, or nothing that exists
+SYNTAX_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION = "GL900", "GL901", "GL902"
+
 
 class Severity(enum.IntEnum):
     """How much a finding matters; the order is the order of `--fail-on`."""

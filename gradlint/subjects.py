@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from gradlint.events import ClipKind, Site
+from gradlint.events import PLAIN, ClipKind, Framework, Site
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -103,18 +103,18 @@ class ClipSetting:
     algorithm: Site | None = None
     #: the algorithm is written in its place, not behind a name
     literal: bool = False
-    framework: str = ""
+    framework: Framework = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class DivisionSetting:
-    """A division by hand of a loss that a trainer divides as well, by the window that it was given."""
+    """A division by hand of a loss that a framework divides as well, by the window that it was given."""
 
     loss: Site
     #: in the user's words
     divisor: str
     #: who divides again
-    trainer: str
+    framework: Framework
 
 
 Setting = ClipSetting | DivisionSetting
@@ -135,14 +135,15 @@ class Layer:
     used: int
     #: "tanh" or "sigmoid"
     name: str = ""
+    path: str = ""
 
     @property
     def made_at(self) -> Site:
-        return Site(self.made, "")
+        return Site(self.made, "", self.path)
 
     @property
     def used_at(self) -> Site:
-        return Site(self.used, "")
+        return Site(self.used, "", self.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Manager, Norm, Opaque, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import scale_losses
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import PLAIN, Aspect, Backward, Norm, Opaque, Step, Unscale
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class BackwardBypassesScaler(Rule):
@@ -69,23 +66,32 @@ class BackwardBypassesScaler(Rule):
 
     meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCALE,)
+    needs = (Backward,)
     message = (
         "`{backward}` is not scaled, but `{step}` unscales: "
         "its gradients are divided by a scale they never had, or it raises"
     )
 
+    def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
+        """In a run that came no further: torch refuses to unscale what nobody has scaled."""
+        if state.path.happened and state.window.step is None and unscale.scaler is not None and state.pending:
+            first = state.pending[0]
+            if all(b.scaler is None and b.framework is PLAIN for b in state.pending):
+                told = [(unscale, "the scaler unscales here")]
+                yield self.finding(first, backward=short(first), step=short(unscale), related=told)
+
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if step.scaler is None or step.scaler.enabled is False or not state.pending:
             return
-        if any(b.scaler is not None or b.manager is not Manager.NOBODY for b in state.pending):
+        if any(b.scaler is not None or b.framework is not PLAIN for b in state.pending):
             return
         for backward in state.pending:
             if backward.norm is Norm.UNKNOWN and not backward.params.known:
                 return  # a loss from elsewhere may have been scaled there
             if any(e.optimizers is None for e in state.window.between(backward, step, Opaque)):
                 return
-        first = state.pending[0]
+        first, backwards = state.pending[0], tuple(state.pending)
         yield self.finding(
             first, backward=short(first), step=short(step), related=[(step, "the scaler unscales here")],
-            fix=[scale_losses(tuple(state.pending), step)],
+            repairs=[Repair("Scale the loss", lambda bench: bench.scaler.scale(backwards, step))],
         )  # fmt: skip

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Opaque, Step
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.statements import delete, move
-from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, short
+from gradlint.events import PLAIN, Aspect, Backward, Clip, Framework, Opaque, Step
+from gradlint.rule import (
+    Category,
+    ClipSetting,
+    Draft,
+    FixSafety,
+    GradientState,
+    Phase,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    short,
+)
 
 
 class ClipBeforeBackward(Rule):
@@ -77,47 +84,50 @@ class ClipBeforeBackward(Rule):
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
-    in_vain = "`{clip}` runs before Lightning's backward and clips nothing; `{trainer}` clips behind it"
+    in_vain = "`{clip}` runs before {framework}'s backward and clips nothing; `{trainer}` clips behind it"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
-        if clip.before_managed_backward:
-            yield self._in_lightning(clip)
+        if clip.before is not PLAIN:
+            yield self._in_vain(clip, clip.before)
             return
         if state.pending or clip.exhausted_by is not None:
             return
         backward = next(state.window.after(clip, Backward), None)
         if backward is None or any(state.window.between(clip, backward, Opaque)):
             return
-        if state.last_step is not None and same_turn(clip, state.last_step):
+        if state.last_step is not None and clip.same_turn(state.last_step):
             return  # behind the step of its own turn: GL101
         at_setup = len(clip.frames) < len(backward.frames)
         if at_setup and (any(state.window.after(backward, Clip)) or len(state.life.windows) < 2):
             return
         if state.phase in (Phase.EMPTY, Phase.CONSUMED) or (at_setup and not state.pending):
-            if at_setup or same_turn(clip, backward):
+            if at_setup or clip.same_turn(backward):
                 yield self.finding(
                     clip,
                     clip=short(clip),
                     backward=short(backward),
                     related=[(backward, "the gradients are made here")],
-                    fix=_remedies(clip, backward, state.window.step),
+                    repairs=_repairs(clip, backward, state.window.step),
                 )
 
-    def _in_lightning(self, clip: Clip) -> Draft:
+    def _in_vain(self, clip: Clip, framework: Framework) -> Draft:
+        name = framework.name
         limits = [x for x in self.file.settings if isinstance(x, ClipSetting) and x.kind is not None]
-        trainer = next((x for x in limits if x.framework == "Lightning"), None)
-        if trainer is None or trainer.site is None:
-            # no fix: the backward and the step are Lightning's, and its Trainer may be built anywhere
-            return self.finding(clip, clip=short(clip), backward="Lightning's backward")
+        own = next((x for x in limits if x.framework is framework), None)
+        if own is None or own.site is None:
+            # no fix: the backward and the step are the framework's, and its trainer may be built anywhere
+            return self.finding(clip, clip=short(clip), backward=f"{name}'s backward")
+        message = f"Delete the clip: {name}'s own acts behind the backward"
         return self.finding(
-            clip, message=self.in_vain, clip=short(clip), trainer=trainer.text,
-            related=[(trainer.site, "Lightning clips by itself")],
-            fix=[delete(clip, "Delete the clip: Lightning's own acts behind the backward")],
+            clip, message=self.in_vain, clip=short(clip), trainer=own.text, framework=name,
+            related=[(own.site, f"{name} clips by itself")],
+            repairs=[Repair(message, lambda bench: bench.delete(clip))],
         )  # fmt: skip
 
 
-def _remedies(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Remedy]:
+def _repairs(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Repair]:
     """In front of the step is best: there, a window is complete and gradients are unscaled."""
     if step is not None:
-        yield move(clip, "Move the clip behind the backward, in front of the step", before=step)
-    yield move(clip, "Move the clip behind the backward", after=backward)
+        message = "Move the clip behind the backward, in front of the step"
+        yield Repair(message, lambda bench: bench.move(clip, before=step))
+    yield Repair("Move the clip behind the backward", lambda bench: bench.move(clip, after=backward))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Backward, Clip, Step
+from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipMissesParameters(Rule):
@@ -65,6 +63,7 @@ class ClipMissesParameters(Rule):
     """
 
     meta = RuleMeta("GL107", Category.CLIPPING, Severity.WARNING, default=False)
+    needs = (Backward, Clip)
     message = "`{clip}` clips `{target}`, but `{step}` updates other parameters: those are never clipped"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale, Zero
-from gradlint.frontend.interp.run import WINDOW
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import step_at_the_end
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import (
+    WINDOW,
+    Aspect,
+    Backward,
+    Clip,
+    Edit,
+    Event,
+    Mark,
+    Opaque,
+    Read,
+    Step,
+    Unscale,
+    Zero,
+)
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
 
 class DroppedLastWindow(Rule):
@@ -73,6 +81,7 @@ class DroppedLastWindow(Rule):
 
     meta = RuleMeta("GL304", Category.ACCUMULATION, Severity.ADVICE, fix=FixSafety.UNSAFE)
     mends = (Aspect.BOUNDARY,)
+    needs = (Backward, Step)
     message = "`{step}` never uses the last, shorter window of the loader: its gradients {fate}"
 
     def on_mark(self, mark: Mark, state: GradientState) -> Iterator[Draft]:
@@ -85,15 +94,16 @@ class DroppedLastWindow(Rule):
         following = next((e for e in state.window.events if e.index > mark.index and not isinstance(e, Mark)), None)
         if isinstance(following, Step | Clip | Unscale | Edit | Read | Opaque):
             return  # the rest is stepped behind the loop
-        if step.manager is Manager.ACCELERATE and "accumulate" in self.file.words.called:
-            return  # Accelerate closes the window at the loader's last batch by itself
+        if step.framework.windows and "accumulate" in self.file.words.called:
+            return  # the framework closes the window at the loader's last batch by itself
         if following is None and any(_ended(e, mark) for e in state.path.events[: mark.index]):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):
             return  # the counter runs on: the window is filled up in the next epoch
         if self.file.is_one(step.window):
             return  # every batch is stepped
-        yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
+        repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
+        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])
 
 
 def _fate(following: Event | None, state: GradientState) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Step
-from gradlint.model import Category, Severity
-from gradlint.rule import Call, Draft, File, Rule, RuleMeta
+from gradlint.knowledge import frameworks
+from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
 
 
 class Float16WithoutScaler(Rule):
@@ -77,7 +77,7 @@ class Float16WithoutScaler(Rule):
 
 def _is_handled(file: File) -> bool:
     """Something in the file takes care of the scale."""
-    return "backward" not in file.words.called or any(_HANDLED.search(word) for word in file.words.seen)
+    return "backward" not in file.words.called or any(map(_handles, file.words.seen))
 
 
 def _is_float16(call: Call) -> bool:
@@ -93,6 +93,8 @@ def _is_float16(call: Call) -> bool:
     return device is not None and device.value == "cuda"
 
 
-_HANDLED = re.compile(
-    r"(?i)scaler|accelerat|fabric|lightning|deepspeed|apex|bfloat16|no_scaling|set_autocast|loss_scale"
-)
+def _handles(word: str) -> bool:
+    return bool(_HANDLED.search(word)) or frameworks.speaks_of_one(word)
+
+
+_HANDLED = re.compile(r"(?i)scaler|bfloat16|no_scaling|set_autocast|loss_scale")

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Norm
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import undivide_loss
-from gradlint.rule import DivisionSetting, Draft, Rule, RuleMeta, Setting
+from gradlint.events import Aspect, Backward, Norm, Site
+from gradlint.rule import (
+    Category,
+    DivisionSetting,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Setting,
+    Severity,
+)
 
 
 class LossDividedTwice(Rule):
@@ -83,28 +91,34 @@ class LossDividedTwice(Rule):
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
-    message = "`{loss}` is divided by `{divisor}`, and {manager} divides it again: gradients are 1/N of what was meant"
+    message = "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if backward.norm not in (Norm.DIVIDED, Norm.WEIGHTED) or not backward.managed_division:
             return
-        if backward.manager is Manager.DEEPSPEED and state.window.accumulates:
-            return  # the step is taken once for several backwards by hand: DeepSpeed was told of windows of one
-        if _is_managers_number(backward):
+        if backward.framework.waits and state.window.accumulates:
+            return  # the step is taken once for several backwards by hand: the framework was told of windows of one
+        if _is_frameworks_number(backward):
             by = backward.divisor or str(backward.managed_size)
             yield self.finding(
-                backward, loss=backward.loss, divisor=by, manager=backward.manager.value,
-                fix=[undivide_loss(backward, by)],
+                backward, loss=backward.loss, divisor=by, who=backward.framework.name,
+                repairs=[_undivided(backward, by)],
             )  # fmt: skip
 
     def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Trainers divide what `compute_loss` and `training_step` return; there is no backward to look at."""
         if isinstance(setting, DivisionSetting):
             loss, by = setting.loss, setting.divisor
-            yield self.finding(loss, loss=loss.text, divisor=by, manager=setting.trainer, fix=[undivide_loss(loss, by)])
+            yield self.finding(
+                loss, loss=loss.text, divisor=by, who=setting.framework.name, repairs=[_undivided(loss, by)]
+            )
 
 
-def _is_managers_number(backward: Backward) -> bool:
+def _undivided(loss: Backward | Site, by: str) -> Repair:
+    return Repair(f"Drop the division by `{by}`", lambda bench: bench.loss.undivide(loss))
+
+
+def _is_frameworks_number(backward: Backward) -> bool:
     """By its name, or because it is the very number that the framework was given."""
     if backward.managed_size is not None and backward.divisors:
         return any(abs(number - backward.managed_size) < 1e-6 * backward.managed_size for number in backward.divisors)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect
-from gradlint.knowledge import naming
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import add_parentheses
-from gradlint.rule import Draft, File, Rule, RuleMeta
+from gradlint.events import Aspect, Site
+from gradlint.knowledge import frameworks, naming
+from gradlint.rule import Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class MethodNotCalled(Rule):
@@ -58,8 +56,9 @@ class MethodNotCalled(Rule):
     - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
     """
 
-    meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, cause=True)
     mends = tuple(Aspect)
+    words = ("zero_grad", "backward", "unscale_")
     message = "`{method}` is not called: the parentheses are missing, so nothing happens"
 
     def on_file(self) -> Iterator[Draft]:
@@ -67,8 +66,12 @@ class MethodNotCalled(Rule):
             base, _, method = site.text.rpartition(".")
             if _is_training(base, method, self.file):
                 # no fix where an argument is missing with the parentheses: which one, only the author knows
-                fix = [add_parentheses(site)] if _needs_no_argument(base, method, self.file) else []
-                yield self.finding(site, method=site.text, fix=fix)
+                repairs = [_called(site)] if _needs_no_argument(base, method, self.file) else []
+                yield self.finding(site, method=site.text, repairs=repairs)
+
+
+def _called(site: Site) -> Repair:
+    return Repair("Add the parentheses", lambda bench: bench.call.add_parentheses(site))
 
 
 def _is_training(base: str, method: str, file: File) -> bool:
@@ -90,7 +93,7 @@ def _needs_no_argument(base: str, method: str, file: File) -> bool:
     name = naming.last(base)
     match method:
         case "backward":
-            return name != "self" and not _FRAMEWORK.search(name)
+            return name != "self" and not (_TAKES_LOSS.search(name) or frameworks.speaks_of_one(name))
         case "step":
             return not (naming.SCHEDULER.search(name) and "ReduceLROnPlateau" in file.words.seen)
         case "unscale_":
@@ -99,4 +102,4 @@ def _needs_no_argument(base: str, method: str, file: File) -> bool:
             return True
 
 
-_FRAMEWORK = re.compile(r"(?i)accelerat|fabric|engine|model|trainer|strategy|deepspeed|optim")
+_TAKES_LOSS = re.compile(r"(?i)engine|model|trainer|strategy|optim")

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
-from gradlint.knowledge import architectures
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.clipping import insert_clip
-from gradlint.rule import Draft, Evidence, File, Rule, RuleMeta, in_user_words, short
+from gradlint.events import PLAIN, Aspect, Backward, Clip, Edit, EditKind, Step
+from gradlint.knowledge import architectures, frameworks
+from gradlint.rule import (
+    Category,
+    Draft,
+    Evidence,
+    File,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    short,
+)
 
 
 class MissingClip(Rule):
@@ -75,10 +85,11 @@ class MissingClip(Rule):
 
     meta = RuleMeta("GL108", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
     mends = (Aspect.CLIPS,)
+    needs = (Backward,)
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if self.file.once(_clips) or not state.pending or not step.frames or step.manager in _CLIP_THEMSELVES:
+        if self.file.once(_clips) or not state.pending or not step.frames or step.framework.clips:
             return
         if architectures.SELF_LIMITING.search(state.optimizer.kind) or _is_limited(state):
             return
@@ -87,11 +98,11 @@ class MissingClip(Rule):
             return
         owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
         # of several models, which to clip? and one may be known by its name in __init__
-        fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
-        if step.manager is not Manager.NOBODY:
-            fix = []  # frameworks have clips of their own, which unscale
+        repairs = [_clipped(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
+        if step.framework is not PLAIN:
+            repairs = []  # frameworks have clips of their own, which unscale
         yield self.finding(
-            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], fix=fix
+            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], repairs=repairs
         )
 
     def _evidence(self, step: Step, state: GradientState) -> Evidence | None:
@@ -105,9 +116,12 @@ class MissingClip(Rule):
         return known[key]
 
 
+def _clipped(step: Step, model: str) -> Repair:
+    return Repair("Clip the norm to 1.0 before the step", lambda bench: bench.clip.insert(step, model))
+
+
 def _clips(file: File) -> bool:
-    patterns = (architectures.CLIPS, architectures.CLIPPING_FRAMEWORKS)
-    return any(pattern.search(word) for word in file.words.seen for pattern in patterns)
+    return any(architectures.CLIPS.search(x) or frameworks.speaks_of_clipping(x) for x in file.words.seen)
 
 
 def _known(file: File) -> dict[tuple[int, frozenset[str]], Evidence | None]:
@@ -117,8 +131,6 @@ def _known(file: File) -> dict[tuple[int, frozenset[str]], Evidence | None]:
 
 #: so few steps are a demonstration, not a training
 _TOY = 100
-#: DeepSpeed clips by its configuration; what a helper does is not known
-_CLIP_THEMSELVES = (Manager.DEEPSPEED, Manager.HELPER, Manager.DIST_AUTOGRAD)
 
 
 def _is_limited(state: GradientState) -> bool:

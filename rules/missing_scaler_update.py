@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Step, Unscale, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import update_scaler
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import (
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    outward,
+    short,
+)
 
 
 class MissingScalerUpdate(Rule):
@@ -69,6 +76,7 @@ class MissingScalerUpdate(Rule):
 
     meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UPDATES,)
+    needs = (Backward,)
     message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
@@ -80,18 +88,24 @@ class MissingScalerUpdate(Rule):
             return  # `for opt in optimizers: scaler.step(opt)`: one update follows them all
         if waiting.site == step.site:
             scaler = in_user_words(step.scaler.text)
-            fix = [*update_scaler([waiting, *_others(waiting, state)], scaler)]
+            repairs = [*_updated([waiting, *_others(waiting, state)], scaler)]
             late = next((e for e in state.path.events[step.index :] if isinstance(e, Update)), None)
             if late is not None:
-                fix.append(move(late, f"Move `{short(late)}` behind the step", after=waiting))
-            yield self.finding(step, step=short(step), scaler=scaler, fix=fix)
+                repairs.append(_moved(late, waiting))
+            yield self.finding(step, step=short(step), scaler=scaler, repairs=repairs)
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
-        """A turn that unscales and then skips both step and update."""
-        first = state.unscaled
-        if first is None or unscale.scaler is None or first.site != unscale.site or same_turn(first, unscale):
+        """A turn that unscales and then skips both step and update; in a run, the call that torch refused."""
+        waiting, first = state.waiting_update, state.unscaled
+        if waiting is not None and state.path.happened and waiting.scaler == unscale.scaler and state.pending:
+            scaler = unscale.scaler.text if unscale.scaler else "scaler"
+            told = [(unscale, "and this one raises")]
+            yield self.finding(waiting, step=short(waiting), scaler=scaler, related=told)
             return
-        if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and state.path.unusual:
+        if first is None or unscale.scaler is None or first.site != unscale.site or first.same_turn(unscale):
+            return
+        skipped = state.path.unusual or (state.path.happened and len(state.pending) < 2)  # two of them: GL205
+        if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and skipped:
             # no fix: whether the skipped turn should step, clear or only update is the author's choice
             yield self.finding(
                 unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",
@@ -99,7 +113,20 @@ class MissingScalerUpdate(Rule):
             )  # fmt: skip
 
 
+def _updated(steps: list[Step], scaler: str) -> Iterator[Repair]:
+    """Behind the last step, behind its condition, behind the call that leads there."""
+    message = f"Insert `{scaler}.update()`"
+    near = outward(message, steps[-1], lambda bench, outer: bench.scaler.update(steps, outer=outer))
+    wide = outward(message, steps[-1], lambda bench, outer: bench.scaler.update(steps, outer=outer, wide=True))
+    for pair in zip(near, wide, strict=True):
+        yield from pair
+
+
+def _moved(late: Update, step: Step) -> Repair:
+    return Repair(f"Move `{short(late)}` behind the step", lambda bench: bench.move(late, after=step))
+
+
 def _others(first: Step, state: GradientState) -> list[Step]:
     """The steps of other optimizers through the same scaler, later in the same turn: one update follows them all."""
     later = [e for e in state.path.events[first.index + 1 :] if isinstance(e, Step)]
-    return [s for s in later if s.scaler == first.scaler and same_turn(s, first) and s.frames == first.frames]
+    return [s for s in later if s.scaler == first.scaler and s.same_turn(first) and s.frames == first.frames]

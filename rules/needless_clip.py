@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Clip, ClipKind, Edit, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Backward, Clip, ClipKind, Edit, Step
+from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class NeedlessClip(Rule):
@@ -69,6 +67,7 @@ class NeedlessClip(Rule):
     """
 
     meta = RuleMeta("GL109", Category.CLIPPING, Severity.ADVICE, default=False)
+    needs = (Backward,)
     message = "`{clip}` clips {evidence}, a plain CNN trained with SGD: normalisation layers make it needless"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Opaque, Step, Sync
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.distributed import ask_boundary, invert_no_sync
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Aspect, Backward, Edit, EditKind, Opaque, Step, Sync
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class NoSyncOnBoundary(Rule):
@@ -73,10 +69,11 @@ class NoSyncOnBoundary(Rule):
 
     meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
+    needs = (Backward,)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.pending or step.manager not in (Manager.NOBODY, Manager.FABRIC):
+        if not state.pending or step.framework.syncs:
             return
         last = state.pending[-1]
         if last.forward_sync is not Sync.OFF or last.sync is not Sync.OFF:
@@ -86,12 +83,15 @@ class NoSyncOnBoundary(Rule):
         related = [(last.no_sync, "no_sync is active here")] if last.no_sync else []
         yield self.finding(
             last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")],
-            fix=_remedies(last, step),
+            repairs=_repairs(last, step),
         )  # fmt: skip
 
 
-def _remedies(last: Backward, step: Step) -> Iterator[Remedy]:
+def _repairs(last: Backward, step: Step) -> Iterator[Repair]:
     """The condition is upside down, or another one than the boundary's."""
-    yield invert_no_sync(last, last.no_sync, step)
-    if last.no_sync is not None and step.guard is not None:
-        yield ask_boundary(last, last.no_sync, step)
+    no_sync = last.no_sync
+    message = "Use no_sync before the boundary, not on it"
+    yield Repair(message, lambda bench: bench.sync.invert(last, no_sync, step))
+    if no_sync is not None and step.guard is not None:
+        message = "Use no_sync exactly before the boundary"
+        yield Repair(message, lambda bench: bench.sync.ask_boundary(no_sync, step))

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Manager, Opaque, Schedule, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import PLAIN, Aspect, Opaque, Schedule, Step, Update
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -68,35 +63,29 @@ class SchedulerBeforeOptimizer(Rule):
 
     meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
+    needs = (Step,)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
     def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:
-        if (
-            not schedule.torch
-            or schedule.manager not in (Manager.NOBODY, Manager.HELPER)
-            or state.steps
-            or not schedule.frames
-        ):
+        if not schedule.torch or schedule.framework is not PLAIN or state.steps or not schedule.frames:
             return
         if not schedule.text.endswith("()"):
             return  # `step(epoch)` says itself where in the schedule it is
         step = next(state.window.after(schedule, Step), None)
-        if (
-            step is None
-            or step.manager is Manager.DEEPSPEED
-            or not share_loop(schedule, step)
-            or not same_turn(schedule, step)
-        ):
+        if step is None or step.framework.waits or not schedule.shares_loop(step) or not schedule.same_turn(step):
             return
         if any(state.window.between(schedule, step, Opaque)) or any(state.window.before(schedule, Opaque)):
             return
         yield self.finding(
             schedule, schedule=short(schedule), step=short(step), related=[(step, "the optimizer steps here")],
-            fix=[_remedy(schedule, step)],
+            repairs=[_repair(schedule, step)],
         )  # fmt: skip
 
 
-def _remedy(schedule: Schedule, step: Step) -> Remedy:
+def _repair(schedule: Schedule, step: Step) -> Repair:
     """A scheduler of epochs stays one: it goes behind the whole loop that steps."""
     outside = len(schedule.frames) < len(step.frames)
-    return move(schedule, "Move the scheduler behind the optimizer", after=step, past=(Update, Schedule), level=outside)
+    return Repair(
+        "Move the scheduler behind the optimizer",
+        lambda bench: bench.move(schedule, after=step, past=(Update, Schedule), level=outside),
+    )

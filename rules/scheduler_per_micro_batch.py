@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import PLAIN, Aspect, Backward, Schedule, Step, Update
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerPerMicroBatch(Rule):
@@ -68,6 +65,7 @@ class SchedulerPerMicroBatch(Rule):
 
     meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
+    needs = (Backward, Schedule)
     message = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: the schedule ends {n} times too early"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
@@ -79,24 +77,28 @@ class SchedulerPerMicroBatch(Rule):
         turns = {(e.site, tuple(f for f in e.frames if f.loop in loops)) for e in window.of(Schedule)}
         counts = Counter(site for site, _ in turns)
         for schedule in window.of(Schedule):
-            if counts[schedule.site] < 2 or step.manager is not Manager.NOBODY:
+            if counts[schedule.site] < 2 or step.framework is not PLAIN:
                 continue
-            if schedule.manager not in (Manager.NOBODY, Manager.HELPER):
+            if schedule.framework is not PLAIN:
                 continue
             if not schedule.text.endswith("()"):
                 continue  # `step(epoch + i / n)` says itself where in the schedule it is
             counts[schedule.site] = 0
-            counted = schedule.manager is Manager.HELPER  # its length is a number of micro-batches: on time, yet uneven
+            counted = schedule.per_batch  # its length is a number of micro-batches: on time, yet uneven
             yield self.finding(
                 schedule, schedule=short(schedule), step=short(step), n=window.size_shown,
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
                 related=[(step, f"the window of {window.size_shown} ends here")],
                 # no fix where the length counts micro-batches: it would have to change, too
-                fix=[move(schedule, _MOVE, after=step, past=(Update, Schedule))] if not counted else [],
+                repairs=[_moved(schedule, step)] if not counted else [],
             )  # fmt: skip
 
 
-_MOVE = "Move the scheduler into the boundary"
+def _moved(schedule: Schedule, step: Step) -> Repair:
+    past = (Update, Schedule)
+    return Repair("Move the scheduler into the boundary", lambda bench: bench.move(schedule, after=step, past=past))
+
+
 _COUNTED = (
     "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: most of its learning rates are never used"
 )

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Manager, Step, Update
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import step_through_scaler
-from gradlint.remedy.statements import delete
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Aspect, Backward, Step, Update
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class StepBypassesScaler(Rule):
@@ -73,34 +68,38 @@ class StepBypassesScaler(Rule):
     meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: a second step behind the scaler's is dropped
     mends = (Aspect.SCALE, Aspect.UPDATES, Aspect.STEPS, Aspect.USED)
+    needs = (Backward,)
     message = "`{step}` bypasses the scaler: {consequence}"
 
     def _again(self, step: Step, state: GradientState) -> Iterator[Draft]:
         """`scaler.step(optimizer)`, and right behind it, in the same block, `optimizer.step()`."""
         first = state.last_step
-        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not same_turn(first, step):
+        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not first.same_turn(step):
             return
         # in one block no flag can choose between them
         row = self.file.block_of(first.site)
-        if row >= 0 and row == self.file.block_of(step.site) and state.has_backward:
+        in_one_block = row >= 0 and row == self.file.block_of(step.site)
+        if (in_one_block or state.path.happened) and state.has_backward:
             yield self.finding(
                 step, step=short(step),
                 consequence=f"`{short(first)}` has used these gradients already, so every update is made twice",
-                related=[(first, "stepped through the scaler here")], fix=[delete(step, "Drop the second step")],
+                related=[(first, "stepped through the scaler here")],
+                repairs=[Repair("Drop the second step", lambda bench: bench.delete(step))],
             )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if step.scaler is not None or step.manager not in (Manager.NOBODY, Manager.ACCELERATE):
+        if step.scaler is not None or step.framework.unscales:
             return
         scaled = next((b for b in state.pending if b.scaler is not None and b.scaler.enabled is not False), None)
         if scaled is None:
             yield from self._again(step, state)
             return
+        early = list(state.window.between(scaled, step, Update))
         consequence = (
             "inf and NaN gradients reach the weights" if state.scaled is None
             else "the weights are updated with gradients multiplied by the scale"
         )  # fmt: skip
         yield self.finding(
             step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")],
-            fix=[step_through_scaler(step, scaled, list(state.window.between(scaled, step, Update)))],
+            repairs=[Repair("Step through the scaler", lambda bench: bench.scaler.step_through(step, scaled, early))],
         )  # fmt: skip

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_loss
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.loop import clear_behind_window
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Aspect, Backward, Step, Zero
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradInAccumulation(Rule):
@@ -69,24 +65,29 @@ class ZeroGradInAccumulation(Rule):
 
     meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
+    needs = (Backward, Zero)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if not state.lost or not state.pending or state.window.single:
             return
-        if not (step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE):
+        if not (step.window or state.window.inner_loop or step.framework.windows):
             return
         for lost, zero in state.lost:
-            again = next((b for b in state.pending if same_loss(lost, b)), None)
+            again = next((b for b in state.pending if lost.same_loss(b)), None)
             if again is not None:
                 if _between_micro_batches(lost, zero, again):
                     yield self.finding(
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                         # no fix where another loss runs back through the same parameters: this clears after it, too
-                        fix=[] if _others_reach(state) else [clear_behind_window(zero, step)],
+                        repairs=[] if _others_reach(state) else [_moved(zero, step)],
                     )  # fmt: skip
                     return
+
+
+def _moved(zero: Zero, step: Step) -> Repair:
+    return Repair("Move the clearing behind the step", lambda bench: bench.clear.behind_window(zero, step))
 
 
 def _between_micro_batches(lost: Backward, zero: Zero, again: Backward) -> bool:

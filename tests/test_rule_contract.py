@@ -18,14 +18,15 @@ from gradlint.registry import all_rules
 from gradlint.rule import Rule
 
 ROOT = Path(__file__).resolve().parent.parent
-ALLOWED_IMPORTS = (
-    "gradlint.model",
-    "gradlint.rule",
-    "gradlint.events",
-    "gradlint.machine",
-    "gradlint.frontend",
-    "gradlint.knowledge",
-    "gradlint.remedy",
+#: the door for rules; what they need of the machine, the readings and the bench comes through it
+ALLOWED_IMPORTS = ("gradlint.rule", "gradlint.events", "gradlint.knowledge")
+#: where codes stand beside their rules, in strings that are no documentation
+CODES_ELSEWHERE = (
+    "gradlint/model.py",  # the rules about gradlint itself: GL900 to GL902
+    "gradlint/runtime/evidence/",  # until the machine gives the verdicts of a run, and rules their proofs
+    "gradlint/runtime/prove/",
+    "gradlint/runtime/monitor/",  # advice that names the rule which explains it
+    "gradlint/frontend/bytescan.py",  # until the byte test is compiled from what rules declare
 )
 FAMILIES = {
     "1": Category.CLIPPING,
@@ -126,6 +127,41 @@ def imports_point_down(rule: type[Rule]) -> None:
         if module.split(".")[0] not in sys.stdlib_module_names:
             allowed = any(module == name or module.startswith(f"{name}.") for name in ALLOWED_IMPORTS)
             assert allowed, f"{_file(rule).name} imports {module}"
+
+
+@promise
+def declares_what_it_looks_for(rule: type[Rule]) -> None:
+    """From this a file is known that the rule has nothing to say about."""
+    hooks = rule.hooks
+    assert bool(rule.calls) == ("on_call" in hooks)
+    assert bool(rule.operations) == ("on_operation" in hooks)
+    if rule.meta.category is not Category.META:
+        assert hooks, "it overrides no hook"
+        assert hooks != {"on_file"} or rule.words, "`words` says which files `on_file` is about"
+
+
+def test_no_code_stands_outside_of_its_rule() -> None:
+    found = []
+    for path in sorted((ROOT / "gradlint").rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        if not place.startswith(CODES_ELSEWHERE):
+            codes = {code for text in _strings(path) for code in re.findall(r"GL\d{3}", text)}
+            found += [f"{place}: {code}" for code in sorted(codes)]
+    assert found == []
+
+
+def test_places_that_may_hold_codes_do() -> None:
+    for place in CODES_ELSEWHERE:
+        files = [ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py")
+        assert any(re.search(r"GL\d{3}", text) for path in files for text in _strings(path)), place
+
+
+def _strings(path: Path) -> list[str]:
+    """All strings of a module but its documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone]
+    return [node.value for node in constants if isinstance(node.value, str)]
 
 
 def _imports(path: Path) -> set[str]:

@@ -22,6 +22,7 @@ _COMMANDS = {
     "rules": "gradlint.cli.rules",
     "rule": "gradlint.cli.rules",
     "new-rule": "gradlint.cli.new_rule",
+    "trace": "gradlint.cli.trace",
     "server": "gradlint.cli.server",
     "doctor": "gradlint.cli.doctor",
 }

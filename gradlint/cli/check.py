@@ -17,7 +17,7 @@ from gradlint.cli.output import Output
 from gradlint.cli.request import STDIN, Request, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.loader import ConfigTree, Overrides
-from gradlint.model import Severity
+from gradlint.model import SYNTAX_ERROR, Severity
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
@@ -145,7 +145,7 @@ class _Check:
         said = self._gates.write(file, run, files)
         for result in run.results:
             self._output.troubles(result, verbose=self._request.verbose)
-            if any(finding.code == "GL900" for finding in result.findings):
+            if any(finding.code == SYNTAX_ERROR for finding in result.findings):
                 self._output.warn(f"{result.path}: not valid Python, so its findings are not known")
         if not self._request.quiet:
             self._output.lines([said])

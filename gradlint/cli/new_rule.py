@@ -18,19 +18,13 @@ _CATEGORIES = {
     "9": "META",
 }
 
-_RULE = '''"""{code}: say in one line what is wrong."""
+_RULE = '''"""{code} {name}."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
-
-if TYPE_CHECKING:
-    from gradlint.events import Step
-    from gradlint.machine.state import GradientState
+{imports}
 
 
 class {class_name}(Rule):
@@ -62,10 +56,12 @@ class {class_name}(Rule):
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html)
     """
 
-    meta = RuleMeta("{code}", Category.{category}, Severity.WARNING)
-    message = "`{{step}}` …: say what is wrong, then the consequence"
-
-    def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
+    meta = RuleMeta("{code}", Category.{category}, Severity.WARNING, unshowable="say why, or measure it")
+    message = "`{{{subject}}}` …: say what is wrong, then the consequence"
+{declares}
+    def {hook}(self{parameters}) -> Iterator[Draft]:
+        # repair = Repair("Say what it does", lambda bench: bench.delete({subject}))
+        # yield self.finding({subject}, {subject}={words}, repairs=[repair])
         yield from ()
 '''
 
@@ -93,18 +89,30 @@ for batch in loader:
     optimizer.step()
 """
 
+#: what hooks that are about the text have to declare
+_DECLARES = {
+    "on_call": '    calls = ("torch.say.which",)\n',
+    "on_operation": "    operations = frozenset({Kind.LOG})\n",
+    "on_file": '    words = ("step",)\n',
+}
+#: what of them is said in the message, and imported for it
+_WORDS = {"on_call": "call.short", "on_operation": "operation.shown()", "on_setting": "setting", "on_stack": "stack"}
+
 
 @click.command("new-rule")
 @click.argument("name")
 @click.option("--code", required=True, metavar="GLxxx", help="A code that no rule has yet.")
-def new_rule(name: str, code: str) -> int:
+@click.option(
+    "--hook", default="step", show_default=True, metavar="HOOK", help="What it looks at: step, clip, call, operation, …"
+)
+def new_rule(name: str, code: str, hook: str) -> int:
     """Write a failing rule NAME (such as clip-after-step) and its fixtures into a checkout of gradlint."""
     root = _checkout()
     name, code = _checked(name, code)
     module = name.replace("-", "_")
     class_name = "".join(word.capitalize() for word in name.split("-"))
     files = {
-        root / "rules" / f"{module}.py": _RULE.format(code=code, class_name=class_name, category=_CATEGORIES[code[2]]),
+        root / "rules" / f"{module}.py": _rule(name, code, class_name, _hook(hook)),
         root / "fixtures" / module / "bad.py": _BAD.format(code=code),
         root / "fixtures" / module / "good.py": _GOOD,
     }
@@ -115,8 +123,42 @@ def new_rule(name: str, code: str) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         click.echo(f"wrote {path.relative_to(root)}")
-    click.echo(f"Now make `pytest -k {code}` and `pytest -k {module}` pass, then run `python docs/make_readme.py`.")
+    click.echo(f'Edit these, then: pytest --update-expected -k "{code} or {module}"')
+    click.echo("Once you like what it says: python -m docs, and pytest.")
     return 0
+
+
+def _hook(word: str) -> str:
+    from gradlint.config.errors import unknown
+    from gradlint.rule import HOOKS
+
+    known = [hook.removeprefix("on_") for hook in HOOKS]
+    if word.removeprefix("on_") not in known:
+        raise click.UsageError(str(unknown("hook", word, known)))
+    return f"on_{word.removeprefix('on_')}"
+
+
+def _rule(name: str, code: str, class_name: str, hook: str) -> str:
+    """The text of a rule that says nothing yet."""
+    import inspect
+
+    from gradlint import events, rule
+
+    given = [p for p in inspect.signature(getattr(rule.Rule, hook)).parameters.values() if p.name != "self"]
+    types = [str(p.annotation) for p in given]
+    subject = given[0].name if given else "file"
+    words = _WORDS.get(hook, f"short({subject})")
+    needed = {"Category", "Draft", "Rule", "RuleMeta", "Severity", *(x for x in types if x in rule.__all__)}
+    needed |= {"Kind"} if hook == "on_operation" else set()
+    imports = f"from gradlint.rule import {', '.join(sorted(needed))}"
+    own = [x for x in types if x not in rule.__all__ and hasattr(events, x)]
+    if own:
+        imports = f"from gradlint.events import {', '.join(own)}\n{imports}"
+    parameters = "".join(f", {p.name}: {p.annotation}" for p in given)
+    return _RULE.format(
+        name=name, code=code, class_name=class_name, category=_CATEGORIES[code[2]], imports=imports, hook=hook,
+        parameters=parameters, subject=subject, words=words, declares=_DECLARES.get(hook, ""),
+    )  # fmt: skip
 
 
 def _checked(name: str, code: str) -> tuple[str, str]:

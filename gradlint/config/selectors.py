@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.config.errors import unknown
+from gradlint.model import SYNTAX_ERROR
 
 if TYPE_CHECKING:
     from gradlint.config.presets import Preset
 
 ALL = "ALL"
-SYNTAX_ERROR = "GL900"
 
 
 class Layer(NamedTuple):

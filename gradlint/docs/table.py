@@ -8,7 +8,7 @@ from gradlint.model import Category
 from gradlint.registry import all_rules
 from gradlint.rule import Rule
 
-BEGIN = "<!-- rules: made by `python docs/make_readme.py` -->"
+BEGIN = "<!-- rules: made by `python -m docs` -->"
 END = "<!-- end of rules -->"
 
 

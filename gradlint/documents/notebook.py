@@ -12,6 +12,7 @@ from gradlint.documents.raw import NotANotebook, read
 from gradlint.fix.edits import applied
 from gradlint.frontend.blanks import has_gradients, unfinished
 from gradlint.model import (
+    SYNTAX_ERROR,
     Cell,
     Edit,
     FileResult,
@@ -72,7 +73,7 @@ def lint_cells(
     result = (lint or engine.lint)(joined.program, path, settings)
     notes = list(result.notes)
     findings = [_shown(_with_splittable_fix(finding, joined, cells, notes), joined) for finding in result.findings]
-    if "GL900" in settings.enabled_for(path):
+    if SYNTAX_ERROR in settings.enabled_for(path):
         findings += _syntax_errors(cells, joined, settings)
     findings.sort(key=lambda f: (f.span.start, f.code, f.message))
     return replace(result, findings=tuple(findings), notes=tuple(notes), cells=joined.cells)
@@ -203,7 +204,7 @@ def _broken(cell: Cell, text: str) -> tuple[Position, str, bool]:
 def _not_read(notebook: NotANotebook, path: str, settings: Settings) -> FileResult:
     if notebook.row is None:
         return FileResult(path, unreadable=Unreadable(notebook.reason) if notebook.reason else None)
-    if "GL900" not in settings.enabled_for(path):
+    if SYNTAX_ERROR not in settings.enabled_for(path):
         return FileResult(path)
     return FileResult(path, (_syntax_error(notebook.reason, Position(notebook.row, notebook.column), settings),))
 
@@ -211,5 +212,5 @@ def _not_read(notebook: NotANotebook, path: str, settings: Settings) -> FileResu
 def _syntax_error(
     message: str, place: Position, settings: Settings, severity: Severity = Severity.ERROR
 ) -> Finding:  # fmt: skip
-    severity = settings.severity_of("GL900") or severity
-    return Finding("GL900", "syntax-error", severity, message, Span(place, place))
+    severity = settings.severity_of(SYNTAX_ERROR) or severity
+    return Finding(SYNTAX_ERROR, "syntax-error", severity, message, Span(place, place))

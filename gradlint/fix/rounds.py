@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from gradlint.fix.edits import applied, overlap
 from gradlint.model import Edit, FileResult, Finding, FixSafety, Severity
+from gradlint.registry import by_code
 
 _ROUNDS = 40
-_CAUSES = ("GL405",)
 
 Text = TypeVar("Text")  # the bytes of a file, or the cells of a notebook
 Edited = Callable[[Text, Sequence[Edit]], Text]
@@ -28,12 +28,13 @@ def rounds(
     """
     done: list[Finding] = []
     result = lint(source)
+    causes = {code for code, rule in by_code().items() if rule.meta.cause}
     for _ in range(_ROUNDS):
         wanted = [f for f in result.findings if _allowed(f, unsafe) and fixable(f.code)]
         if not wanted:
             break
-        # a method that is never called is the cause of what else is found: the rest is judged anew without it
-        wanted = [f for f in wanted if f.code in _CAUSES] or wanted
+        # the rest is judged anew without what causes it
+        wanted = [f for f in wanted if f.code in causes] or wanted
         # each is right alone; should they not be so together, they come one by one
         together = _apart(wanted)
         for chosen in (together, *([finding] for finding in wanted if together != [finding])):

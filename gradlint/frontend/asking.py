@@ -58,7 +58,7 @@ class _Asked:
         self._on_crash = on_crash
 
     def rules(self, hook: str) -> list[Rule]:
-        return [rule for rule in self._rules if getattr(type(rule), hook) is not getattr(Rule, hook)]
+        return [rule for rule in self._rules if hook in rule.hooks]
 
     def __call__(self, hook: str, *subject: Any) -> Iterator[Draft]:
         for rule in self.rules(hook):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradlint.events import Frame, Mark, Path
+from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
@@ -14,15 +14,15 @@ from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 from gradlint.frontend.roles import settle
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.records import dataclass, field
 
 #: the most paths of one starting point
 MAX_PATHS = 24
 #: the most and the least steps of a usual path, and how many each statement that it may come by is worth
 PATH_BUDGET = 6_000
-LEAST_BUDGET = 1_000
-STATEMENT_BUDGET = 120
+LEAST_BUDGET = 2_000
+STATEMENT_BUDGET = 240
 #: the steps of all unusual paths of a file
 FILE_BUDGET = 20_000
 
@@ -42,6 +42,9 @@ class _Entry:
     paths: int = 0
     waiting: deque[Mapping[str, bool]] = field(default_factory=deque)
     tried: set[frozenset[tuple[str, bool]]] = field(default_factory=set)
+    #: what happens on the usual path, and the conditions that made no difference to it
+    events: tuple[Event, ...] = ()
+    idle: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -157,18 +160,20 @@ class Explorer:
         return entry.function is not None and id(entry.function) in self.reached
 
     def _usual(self, entry: _Entry) -> Path | None:
-        """The first path, on a budget of its own; None if nothing happens and nothing is asked on it."""
+        """The first path, on a budget of its own; None if nothing happens, whatever is decided."""
         oracle = Oracle()
         run = self._run(oracle, entry.function, entry.cls, entry.budget)
         entry.steps = entry.budget - max(run.budget, 0)
         if run.exhausted:
             self.exhausted.append(f"{entry.name} is too long to be followed to its end")
-        if not oracle.asked and all(isinstance(event, Mark) for event in run.events):
+        entry.waiting.extend(alternatives(oracle, _last(run)))
+        if _last(run) < 0 and not entry.waiting:
             return None
         entry.paths = 1
         entry.tried.add(frozenset())
-        entry.waiting.extend(alternatives(oracle))
-        return self._path(run, oracle, entry.function, entry.number)
+        path = self._path(run, oracle, entry.function, entry.number)
+        entry.events = path.events
+        return path
 
     def _unusual(self, entries: Sequence[_Entry]) -> Iterator[Path]:
         """One path of each in turn, the cheapest first, on the budget that all of them share.
@@ -176,31 +181,37 @@ class Explorer:
         Where a function stands in the file makes no difference, even if the budget is spent before all had their turn.
         """
         turn = sorted(entries, key=lambda entry: (entry.steps, entry.name))
-        while self.left > 0 and any(entry.waiting for entry in turn):
+        on = True
+        while on:
+            on = False
             for entry in turn:
-                forced = self._next(entry)
-                if forced is None or self.left <= 0:
+                forced = self._next(entry) if self.left > 0 else None
+                if forced is None:
                     continue
+                on = True
                 entry.paths += 1
                 oracle = Oracle(forced)
                 budget = min(PATH_BUDGET, max(self.left, 500))
                 run = self._run(oracle, entry.function, entry.cls, budget)
                 self.left -= budget - max(run.budget, 0)
-                yield self._path(run, oracle, entry.function, entry.number)
+                path = self._path(run, oracle, entry.function, entry.number)
+                if path.events == entry.events:
+                    entry.idle |= forced.keys() - {AMP}
+                yield path
                 if forced.keys() <= {AMP}:
-                    entry.waiting.extend(alternatives(oracle))
+                    entry.waiting.extend(alternatives(oracle, _last(run)))
         for entry in turn:
-            untried = {frozenset(forced.items()) for forced in entry.waiting} - entry.tried
+            untried = {frozenset(f.items()) for f in entry.waiting if entry.idle.isdisjoint(f)} - entry.tried
             if untried:
                 self.exhausted.append(f"{len(untried)} unusual ways through {entry.name} were not followed")
 
     @staticmethod
     def _next(entry: _Entry) -> Mapping[str, bool] | None:
-        """The next decisions to try that were not tried before."""
+        """The next decisions to try; what makes no difference with mixed precision is not tried without."""
         while entry.waiting and entry.paths < MAX_PATHS:
             forced = entry.waiting.popleft()
             mark = frozenset(forced.items())
-            if mark not in entry.tried:
+            if mark not in entry.tried and (len(forced) == 1 or entry.idle.isdisjoint(forced)):
                 entry.tried.add(mark)
                 return forced
         return None
@@ -246,7 +257,7 @@ class Explorer:
             self._call(interpreter, run, value, None)
             return
         # called once for each batch, as its own loop would do
-        loop = LoopState(function.node, 0, TURNS)
+        loop = LoopState(function.node, function.body, 0, TURNS)
         run.loops.append(loop)
         for turn in range(TURNS):
             loop.turn = turn
@@ -291,9 +302,7 @@ class Explorer:
             value = v.ClassValue(cls.name, cls, run.module)
         bases = interpreter.base_names(value)
         me = v.Instance("self", value, is_module(bases))
-        words = self.program.all_words.seen
-        lightning = "LightningModule" in bases
-        run.in_automatic_step = False
+        run.behind = PLAIN
         init = interpreter.find_in_class(value, "__init__")
         if isinstance(init, v.Function) and isinstance(init.node, s.Def):
             bound = v.Function(init.key, init.node, init.env, me, init.cls)
@@ -302,8 +311,16 @@ class Explorer:
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
             run.doubts.clear()
-        run.in_automatic_step = lightning and entry == "training_step" and "automatic_optimization" not in words
+        called_by = frameworks.calling(bases)
+        if called_by is not None and called_by[1].method == entry:
+            by_hand = called_by[1].by_hand in self.program.all_words.seen
+            run.behind = PLAIN if by_hand else called_by[0]
         return me
+
+
+def _last(run: Run) -> int:
+    """The number of the last event; -1 if nothing happens."""
+    return next((event.index for event in reversed(run.events) if not isinstance(event, Mark)), -1)
 
 
 def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:

@@ -9,7 +9,9 @@ from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.knowledge import naming
-from gradlint.knowledge.torch_api import EVENT_METHODS, OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.knowledge.frameworks import PACKAGES
+from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.records import dataclass
 
 T = TypeVar("T")
@@ -19,8 +21,6 @@ _CONTEXTS = {
     "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
     "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "fully_shard",
 }  # fmt: skip
-#: events whose object tells which gradients they are about
-_ON_OBJECTS = EVENT_METHODS - {"backward", "scale"}
 _TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"grad", "autocast", "GradScaler"}
 
 
@@ -76,8 +76,9 @@ class Said(NamedTuple):
 class Program:
     """A lowered file with its indexes; what rules see of the source."""
 
-    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None) -> None:
+    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "") -> None:
         self.body = body
+        self.path = path
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -99,8 +100,6 @@ class Program:
         self._closure: dict[str, Words] | None = None
         #: a root is written as a power
         self.half_powers = False
-        self._strong: set[str] | None = None
-        self._matters: dict[int, bool] = {}
         self._own: dict[int, Words] = {}
         self._said: dict[int, Said] = {}
         #: loops in which gradients are made or used directly, as far as somebody asked
@@ -138,7 +137,7 @@ class Program:
     def foreign(self) -> bool:
         """It is written for another library, whose optimizers and losses have other rules."""
         roots = {dotted.partition(".")[0] for dotted in self.imports.values()}
-        ours = any("torch" in root or root in ("lightning", "accelerate") for root in roots)
+        ours = any("torch" in root or root in PACKAGES for root in roots)
         return bool(roots & OTHER_LIBRARIES) and not ours
 
     def once(self, make: Callable[[Program], T]) -> T:
@@ -173,7 +172,7 @@ class Program:
     def site(self, node: s.Node, text: str | None = None) -> Site:
         if text is None and isinstance(node, s.Name | s.Attr | s.Call | s.Item | s.Bin):
             text = s.render(node)
-        return Site(node.node, text or "")
+        return Site(node.node, text or "", self.path)
 
     def calls(self) -> Iterator[s.Call]:
         """Every call of the file, in source order of statements."""
@@ -239,23 +238,6 @@ class Program:
 
     def function_words(self, name: str) -> Words | None:
         return self._closed.get(name)
-
-    def matters(self, body: list[s.Stmt]) -> bool:
-        """Whether it makes a difference to gradients if this block runs."""
-        found = self._matters.get(id(body))
-        if found is None:
-            words = self.words(body)
-            found = words.events or words.contexts or bool(self.assigned(body) & self.strong_names)
-            self._matters[id(body)] = found
-            self._remembered.append(body)
-        return found
-
-    @property
-    def strong_names(self) -> set[str]:
-        """Names of optimizers, scalers, contexts, counters and flags: assigning one of these changes paths."""
-        if self._strong is None:
-            self._strong = self._find_strong()
-        return self._strong
 
     @staticmethod
     def assigned(body: Iterable[s.Stmt]) -> set[str]:
@@ -407,34 +389,16 @@ class Program:
         if part.op == "**":
             self.half_powers |= isinstance(part.right, s.Const) and part.right.value == 0.5
         elif part.op == "%" and not isinstance(part.left, s.Const | s.Other):
-            found = _identifiers(part.right)
+            found = identifiers(part.right)
             self.modulus_names |= found
             self.counted_to |= found
-
-    def _find_strong(self) -> set[str]:
-        strong: set[str] = set()
-        for stmt in self.statements():
-            if isinstance(stmt, s.If | s.While):
-                if any(self.words(b).events or self.words(b).contexts for b in s.blocks(stmt)):
-                    strong |= _identifiers(stmt.test)
-            for expr in s.expressions(stmt):
-                if self.said(expr).callees.isdisjoint(_ON_OBJECTS):
-                    continue
-                for part in s.walk_expr(expr):
-                    if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name in _ON_OBJECTS:
-                        strong |= _identifiers(part.func.base)
-            if isinstance(stmt, s.With):
-                for item, _ in stmt.items:
-                    strong |= _identifiers(item) if not isinstance(item, s.Call) else _identifiers(item.func)
-        strong |= self.modulus_names
-        return strong - {"self", "torch", "nn"}
 
 
 def _names_in(expr: s.Expr) -> set[str]:
     return {part.id for part in s.walk_expr(expr) if isinstance(part, s.Name)}
 
 
-def _identifiers(expr: s.Expr) -> set[str]:
+def identifiers(expr: s.Expr) -> set[str]:
     """The last identifiers of the names in an expression: `self.args.n - 1` -> {n}."""
     match expr:
         case s.Name():
@@ -444,13 +408,13 @@ def _identifiers(expr: s.Expr) -> set[str]:
         case s.Item():
             if isinstance(expr.index, s.Const) and isinstance(expr.index.value, str):
                 return {expr.index.value}
-            return _identifiers(expr.base)
+            return identifiers(expr.base)
         case s.Call():
             found = set()
             for arg in (*expr.args, *expr.kwargs.values()):
-                found |= _identifiers(arg)
+                found |= identifiers(arg)
             if isinstance(expr.func, s.Attr):
-                found |= _identifiers(expr.func.base)
+                found |= identifiers(expr.func.base)
             return found
         case _:
-            return {name for part in s.parts(expr) for name in _identifiers(part)}
+            return {name for part in s.parts(expr) for name in identifiers(part)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gradlint.events import Backward, Event, Guess, OptimizerRef, Role, Step, Unscale, Update, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
 from gradlint.records import dataclass, field, replace
 
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"^\w+#\d+(?=\.)")
 _MODULES = re.compile(r"(Module|Model)$")
 _OPTIMIZER_HOMES = {"", "optim", "torch.optim", "torch.optim.optimizer"}
-_FRAMEWORK_CLASSES = {"Accelerator", "Fabric", "DeepSpeedEngine"}
-_FRAMEWORK_PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "lightning_fabric", "deepspeed")
-#: nobody but a framework has these
-_FRAMEWORK_METHODS = {"accumulate", "prepare", "no_backward_sync", "setup_module", "setup_optimizers"}
 
 
 @dataclass(slots=True)
@@ -56,7 +52,7 @@ class Uses:
 def uses(program: Program) -> Uses:
     """The evidence of a file; ask `program.once(uses)`."""
     found = Uses(owners=program.owners)
-    found.frameworks = any(d.partition(".")[0] in _FRAMEWORK_PACKAGES for d in program.imports.values())
+    found.frameworks = any(d.partition(".")[0] in frameworks.PACKAGES for d in program.imports.values())
     for call in program.calls():
         _note_call(found, call)
     for stmt in program.statements():
@@ -112,7 +108,7 @@ def _roles_of_class(dotted: str) -> set[Role]:
         return {Role.OPTIMIZER}
     if tail in api.SCALER_CLASSES:
         return {Role.SCALER}
-    if tail in _FRAMEWORK_CLASSES:
+    if tail in frameworks.CLASSES:
         return {Role.FRAMEWORK}
     return {Role.MODEL} if _MODULES.search(tail) else set()
 
@@ -209,7 +205,7 @@ def _parameters_are_used(asked: _Asked) -> bool:
 
 
 def _is_used_as_framework(asked: _Asked) -> bool:
-    return asked.uses.frameworks or not asked.uses.methods.get(asked.key, set()).isdisjoint(_FRAMEWORK_METHODS)
+    return asked.uses.frameworks or not asked.uses.methods.get(asked.key, set()).isdisjoint(frameworks.TELLING)
 
 
 #: for each role the uses that leave no doubt, one line each; nothing else does

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from gradlint.frontend import syntax as s
 from gradlint.knowledge import naming
-from gradlint.knowledge.torch_api import EVENT_METHODS, HOOKS
+from gradlint.knowledge.torch_api import HOOKS
+from gradlint.knowledge.words import EVENT_METHODS
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradlint.events import ANY, Guess, Manager, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -146,7 +146,9 @@ class Optimizer(Value):
 class Scheduler(Value):
     optimizer: str | None = None
     torch: bool = True
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
+    #: see Schedule
+    per_batch: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -203,7 +205,7 @@ class Tensor(Value):
     wrap: Wrap = Wrap.NONE
     forward_sync: Sync = Sync.ON
     forward: Site | None = None
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
     #: see Backward
     divisors: frozenset[float] = frozenset()
     handed: frozenset[float] = frozenset()
@@ -263,10 +265,10 @@ class Symbol(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Framework(Value):
-    """Accelerate's Accelerator, Lightning's Fabric, a DeepSpeed engine."""
+class Managing(Value):
+    """An object of a framework, which acts in the user's name: Accelerate's Accelerator, DeepSpeed's engine."""
 
-    manager: Manager = Manager.NOBODY
+    framework: Framework = PLAIN
     #: N that the framework was given (text), and whether it is known to divide by it
     window: str = ""
     divides: bool = False

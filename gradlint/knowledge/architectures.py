@@ -84,9 +84,6 @@ CLIPS = Pattern(
     r"rescale_?grad|normali[sz]e_?grad"
 )
 
-#: frameworks that clip by a configuration of their own
-CLIPPING_FRAMEWORKS = Pattern(r"(?i)deepspeed|megatron|colossalai")
-
 #: the logarithm of a policy's probability (not the old one, which is data), and the returns it is weighted with
 LOG_PROB = Pattern(r"(?i)^(?!.*old)(.*_)?(log_?probs?|log_?pis?|logps?)(_|\d|$)")
 RETURNS = Pattern(

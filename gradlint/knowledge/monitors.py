@@ -11,11 +11,6 @@ LOOKS = Pattern(
     r"gnorm|watch|register_(full_)?backward_hook|register_hook|register_post_accumulate_grad_hook|error_if_nonfinite|"
     r"get_total_norm|_foreach_norm|\w*detect_anomaly)$"
 )
-#: frameworks that measure gradients themselves, or whose loggers do, by what is imported of them
-FRAMEWORKS = Pattern(
-    r"^(deepspeed|megatron|colossalai|mmengine|fastai|composer)(\.|$)|^transformers\.(\w+\.)*(Seq2Seq)?Trainer\w*$|"
-    r"\.LightningModule$"
-)
 #: methods that only put gradients away
 PUTS_AWAY = frozenset({"zero_", "detach_", "requires_grad_"})
 #: a loop whose bound is called so runs for long

@@ -11,9 +11,6 @@ MODEL = Pattern(
     r"(?i)model|net($|_|\d|[a-z]$)|^net|module|(?<!f)actor|critic(?!al)|policy|agent|encoder|decoder|generator|discriminator|"
     r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
 )
-ACCELERATOR = Pattern(r"(?i)accelerator$|^accel$")
-FABRIC = Pattern(r"(?i)^_?fabric$")
-ENGINE = Pattern(r"(?i)engine|deepspeed")
 LOSS = Pattern(r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|nll|(^|_)kl|kl(d|div)?($|_|\d)|^crit")
 #: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
 CRITERION = Pattern(

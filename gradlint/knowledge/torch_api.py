@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gradlint.events import Backward, Clip, Edit, Read, Save, Schedule, Step, Unscale, Update, Zero
 from gradlint.knowledge.pattern import Pattern
+from gradlint.knowledge.rows import Context, Does, Makes, Opens, Row, Thing
 
 #: `from torch import nn` and fragments without imports: what these names stand for when nothing says otherwise
 USUAL_NAMES = {
@@ -41,8 +43,12 @@ INNER_OPTIMIZER = {
     "optimizer", "_optimizer", "optim", "_optim", "opt", "_opt", "base_optimizer", "_base_optimizer", "inner_optimizer",
     "inner", "wrapped", "wrapped_optimizer", "torch_optimizer", "optimizer_", "base",
 }  # fmt: skip
-HF_SCHEDULER = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
+#: functions of transformers and diffusers that make a LambdaLR
+SCHEDULER_FUNCTION = Pattern(r"^get_(\w+_)?schedule(r)?(_with\w*)?$|^get_scheduler$")
 SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
+#: packages whose schedulers are torch's, or made of them; and where such a one may be written without its package
+SCHEDULER_PACKAGES = ("torch.", "transformers.", "diffusers.")
+SCHEDULER_HOMES = (*SCHEDULER_PACKAGES, "lr_scheduler.")
 
 CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
 CLIP_VALUE = {"clip_grad_value_", "clip_grad_value"}
@@ -80,8 +86,46 @@ PARAMETER_METHODS = {"parameters", "named_parameters", "trainable_parameters", "
 #: hooks that see, or may replace, the gradient of a tensor
 HOOKS = {"register_hook", "register_post_accumulate_grad_hook"}
 
-EVENT_METHODS = {
-    "backward", "manual_backward", "step", "zero_grad", "unscale_", "update", "scale", "clip_grad_norm_",
-    "clip_grad_norm", "clip_grad_value_", "clip_gradients", "clip_grad_value", "clip_grads", "no_sync", "accumulate",
-    "no_backward_sync", "unscale_gradients", "scale_loss", "set_requires_gradient_sync", "train_batch",
-}  # fmt: skip
+_DERIVED = ("grad", "Grad")
+#: what of torch makes events, as rows: the names are those that the interpreter asks for, by the sets above
+ROWS: tuple[Row, ...] = (
+    Makes(
+        Thing.OPTIMIZER, "torch.optim.**", "**.*Optimizer",
+        # names that OPTIMIZER_CLASS knows, wherever they come from
+        words=(
+            "optim", "Optim", "Ada", "AdEMAMix", "SGD", "RMS", "LBFGS", "Rprop", "Lion", "LAMB", "Lamb", "LARS",
+            "Lars", "NovoGrad", "Ranger", "MADGRAD", "Prodigy", "Sophia", "Muon", "Yogi", "Shampoo", "CAME",
+        ),
+    ),
+    Makes(
+        Thing.SCHEDULER, "torch.optim.lr_scheduler.**", "**.get_*schedule*",
+        words=(
+            "lr_scheduler", "schedule", "Schedule", "LambdaLR", "MultiplicativeLR", "StepLR", "ConstantLR", "LinearLR",
+            "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR", "CyclicLR", "OneCycleLR",
+            "ReduceLROnPlateau", "SWALR",
+        ),
+    ),
+    Makes(Thing.SCALER, *(f"**.{name}" for name in sorted(SCALER_CLASSES)), words=("caler",)),
+    Makes(Thing.WRAPPER, *(f"**.{name}" for name in sorted(DDP | FSDP1 | FSDP2))),
+    Does(Backward, "backward", "torch.autograd.backward", on=Thing.TENSOR),
+    Does(Step, "step", on=Thing.OPTIMIZER),
+    # a helper that steps the optimizer it is given: see naming.OPTIMIZES
+    Does(Step, "**.optimize", "**.optimise", on=Thing.TEXT),
+    Does(Schedule, "step", on=Thing.SCHEDULER),
+    # and `p.grad = None`, `p.grad.zero_()`, `clear_gradients(model)`
+    Does(Zero, "zero_grad", on=Thing.OPTIMIZER, words=_DERIVED),
+    Does(Unscale, "unscale_", on=Thing.SCALER),
+    Does(Update, "update", on=Thing.SCALER),
+    Does(
+        Clip, *sorted(CLIP_NORM | CLIP_VALUE), "clip_gradients", "clip_grads", on=Thing.TEXT,
+        words=("clip", "Clip", "CLIP"),
+    ),
+    Does(Clip, "**.clamp_", on=Thing.TEXT),
+    Does(Edit, "**.grad", on=Thing.TEXT, words=_DERIVED),
+    Does(Save, "**.grad", on=Thing.TEXT, words=_DERIVED),
+    Does(Read, "**.grad", "**.*norm*", on=Thing.TEXT, words=(*_DERIVED, "norm", "Norm")),
+    Opens(Context.NO_SYNC, "no_sync", "set_requires_gradient_sync"),
+    Opens(Context.NO_SYNC, "**.require_backward_grad_sync", "**.set_is_last_backward"),
+    Opens(Context.AUTOCAST, *(f"{name}" for name in sorted(AUTOCAST))),
+    Opens(Context.NO_GRAD, *sorted(NO_GRAD)),
+)  # fmt: skip

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from gradlint.config.selectors import SYNTAX_ERROR
 from gradlint.config.settings import Settings
 from gradlint.lsp.jobs import UNNAMED, Answer, Job, Task
 from gradlint.lsp.linter import Linter, LintingError
 from gradlint.lsp.opened import Analysis, Diagnostics, Program, structured
 from gradlint.lsp.positions import Width
 from gradlint.lsp.workspace import Workspace, for_editing
-from gradlint.model import FileResult, Finding
+from gradlint.model import SYNTAX_ERROR, FileResult, Finding
 from gradlint.report.lsp_format import diagnostic
 from gradlint.runner.run import worth_parsing
 

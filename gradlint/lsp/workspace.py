@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from gradlint.config.dependencies import SOURCES
 from gradlint.config.errors import ConfigError
 from gradlint.config.loader import FILES, ConfigTree, Overrides
-from gradlint.config.selectors import SYNTAX_ERROR, Layer
+from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
 from gradlint.lsp.options import Options, options_from
+from gradlint.model import SYNTAX_ERROR
 from gradlint.records import replace
 from gradlint.runner.files import FileFinder
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gradlint.events import Backward, Event, Guess, Manager, Mark, Opaque, Path, Role, Step, Unscale, Update, Zero
-from gradlint.machine.state import GradientState
-from gradlint.model import Severity
+from gradlint.events import Backward, Event, Guess, Mark, Opaque, Path, Role, Step, Unscale, Update, Zero
 from gradlint.records import replace
-from gradlint.rule import Draft, in_user_words, short
+from gradlint.rule import Draft, Severity, in_user_words, short
+from gradlint.states import GradientState
 
 #: a message with its "if" leaves out what follows from the mistake if it gets longer than this
 _LONGEST = 200
@@ -82,9 +81,9 @@ def _filled(own: list[Event], index: int) -> bool:
 def _caller_between(story: list[Event], path: Path) -> Guess | None:
     """A function that others call for each batch: what they do between its step and its next backward is not seen.
 
-    Lightning calls `training_step`, and clears nothing where the backward is manual.
+    A framework that calls functions of the file, and leaves the backward to them, clears nothing.
     """
-    if any(isinstance(e, Backward) and e.manager is Manager.LIGHTNING for e in story):
+    if any(isinstance(e, Backward) and e.framework.drives for e in story):
         return None
     turns = [(e, f.turn) for e in story for f in e.frames if f.loop == path.entry_loop]
     for event, turn in turns:

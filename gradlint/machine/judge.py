@@ -21,10 +21,10 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.machine.grade import graded
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import Life, Trace, build
+from gradlint.machine.trace import build
 from gradlint.records import replace
 from gradlint.rule import Draft, Rule
+from gradlint.states import GradientState, Life, Phase, Trace
 
 #: called with a rule and the exception it raised
 OnCrash: TypeAlias = Callable[[Rule, Exception], None]
@@ -43,6 +43,25 @@ _HOOKS: dict[type[Event], str] = {
 }
 
 
+def walk(trace: Trace) -> Iterator[tuple[Event, GradientState]]:
+    """Each event with the state before it of every optimizer that it touches; one that touches none has no id."""
+    states = [_begun(trace, life) for life in trace.lives.values()]
+    orphan = _begun(trace, Life(OptimizerRef("", "the optimizer")))
+    for event in trace.path.events:
+        touched = [state for state in states if event.index in state.life.of_event]
+        for state in touched or ([orphan] if not isinstance(event, Mark) else []):
+            state.window = state.life.of_event.get(event.index, state.window)
+            yield event, state
+            state.advance(event)
+
+
+def _begun(trace: Trace, life: Life) -> GradientState:
+    state = GradientState(life.optimizer, trace.path, life)
+    if life.optimizer.born:
+        state.phase = Phase.EMPTY
+    return state
+
+
 class Judge:
     """All rules, by the hooks that they override."""
 
@@ -50,32 +69,18 @@ class Judge:
         self._rules = list(rules)
         self._on_crash = on_crash
         self._hooked: dict[str, list[Rule]] = {
-            hook: [r for r in self._rules if getattr(type(r), hook) is not getattr(Rule, hook)]
-            for hook in (*_HOOKS.values(), "on_trace")
+            hook: [r for r in self._rules if hook in r.hooks] for hook in (*_HOOKS.values(), "on_trace")
         }
 
     def judge(self, path: Path) -> Iterator[Draft]:
         """What the rules say of one path."""
         trace = build(path)
-        states = {key: self._start(trace, life) for key, life in trace.lives.items()}
-        orphan = self._start(trace, Life(OptimizerRef("", "the optimizer")))
-        for event in path.events:
+        for event, state in walk(trace):
             hook = _HOOKS.get(type(event))
-            touched = [s for s in states.values() if event.index in s.life.of_event]
-            for state in touched or ([orphan] if not isinstance(event, Mark) else []):
-                state.window = state.life.of_event.get(event.index, state.window)
-                if hook is not None:
-                    for draft in self._ask(hook, event, state):
-                        yield replace(graded(draft, path, event, state), optimizer=state.optimizer.id)
-                state.advance(event)
+            if hook is not None:
+                for draft in self._ask(hook, event, state):
+                    yield replace(graded(draft, path, event, state), optimizer=state.optimizer.id)
         yield from (graded(draft, path) for draft in self._ask("on_trace", trace))
-
-    @staticmethod
-    def _start(trace: Trace, life: Life) -> GradientState:
-        state = GradientState(life.optimizer, trace.path, life)
-        if life.optimizer.born:
-            state.phase = Phase.EMPTY
-        return state
 
     def _ask(self, hook: str, *args: Any) -> Iterator[Draft]:
         for rule in self._hooked[hook]:

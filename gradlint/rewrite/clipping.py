@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Clip, Manager, Site
+from gradlint.events import Clip, Event, Framework, Site
+from gradlint.knowledge import frameworks
+from gradlint.knowledge.rows import Context, Does, Opens, Thing
 from gradlint.knowledge.torch_api import FSDP1
 from gradlint.rewrite.arguments import argument, named
 from gradlint.rewrite.calls import call_of, call_round, first_argument, receiver
@@ -44,11 +46,12 @@ def _imported(bench: Bench, node: cst.CSTNode, name: str) -> Import:
     raise NotFixable(f"where `{local}` is imported was not found")
 
 
-def clip_by_norm(bench: Bench, clip: Clip, limit: str | None) -> None:
+def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
     """`clip_grad_value_(params, v)` and `clamp_` in a loop over parameters -> `clip_grad_norm_(params, v)`."""
     call = call_of(bench, clip)
-    if clip.manager in (Manager.LIGHTNING, Manager.FABRIC):
-        _by_framework(bench, call, clip.manager, limit)
+    row = _row(clip, called(call))
+    if row is not None and row.limit is not None:
+        _by_framework(bench, call, row, limit)
         return
     _check_not_asked_for(bench, call)
     if called(call) in ("clamp_", "clip_") and isinstance(call.func, cst.Attribute):
@@ -67,19 +70,27 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None) -> None:
                 bench.replace(name_used, "clip_grad_norm_")
 
 
-def _by_framework(bench: Bench, call: cst.Call, manager: Manager, limit: str | None) -> None:
-    """`clip_gradients`: `clip_val` becomes `max_norm` (Fabric), the algorithm becomes "norm" (Lightning)."""
-    if manager is Manager.FABRIC:
-        value = argument(call, "clip_val", 2)
-        norm = named(value, "max_norm")
+def _row(clip: Clip, method: str) -> Does | None:
+    """What is known of a framework's own clip."""
+    found = (frameworks.method(clip.framework, method, on) for on in (Thing.OBJECT, Thing.SUBCLASS))
+    return next((row for row in found if isinstance(row, Does)), None)
+
+
+def _by_framework(bench: Bench, call: cst.Call, row: Does, limit: str | None) -> None:
+    """The limit of values becomes that of the norm, or the algorithm becomes "norm"."""
+    assert row.limit is not None
+    if row.value is not None:
+        value = argument(call, row.value.names[0], row.value.position)
+        norm = named(value, row.limit.names[0])
         bench.replace(value, norm if limit is None else norm.with_changes(value=cst.parse_expression(limit)))
         return
-    algorithm = argument(call, "gradient_clip_algorithm", 2).value
+    assert row.algorithm is not None
+    algorithm = argument(call, row.algorithm.names[0], row.algorithm.position).value
     if not isinstance(algorithm, cst.SimpleString):
         raise NotFixable("the algorithm is named elsewhere")
     bench.replace(algorithm, cst.SimpleString(f"{algorithm.quote}norm{algorithm.quote}"))
     if limit is not None:
-        bench.replace(argument(call, "gradient_clip_val", 1).value, limit)
+        bench.replace(argument(call, row.limit.names[0], row.limit.position).value, limit)
 
 
 def _check_not_asked_for(bench: Bench, call: cst.Call) -> None:
@@ -177,16 +188,20 @@ def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
         raise NotFixable(f"`{model}` may not be an FSDP model here")
 
 
-def clip_when_synced(bench: Bench, clip: Clip) -> None:
-    """Accelerate says which micro-batch is the last of its window."""
-    names = {bench.code(receiver(x)) for x in bench.calls("accumulate")}
-    if len(names) != 1:
-        raise NotFixable("the accelerator was not found")
+def clip_when_synced(bench: Bench, clip: Clip, framework: Framework) -> None:
+    """Where the framework says which micro-batch is the last of its window."""
+    windows = [row for row in framework.rows if isinstance(row, Opens) and row.context is Context.WINDOW]
+    methods = {name: row.told_by for row in windows if row.told_by for name in row.methods}
+    found = {(bench.code(receiver(x)), told_by) for name, told_by in methods.items() for x in bench.calls(name)}
+    if len(found) != 1:
+        raise NotFixable(f"the object of {framework.name} was not found")
     statement = bench.document.apart(bench.statement(clip), bench.node(clip))
-    bench.document.wrap_in(f"if {names.pop()}.sync_gradients:", statement)
+    owner, told_by = found.pop()
+    bench.document.wrap_in(f"if {owner}.{told_by}:", statement)
 
 
-def insert_clip(bench: Bench, step: Site, model: str) -> None:
+def insert_clip(bench: Bench, step: Event, model: str) -> None:
+    """A clip of the norm to 1.0 in front of the step."""
     if not re.fullmatch(r"[\w.]+", model):
         raise NotFixable("the model has no name here")
     bench.insert(f"{reference(bench, CLIP_NORM)}({model}.parameters(), max_norm=1.0)", before=step)

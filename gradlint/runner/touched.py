@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gradlint import documents
 from gradlint.fingerprints import fingerprints
-from gradlint.model import FileResult, Finding, Span
+from gradlint.model import SYNTAX_ERROR, FileResult, Finding, Span
 from gradlint.records import replace
 from gradlint.runner.changes import Change, Changes
 from gradlint.runner.files import SourceFile
@@ -44,7 +44,7 @@ class Touched:
             return result
         touches = self._cells(result, text) if result.cells else self._rows(text)
         ordered = _ordered(result)
-        counting = [finding.code == "GL900" or _told_on(finding, touches) for finding in ordered]
+        counting = [finding.code == SYNTAX_ERROR or _told_on(finding, touches) for finding in ordered]
         if not all(counting):
             keys = [
                 (f.code, one.function, one.line) for f, one in zip(ordered, fingerprints(result, text), strict=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from gradlint.config import Settings
 from gradlint.model import Severity
 from gradlint.rule import Draft, File, Rule
-from gradlint.runtime.lines import Files
-from gradlint.runtime.recording import Recording, Stepped
-from gradlint.runtime.replay import Replay, replay
+from gradlint.runtime.recording import Happening, Stepped
+from gradlint.runtime.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,57 +23,76 @@ class Heard:
     message: str
     file: str
     line: int
-    #: the lines of its story, with their files
-    related: tuple[tuple[str, int], ...] = ()
+    #: what it objects to, each time that it happened; and the rest of these stories
+    wrong: tuple[Happening, ...] = ()
+    story: tuple[Happening, ...] = ()
 
 
-def heard(recording: Recording, files: Files, settings: Settings, codes: Iterable[str]) -> list[Heard]:
+#: told of a rule and what it raised
+OnCrash = Callable[[str, Exception], None]
+
+
+def heard(scene: Scene, settings: Settings, codes: Iterable[str], on_crash: OnCrash) -> list[Heard]:
     """What the rules say, once for each place."""
     from gradlint.machine.judge import Judge
 
-    played = replay(recording, files)
-    rules = _rules(recording, files, settings, frozenset(codes))
-    judge = Judge(rules, lambda rule, error: None)  # a rule that needs the text has nothing to say of a run
+    rules = _rules(scene, settings, frozenset(codes))
+    judge = Judge(rules, lambda rule, error: on_crash(rule.meta.code, error))
     said: dict[tuple[str, str, int], Heard] = {}
-    for draft in judge.judge(played.path):
-        found = _placed(draft, played, files)
+    for draft in judge.judge(scene.played.path):
+        found = _placed(draft, scene)
         if found is not None:
-            said.setdefault((found.code, found.file, found.line), found)
+            key = (found.code, found.file, found.line)
+            known = said.get(key)
+            said[key] = found if known is None else _together(known, found)
     return list(said.values())
 
 
-def _placed(draft: Draft, played: Replay, files: Files) -> Heard | None:
+def _together(one: Heard, other: Heard) -> Heard:
+    """The same place again."""
+    return replace(one, wrong=_once(*one.wrong, *other.wrong), story=_once(*one.story, *other.story))
+
+
+def _once(*happenings: Happening) -> tuple[Happening, ...]:
+    return tuple({h.index: h for h in happenings}.values())
+
+
+def _placed(draft: Draft, scene: Scene) -> Heard | None:
+    played = scene.played
     place = played.places.get(draft.site.node)
     if place is None:
         return None
     meta = draft.rule.meta
-    related = tuple((p.file, p.line) for site, _ in draft.related if (p := played.places.get(site.node)) is not None)
+    happened = [played.happenings[event.index] for event in draft.story]
+    at = [played.happenings[event.index] for event in draft.story if event.site == draft.site][:1]
+    rest = tuple(h for h in happened if h not in at)
     severity = draft.severity if draft.severity is not None else meta.severity
-    return Heard(meta.code, draft.rule.rule_name(), severity, draft.message, place.file, place.line, related)
+    return Heard(
+        meta.code, draft.rule.rule_name(), severity, draft.message, place.file, place.line, tuple(at), rest
+    )  # fmt: skip
 
 
-def _rules(recording: Recording, files: Files, settings: Settings, codes: frozenset[str]) -> list[Rule]:
+def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
     from gradlint.registry import all_rules
 
-    rules = [
-        rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.runs and rule.meta.code in codes
-    ]
-    file = _file(recording, files, settings)
+    wanted = [rule for rule in all_rules() if rule.meta.runs and rule.meta.code in codes]
+    rules = [rule(settings.options_for(rule.meta.code)) for rule in wanted]
+    file = _file(scene, settings)
     for rule in rules:
         rule.file = file
     return rules
 
 
-def _file(recording: Recording, files: Files, settings: Settings) -> File:
+def _file(scene: Scene, settings: Settings) -> File:
     """The file that steps; without one, or if it cannot be read, a file that says nothing."""
     from gradlint.frontend.file import File
     from gradlint.frontend.lower import Lowering
     from gradlint.frontend.program import Program
 
-    step = next((s.place for s in recording.of(Stepped) if s.place is not None), None)
+    step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
     try:
-        tree = ast.parse(files[step.file].text if step is not None else "")
+        tree = ast.parse(scene.files[step.file].text if step is not None else "")
         return File(Program(Lowering(tree).body, settings.target_torch))
     except (SyntaxError, ValueError, RecursionError):
         return File(Program([], settings.target_torch))

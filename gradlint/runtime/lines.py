@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 #: what ends a line for Python; `str.splitlines` knows several more, form feeds among them
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
+#: behind code; what holds a quote may be a part of a string
+_COMMENT = re.compile(r"\s+#[^\"']*$")
+
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -48,7 +51,7 @@ class File:
     def source(self, line: int) -> str:
         """The statement's text on one line, cut to a length that can be read."""
         about = self.at(line)
-        rows = self.rows[about.start - 1 : about.end]
+        rows = [_COMMENT.sub("", row) for row in self.rows[about.start - 1 : about.end]]
         text = " ".join(" ".join(rows).split())
         return text if len(text) <= 120 else text[:117] + "…"
 

@@ -172,6 +172,8 @@ class BackwardRan(Happening):
     manager: str = ""
     #: what the manager divides the loss by, beside `factor`
     managed_division: float = 1.0
+    #: hooks of the user's changed the gradients on their way to the parameters
+    hooked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,8 @@ class Edited(Happening):
 
     KIND = "edit"
 
-    #: "divide" and "scale" (all by one factor, under or over 1), "reduce" (a collective), "noise", "clamp", "other"
+    #: "divide" and "scale" (all by one factor, under or over 1), "reduce" (a collective), "noise", "clamp",
+    #: "new" (others in their place, made without a look at them), "other"
     how: str = "other"
     factor: float | None = None
 

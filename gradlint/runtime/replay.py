@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 from gradlint.events import (
+    PLAIN,
     Backward,
     Clip,
     ClipApi,
@@ -14,7 +16,6 @@ from gradlint.events import (
     EditKind,
     Event,
     Frame,
-    Manager,
     Norm,
     OptimizerRef,
     Params,
@@ -30,6 +31,7 @@ from gradlint.events import (
     Wrap,
     Zero,
 )
+from gradlint.knowledge.frameworks import BY_NAME
 from gradlint.records import replace
 from gradlint.runtime.closures import superseded
 from gradlint.runtime.lines import Files
@@ -61,8 +63,8 @@ _EDITS = {
     "reduce": EditKind.REDUCE,
     "noise": EditKind.NOISE,
     "clamp": EditKind.CLAMP,
+    "new": EditKind.NEW,
 }
-_MANAGERS = {manager.value: manager for manager in Manager}
 _WRAPS = {wrap.value: wrap for wrap in Wrap}
 
 
@@ -109,7 +111,7 @@ class _Replayer:
             events.append(_placed(event, frames, len(events)))
             self._replay.happenings.append(happening)
         lasting = [_placed(e, self._turns.lasting(e.frames), e.index) for e in events]
-        self._replay.path = Path(tuple(lasting), self._optimizers())
+        self._replay.path = Path(tuple(lasting), self._optimizers(), happened=True)
         return self._replay
 
     def _optimizers(self) -> dict[str, OptimizerRef]:
@@ -142,7 +144,7 @@ class _Replayer:
     def _event(self, happening: Happening) -> Event | None:
         match happening:
             case Zeroed():
-                return Zero(self._site(happening), params=_params(happening), optimizer=happening.owner or None)
+                return self._zero(happening)
             case Forwarded():
                 self._forward[happening.model] = self._site(happening)
             case BackwardRan():
@@ -166,11 +168,20 @@ class _Replayer:
             case Scheduled():
                 site = self._site(happening)
                 text = "scheduler.step(…)" if happening.told else "scheduler.step()"
-                manager = _MANAGERS.get(happening.manager, Manager.NOBODY)
-                return Schedule(Site(site.node, text), optimizer=happening.owner, manager=manager)
+                framework = BY_NAME.get(happening.manager, PLAIN)
+                return Schedule(Site(site.node, text), optimizer=happening.owner, framework=framework)
             case _:
                 pass
         return None
+
+    def _zero(self, zeroed: Zeroed) -> Zero | None:
+        """Of those that have nothing left; `p.grad = None` for one layer clears nobody's gradients."""
+        left = {g.optimizer for g in zeroed.gradients if g.norm != 0}
+        emptied = [optimizer for optimizer in zeroed.optimizers if optimizer not in left]
+        if left and not emptied:
+            return None
+        whose = Params(frozenset(emptied) or frozenset({_NOBODY}), known=True)
+        return Zero(self._site(zeroed), params=whose, optimizer=zeroed.owner if zeroed.owner in emptied else None)
 
     def _backward(self, ran: BackwardRan) -> Backward:
         site = self._site(ran)
@@ -179,7 +190,7 @@ class _Replayer:
             params=_params(ran),
             scaler=self._scalers.get(ran.scaler),
             norm=normalisation(ran),
-            loss="the loss",
+            loss=_loss(site.text),
             divisor="accumulation" if ran.factor and ran.factor < 1 else "",
             autocast=site if ran.autocast else None,
             model=ran.model or None,
@@ -188,7 +199,7 @@ class _Replayer:
             forward_sync=_sync(ran.forward_sync),
             no_sync=site if ran.backward_sync is False else None,
             forward=self._forward.get(ran.model),
-            manager=_MANAGERS.get(ran.manager, Manager.NOBODY),
+            framework=BY_NAME.get(ran.manager, PLAIN),
             managed_division=ran.managed_division != 1.0,
         )
         for optimizer in ran.optimizers:
@@ -217,6 +228,7 @@ class _Replayer:
             params=_params(edited),
             kind=_EDITS.get(edited.how, EditKind.OTHER),
             by=f"{edited.factor:g}" if edited.factor is not None else "",
+            number=1 / edited.factor if edited.factor and edited.how == "divide" else None,
             wrap=wraps.pop() if len(wraps) == 1 else Wrap.NONE,
         )
 
@@ -235,24 +247,30 @@ class _Replayer:
             threshold=clipped.limit,
             exhausted_by=exhausted,
             wrap=_WRAPS.get(clipped.wrap, Wrap.NONE),
-            manager=_MANAGERS.get(clipped.manager, Manager.NOBODY),
+            framework=BY_NAME.get(clipped.manager, PLAIN),
         )
 
     def _step(self, stepped: Stepped) -> Step:
         pending = self._backwards.pop(stepped.owner, [])
         most = max(Counter(b.site for b in pending).values(), default=0)
+        around = [self._loops(self._replay.places[b.site.node]) for b in pending]
         return Step(
             self._site(stepped),
             optimizer=stepped.owner,
             scaler=self._scalers.get(stepped.scaler),
-            manager=_MANAGERS.get(stepped.manager, Manager.NOBODY),
+            framework=BY_NAME.get(stepped.manager, PLAIN),
             window=str(most) if most > 1 else "",
+            size=most if most > 1 else None,
+            modulo=most > 1 and all(loops == self._loops(stepped.places[0]) for loops in around),
         )
+
+    def _loops(self, place: Place) -> tuple[str, tuple[int, ...]]:
+        return place.file, self._files[place.file].at(place.line).loops
 
 
 def normalisation(ran: BackwardRan) -> Norm:
     """How the loss was normalised, read off the factor on top of its graph."""
-    if ran.factor is None or ran.mixed:
+    if ran.factor is None or ran.mixed or ran.hooked:
         return Norm.UNKNOWN
     if abs(ran.factor - 1) < 1e-6:
         return Norm.SUMMED if ran.root.startswith("Sum") else Norm.RAW
@@ -261,8 +279,17 @@ def normalisation(ran: BackwardRan) -> Norm:
     return Norm.DIVIDED if whole else Norm.WEIGHTED
 
 
-def _placed(event: Event, frames: tuple[Frame, ...], index: int) -> Event:
+def _loss(text: str) -> str:
+    """What the backward is called on, in the user's words."""
+    found = _LOSS.search(text)
+    return next((name for name in found.groups() if name), "the loss") if found else "the loss"
 
+
+#: `scaler.scale(loss).backward()`, `accelerator.backward(loss)`, `loss.backward()`
+_LOSS = re.compile(r"scale\(([\w.]+)\)\.backward\(|backward\(([\w.]+)[,)]|([\w.]+)\.backward\(")
+
+
+def _placed(event: Event, frames: tuple[Frame, ...], index: int) -> Event:
     return replace(event, frames=frames, index=index)
 
 

@@ -1,25 +1,16 @@
-"""What a check looks at: the run, cut into each optimizer's windows, and the place that a finding speaks of."""
+"""What a measure looks at: the run as the machine cuts it into windows, with the numbers, and the place asked about."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from gradlint.runtime.closures import superseded
+from gradlint.machine import trace
 from gradlint.runtime.lines import Files
-from gradlint.runtime.recording import (
-    BackwardRan,
-    Gradient,
-    H,
-    Happening,
-    Met,
-    Raised,
-    Recording,
-    Stepped,
-    Updated,
-    Zeroed,
-)
+from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Met, Raised, Recording, Stepped
+from gradlint.runtime.replay import Replay, replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +28,64 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a check saw: it holds, it does not, or (None) the run had nothing to show it by."""
+    """What was seen: it holds, it does not, or (None) the run had nothing to show it by."""
 
     holds: bool | None
     text: str
     marks: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """What happened to one optimizer's gradients between two of its steps, the second one included."""
+    """One of the machine's windows, as it happened."""
 
     optimizer: str
     number: int
-    happenings: list[Happening] = field(default_factory=list)
-    step: Stepped | None = None
+    happenings: tuple[Happening, ...]
+
+    @property
+    def step(self) -> Stepped | None:
+        last = self.happenings[-1] if self.happenings else None
+        return last if isinstance(last, Stepped) else None
 
     def of(self, kind: type[H]) -> list[H]:
         return [h for h in self.happenings if isinstance(h, kind)]
 
-    def before(self, event: Happening, kind: type[H]) -> list[H]:
-        return [h for h in self.of(kind) if h.index < event.index]
-
-    def after(self, event: Happening, kind: type[H]) -> list[H]:
-        return [h for h in self.of(kind) if h.index > event.index]
-
-    def clearings(self) -> list[Zeroed]:
-        """Those that left nothing of these gradients, before the step."""
-        end = self.step.index if self.step is not None else 1 << 60
-        return [z for z in self.of(Zeroed) if z.index < end and _clears(z, self.optimizer)]
-
     def used(self) -> list[BackwardRan]:
-        """The backwards that the step used. What was cleared before it is not: another loss may pass through here."""
-        cleared = max((z.index for z in self.clearings()), default=-1)
-        return [b for b in self.of(BackwardRan) if b.index > cleared]
+        """The backwards that the step used: the last ones, as many as the recorder counted."""
+        gradient = self.step.before_of(self.optimizer) if self.step is not None else None
+        count = gradient.backwards if gradient is not None else 0
+        return self.of(BackwardRan)[-count:] if count else []
 
 
 class Scene:
-    """One run, with what the machine says of it."""
+    """One run: what happened, and how the machine reads it."""
 
     def __init__(self, recording: Recording, ranks: Iterable[Recording], files: Files) -> None:
         self.recording = recording
         #: all ranks, this one included
         self.ranks = [r for r in ranks if r.world == recording.world]
         self.files = files
-        self._lives: dict[str, list[Window]] = {}
-        #: by optimizer and the index of the happening
-        self._windows: dict[str, dict[int, Window]] = {}
+
+    @functools.cached_property
+    def played(self) -> Replay:
+        return replay(self.recording, self.files)
+
+    @functools.cached_property
+    def _lives(self) -> dict[str, list[Window]]:
+        """By optimizer."""
+        happened = self.played.happenings
+        return {
+            key: [
+                Window(key, window.number, tuple(happened[event.index] for event in window.events))
+                for window in life.windows
+            ]
+            for key, life in trace.build(self.played.path).lives.items()
+        }
+
+    @functools.cached_property
+    def _window_of(self) -> dict[tuple[str, int], Window]:
+        return {(w.optimizer, h.index): w for windows in self._lives.values() for w in windows for h in w.happenings}
 
     def at(self, spot: Spot, kind: type[H]) -> list[H]:
         """What happened there: at the statement itself, else in a function that it calls."""
@@ -117,18 +119,19 @@ class Scene:
         return place.file == spot.file and self.files[place.file].at(place.line).function == spot.function
 
     def windows(self, optimizer: str) -> list[Window]:
-        if optimizer not in self._lives:
-            self._lives[optimizer] = list(_windows(self.recording, optimizer))
-        return self._lives[optimizer]
+        return self._lives.get(optimizer, [])
 
     def full_windows(self, optimizer: str) -> list[Window]:
         """Those that ended with a step."""
         return [w for w in self.windows(optimizer) if w.step is not None]
 
     def window_of(self, happening: Happening, optimizer: str) -> Window | None:
-        if optimizer not in self._windows:
-            self._windows[optimizer] = {h.index: w for w in self.windows(optimizer) for h in w.happenings}
-        return self._windows[optimizer].get(happening.index)
+        return self._window_of.get((optimizer, happening.index))
+
+    def step_before(self, happening: Happening) -> Stepped | None:
+        """The last step of the optimizers that it touched."""
+        steps = [s for s in self.recording.of(Stepped) if s.owner in happening.optimizers and s.index < happening.index]
+        return steps[-1] if steps else None
 
     def optimizers(self) -> list[str]:
         """Those that stepped."""
@@ -137,34 +140,6 @@ class Scene:
     def scaler_works(self) -> bool:
         """Some scaler is there and does something."""
         return any(m.role == "scaler" and m.enabled for m in self.recording.of(Met))
-
-
-def _windows(recording: Recording, optimizer: str) -> Iterator[Window]:
-    window = Window(optimizer, 0)
-    tries = superseded(recording)
-    for happening in recording.happenings:
-        if happening.index in tries or not _touches(happening, optimizer):
-            continue
-        window.happenings.append(happening)
-        if isinstance(happening, Stepped):
-            window.step = happening
-            yield window
-            window = Window(optimizer, window.number + 1)
-    if window.happenings:
-        yield window
-
-
-def _clears(zeroed: Zeroed, optimizer: str) -> bool:
-    left = zeroed.gradient_of(optimizer)
-    return left is None or left.norm == 0
-
-
-def _touches(happening: Happening, optimizer: str) -> bool:
-    if isinstance(happening, Stepped):
-        return happening.owner == optimizer
-    if isinstance(happening, Updated):
-        return True
-    return optimizer in happening.optimizers or getattr(happening, "owner", "") == optimizer
 
 
 def number(value: float | None) -> str:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gradlint.registry import by_code
 from gradlint.runtime.verification import Cure, Judged, Unshowable, Verdict, Verification
 
 _COLOURS = {
@@ -101,7 +102,7 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
     for found in verification.unshowable:
         yield Text.assemble(
             ("  ", ""), (f"{found.code} ", "bold"), f"line {found.line}{_file(verification, found.filename)}: ",
-            ("a run cannot show this; see `gradlint check`", "dim"),
+            (_why_not(found.code), "dim"),
         )  # fmt: skip
     for note in verification.notes:
         yield Text.assemble(("note: ", "bold"), note)
@@ -109,6 +110,11 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
     if verification.nproc > 1:
         ran += f" × {verification.nproc} ranks"
     yield Text.assemble((summary(verification), "bold"), f" in {ran}, seed {verification.seed}.")
+
+
+def _why_not(code: str) -> str:
+    reason = by_code()[code].meta.unshowable
+    return f"no run can show this: {reason}" if reason else "a run of the script cannot show this; see `gradlint check`"
 
 
 def _table(verification: Verification) -> Table:

@@ -16,6 +16,8 @@ from gradlint.runtime.recording import Place
 #: comprehensions are a part of the statement they stand in
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
+_MODULE = "<module>"
+
 #: a loop: the file, and the line of its head (negative: a call that comes again without a loop)
 _Loop = tuple[str, int]
 
@@ -29,6 +31,8 @@ class _Level:
     turns: dict[_Loop, int]
     #: what has happened at this very statement in this turn
     seen: set[object] = field(default_factory=set)
+    #: the functions that this very statement has called in this turn
+    called: set[tuple[str, str]] = field(default_factory=set)
 
 
 def own_places(places: tuple[Place, ...]) -> tuple[Place, ...]:
@@ -45,12 +49,16 @@ class Turns:
         self._levels: list[_Level] = []
         self._counts: dict[_Loop, int] = {}
         self._ids: dict[_Loop, int] = {}
+        #: of the outermost function: which call of it, and in which turn that is
+        self._call: tuple[_Loop, int] | None = None
+        self._turn = 0
 
     def frames(self, places: tuple[Place, ...], what: object) -> tuple[Frame, ...]:
         """The loops round an event, from the outside in. `what`: the same again at the same line is a new turn."""
         chain = own_places(places)
         levels: list[_Level] = []
         shared = True
+        outermost = self._calls(chain)
         for depth, place in enumerate(chain):
             line = self._files[place.file].at(place.line)
             last = self._levels[depth] if shared and depth < len(self._levels) else None
@@ -64,14 +72,25 @@ class Turns:
                 if loop not in level.turns:
                     level.turns[loop] = self._next(loop)
             levels.append(level)
+            if depth + 1 < len(chain):
+                level.called.add((chain[depth + 1].file, chain[depth + 1].function))
         if levels:
             levels[-1].seen.add(what)
         self._levels = levels
-        return tuple(
+        return outermost + tuple(
             Frame(self._id(loop), level.turns[loop])
             for depth, level in enumerate(levels)
             for loop in self._loops(level.place, level.line, depth == len(chain) - 1)
         )
+
+    def _calls(self, chain: tuple[Place, ...]) -> tuple[Frame, ...]:
+        """Of a function that is called again and again from elsewhere, each call is a turn of a loop of its own."""
+        if not chain or chain[0].function == _MODULE:
+            return ()
+        loop = (f"{chain[0].file}:{chain[0].function}", -1)
+        if self._call != (loop, chain[0].call):
+            self._call, self._turn = (loop, chain[0].call), self._next(loop)
+        return (Frame(self._id(loop), self._turn),)
 
     def lasting(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         """Without the calls that turned out to come only once."""
@@ -88,7 +107,7 @@ class Turns:
         """The same call of the function goes on: in the same turn, or in a new one of the innermost common loop."""
         again = self._again(last, line, chain, depth, what)
         if not again and line.start == last.line.start:
-            return _Level(place, line, dict(last.turns), last.seen)
+            return _Level(place, line, dict(last.turns), last.seen, last.called)
         loops = self._loops(place, line, depth == len(chain) - 1)
         common = [loop for loop in loops if loop in last.turns]
         kept = common[:-1] if again else common
@@ -103,9 +122,7 @@ class Turns:
             return before is None and what in last.seen
         if before is None:
             return True  # what it is called with was made before the line itself acted
-        if before.place.call == now.call:
-            return False
-        return (before.place.file, before.place.function) == (now.file, now.function)
+        return before.place.call != now.call and (now.file, now.function) in last.called
 
     def _loops(self, place: Place, line: Line, innermost: bool) -> list[_Loop]:
         if line.loops:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gradlint.config.loader import ConfigTree
 from gradlint.engine import fix, lint
-from gradlint.runtime.judging import Case, Linted, cured, explained, judged, seen_only_in_run
 from gradlint.runtime.launch import Job, Outcome, run
 from gradlint.runtime.recording import Raised, Recording
+from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
 from gradlint.runtime.verification import Judged, Side, Verdict, Verification
 
 #: what is going on, for who waits
@@ -80,6 +80,7 @@ class _Verifier:
         case = Case.of(result.before)
         result.findings, result.unshowable = judged(case, linted.values())
         result.runtime_only = seen_only_in_run(case, linted)
+        result.notes += case.crashes
         self._tell(outcome, result.before)
         if not explained((*result.findings, *result.runtime_only), result.before):
             result.failure = _failure(outcome, self._wanted)

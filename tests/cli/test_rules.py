@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import typing
 from pathlib import Path
 
 import pytest
 
 from gradlint.docs.pages import SECTIONS
 from gradlint.registry import all_rules
+from gradlint.rule import HOOKS, Rule
 from tests.cli.conftest import Command
 
 
@@ -83,6 +85,25 @@ def test_new_rule_writes_a_rule_and_its_fixtures(gradlint: Command, checkout: Pa
     assert "# expect: GL199" in (checkout / "fixtures" / "my_new_mistake" / "bad.py").read_text()
     assert "expect" not in (checkout / "fixtures" / "my_new_mistake" / "good.py").read_text()
     assert gradlint("new-rule", "my-new-mistake", "--code", "GL199").code == 2
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_new_rule_of_every_hook_can_be_loaded(gradlint: Command, checkout: Path, hook: str) -> None:
+    assert gradlint("new-rule", f"my-{hook[3:]}-mistake", "--code", "GL199", "--hook", hook[3:]).code == 0
+    source = (checkout / "rules" / f"my_{hook[3:]}_mistake.py").read_text()
+    names: dict[str, object] = {"__name__": "new"}
+    exec(compile(source, "new.py", "exec"), names)
+    (rule,) = [x for x in names.values() if isinstance(x, type) and issubclass(x, Rule) and x is not Rule]
+    assert rule.hooks == {hook}
+    assert bool(rule.calls) == (hook == "on_call")
+    assert bool(rule.operations) == (hook == "on_operation")
+    typing.get_type_hints(getattr(rule, hook), names)
+
+
+def test_new_rule_with_an_unknown_hook(gradlint: Command, checkout: Path) -> None:
+    outcome = gradlint("new-rule", "my-mistake", "--code", "GL199", "--hook", "clips")
+    assert outcome.code == 2
+    assert "`clip`" in outcome.err
 
 
 @pytest.mark.parametrize(

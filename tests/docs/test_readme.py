@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from docs import hooks, picture
 from gradlint.config.schema import KEYS, settings_from
 from gradlint.docs.pages import page
 from gradlint.docs.table import rule_table, with_table
 from gradlint.registry import all_rules
-from gradlint.rule import Rule
+from gradlint.rule import HOOKS, Rule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_rule_table_is_up_to_date() -> None:
-    assert with_table(README, rule_table()) == README, "run: python docs/make_readme.py"
+    assert with_table(README, rule_table()) == README, "run: python -m docs"
+
+
+def test_the_tables_for_rule_writers_are_up_to_date() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert hooks.with_tables(text) == text, "run: python -m docs"
+
+
+def test_the_tables_for_rule_writers_say_something_of_everything() -> None:
+    rows = [line.strip("| ").split(" | ") for line in hooks.tables().splitlines() if line.startswith("| ")]
+    assert [row for row in rows if not all(cell.strip() for cell in row)] == []
+    assert {f"`{name}" for name in HOOKS} <= {row[0].partition("(")[0] for row in rows}
 
 
 def test_the_readmes_configuration_is_valid_and_shows_every_key() -> None:
@@ -37,25 +47,10 @@ def test_the_readmes_files_exist() -> None:
         assert (ROOT / target).exists(), target
 
 
-def _script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_picture_shows_what_the_example_gives_today() -> None:
     """Compares the words, since another version of rich may draw them differently."""
-    script = _script("make_screenshot")
-    assert _words(script.picture()) == _words(script.PICTURE.read_text(encoding="utf-8")), (
-        "run: python docs/make_screenshot.py"
-    )
-
-
-def _words(svg: str) -> list[str]:
-    return re.findall(r"GL\d{3}|[a-z]+(?:-[a-z]+){1,4}(?=<)", re.sub(r"<style>.*?</style>", "", svg, flags=re.DOTALL))
+    drawn, kept = picture.picture(), picture.PICTURE.read_text(encoding="utf-8")
+    assert picture.words(drawn) == picture.words(kept), "run: python -m docs"
 
 
 def test_the_ci_runs_the_readmes_test_command() -> None:

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+import docs.__main__ as command
+from docs import pages, picture
 from gradlint.home import rule_url
 from gradlint.registry import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "rules"
-_spec = importlib.util.spec_from_file_location("make_rules", ROOT / "docs" / "make_rules.py")
-assert _spec is not None
-assert _spec.loader is not None
-make_rules = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(make_rules)
+
+
+def _stale() -> list[str]:
+    return sorted(path.name for path, _ in command.stale())
 
 
 @pytest.mark.slow
-def test_the_pages_are_up_to_date() -> None:
-    assert make_rules.stale() == [], "run: python docs/make_rules.py"
+def test_all_that_is_made_is_up_to_date() -> None:
+    assert _stale() == [], "run: python -m docs"
 
 
 def test_a_page_that_is_missing_changed_or_left_over_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make_rules, "FOLDER", tmp_path)
-    monkeypatch.setattr(make_rules, "pages", lambda: {"README.md": "list", "GL101.md": "one", "GL102.md": "two"})
-    make_rules.main()
-    assert make_rules.stale() == []
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    monkeypatch.setattr(pages, "pages", lambda: {"README.md": "list", "GL101.md": "one", "GL102.md": "two"})
+    monkeypatch.setattr(picture, "picture", lambda: picture.PICTURE.read_text(encoding="utf-8"))
+    assert command.main([]) == 0
+    assert _stale() == []
     (tmp_path / "GL101.md").unlink()
     (tmp_path / "GL102.md").write_text("old", encoding="utf-8")
     (tmp_path / "GL099.md").write_text("gone", encoding="utf-8")
-    assert make_rules.stale() == ["GL099.md", "GL101.md", "GL102.md"]
-    make_rules.main()
-    assert make_rules.stale() == []
+    assert _stale() == ["GL099.md", "GL101.md", "GL102.md"]
+    assert command.main(["--check"]) == 1
+    assert _stale() == ["GL099.md", "GL101.md", "GL102.md"], "a check writes nothing"
+    assert command.main([]) == 0
+    assert _stale() == []
     assert not (tmp_path / "GL099.md").exists()
 
 

@@ -15,13 +15,16 @@ from gradlint.config import Layer, Settings
 from gradlint.engine import fix, lint
 from gradlint.model import Fixed, FixSafety
 from gradlint.registry import all_rules
-from gradlint.rule import Rule
+from gradlint.rule import HOOKS, Rule
 from tests.rules.expectations import FIXTURES, rule_of
 from tests.sampling import spread
 
 FIXED = sorted(FIXTURES.glob("*/fixed*.py"))
 #: what every fixer is shown to handle; each is the beginning of a fixture's name
 SHAPES = ("plain", "accumulation", "amp", "amp_accumulation", "class", "helper", "with", "comments", "several")
+#: a rule that looks at the text alone sees the same in every loop
+OF_LOOPS = {"accumulation", "amp", "amp_accumulation"}
+OF_PATHS = set(HOOKS) - {"on_call", "on_operation", "on_setting", "on_stack", "on_file"}
 _EXPECT = re.compile(r"[ \t]*# expect: .*$", re.MULTILINE)
 
 
@@ -97,11 +100,4 @@ def test_every_fixer_is_shown_in_every_shape(rule: type[Rule]) -> None:
     folder = FIXTURES / rule.rule_name().replace("-", "_")
     names = {path.stem.removeprefix("fixed_") for path in folder.glob("fixed_*.py")}
     shown = {shape for shape in SHAPES for name in names if name == shape or name.startswith(f"{shape}_")}
-    assert set(SHAPES) - shown - set(SENSELESS.get(rule.meta.code, {})) == set()
-
-
-#: shapes that a rule cannot have, with the reason
-SENSELESS: dict[str, dict[str, str]] = {
-    "GL701": dict.fromkeys(("accumulation", "amp", "amp_accumulation"), "a model has the same layers in every loop"),
-    "GL702": dict.fromkeys(("accumulation", "amp", "amp_accumulation"), "a forward is the same in every loop"),
-}
+    assert set(SHAPES) - shown - (set() if rule.hooks & OF_PATHS else OF_LOOPS) == set()

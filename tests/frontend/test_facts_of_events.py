@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Backward, EditKind, Manager, Norm, Step, Sync, Wrap
+from gradlint.events import Backward, EditKind, Norm, Step, Sync, Wrap
 from gradlint.frontend.interp.run import TURNS
+from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from tests.frontend.tracing import happened, usual
 
 
@@ -101,4 +102,4 @@ def test_a_framework_takes_part_by_name() -> None:
                 optimizer.step()
         """
     events = happened(usual(source))
-    assert {event.manager for event in events if isinstance(event, Backward | Step)} == {Manager.ACCELERATE}
+    assert {event.framework for event in events if isinstance(event, Backward | Step)} == {ACCELERATE}

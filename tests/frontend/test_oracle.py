@@ -51,14 +51,25 @@ def test_alternatives_differ_by_one_decision() -> None:
     oracle = Oracle()
     oracle.decide("a", True)
     oracle.decide("b", False)
-    assert alternatives(oracle) == [{"a": False}, {"b": True}]
+    assert alternatives(oracle, 0) == [{"a": False}, {"b": True}]
 
 
 def test_alternatives_keep_what_was_forced() -> None:
     oracle = Oracle({"a": False})
     oracle.decide("a", True)
     oracle.decide("b", False)
-    assert alternatives(oracle) == [{"a": False, "b": True}]
+    assert alternatives(oracle, 0) == [{"a": False, "b": True}]
+
+
+def test_what_matters_to_later_events_is_tried_if_there_are_some() -> None:
+    oracle = Oracle()
+    oracle.decide("clip", True)
+    oracle.decide("wrapped", True, since=5)
+    oracle.decide_equal("mode", '"late"', False, since=7)
+    assert alternatives(oracle, 4) == [{"clip": False}]
+    assert alternatives(oracle, 5) == [{"clip": False}, {"wrapped": False}]
+    oracle.decide("wrapped", True)
+    assert alternatives(oracle, -1) == [{"clip": False}, {"wrapped": False}], "it was asked before events, too"
 
 
 @pytest.mark.parametrize(

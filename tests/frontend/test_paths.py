@@ -355,6 +355,13 @@ EXPLOSIONS = {
 }
 
 
+def test_more_flags_than_paths_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILE_BUDGET", 1_000_000)
+    explorer = Explorer(program(LOOP.format(body=_flags(MAX_PATHS + 2))))
+    assert len(list(explorer.paths())) == MAX_PATHS
+    assert explorer.exhausted == ["3 unusual ways through `train` were not followed"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPLOSIONS)
 def test_an_explosion_ends_within_the_budget(name: str) -> None:

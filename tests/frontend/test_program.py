@@ -93,36 +93,6 @@ def test_jumps_of_inner_functions_are_their_own() -> None:
     assert parsed.words(_function(parsed, "c").body).jumps == {"raise"}
 
 
-@pytest.mark.parametrize(
-    ("body", "answer"),
-    [
-        ("print(x)", False),
-        ("x = 1", False),
-        ("log(loss)", False),
-        ("loss.backward()", True),
-        ("with model.no_sync():\n            pass", True),
-        ("p.grad = None", True),
-        ("count = 0", True),
-        ("flag = False", True),
-    ],
-)
-def test_what_makes_a_difference(body: str, answer: bool) -> None:
-    source = f"""
-for x in loader:
-    if cond:
-        {body}
-    count += 1
-    if count % 4 == 0 and flag:
-        optimizer.step()
-"""
-    parsed = program(source)
-    loop = parsed.body[0]
-    assert isinstance(loop, s.For)
-    branch = loop.body[0]
-    assert isinstance(branch, s.If)
-    assert parsed.matters(branch.body) is answer
-
-
 @pytest.mark.parametrize("text", ["(i + 1) % accum == 0", "i % args.accum == 0", "i % self.cfg.accum == 0"])
 def test_the_size_of_a_window_is_known_by_its_name(text: str) -> None:
     assert "accum" in program(f"if {text}:\n    f()\n").modulus_names

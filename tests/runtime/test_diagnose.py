@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -110,8 +111,50 @@ def test_a_loss_that_is_nan_is_the_loss_functions() -> None:
     found = diagnose_nan(loss, model)
     assert (found.source, found.parameters) == (NanSource.LOSS, ())
     assert found.graph == ("LogBackward0 (GL601)",)
-    assert str(found).startswith("The loss is NaN before any backward: the forward pass or the loss function made it.")
+    assert str(found).startswith(
+        "The loss is NaN before any backward: log (LogBackward0, GL601) of a number that is not above 0 made it."
+    )
     assert "LogBackward0 (GL601)" in str(found)
+
+
+NAN = torch.full((16, 1), math.nan)
+
+OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sqrt (SqrtBackward0, GL603) made it": lambda out: torch.sqrt(out - 100).sum(),
+    "exp (ExpBackward0, GL604) made it": lambda out: torch.exp(out * 0 + 1e4).mean(),
+    "div (DivBackward0, GL602) by 0 made it": lambda out: (out / (out * 0)).sum(),
+    "pow (PowBackward0, GL603) made it": lambda out: (out - 100).pow(0.5).sum(),
+    "mse_loss (MseLossBackward0) was given it as `target`": lambda out: nn.functional.mse_loss(out, NAN),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_operation_that_made_it_is_in_the_headline(operation: str) -> None:
+    model = network()
+    loss = OPERATIONS[operation](model(BATCH))
+    assert str(diagnose_nan(loss, model)).splitlines()[0].endswith(f"before any backward: {operation}.")
+
+
+def test_a_layer_that_overflows_is_in_the_headline() -> None:
+    model = network().half()
+    model.get_parameter("4.weight").data.fill_(6e4)
+    model.get_parameter("2.bias").data.fill_(10.0)
+    loss = model(BATCH.half()).pow(2).mean()
+    headline = str(diagnose_nan(loss, model)).splitlines()[0]
+    assert "addmm (AddmmBackward0) with 4.bias, 4.weight made it" in headline
+
+
+def test_after_the_backward_the_headline_names_what_is_likely() -> None:
+    model = network()
+    loss = torch.sqrt((model(BATCH) * 0).sum())
+    backward(loss)
+    found = diagnose_nan(loss, model)
+    assert found.source is NanSource.GRADIENTS
+    assert str(found).splitlines()[0].endswith("; sqrt (SqrtBackward0, GL603) made it, most likely.")
+    loss = torch.log(torch.sqrt(model(BATCH) - 100)).mean()
+    backward(loss)
+    headline = str(diagnose_nan(loss, model)).splitlines()[0]
+    assert headline.endswith("one of LogBackward0 (GL601), SqrtBackward0 (GL603) made it, most likely.")
 
 
 def test_a_loss_that_is_infinite() -> None:

@@ -9,11 +9,10 @@ import pytest
 from gradlint.config import Settings
 from gradlint.config.selectors import known_codes
 from gradlint.engine import lint
-from gradlint.runtime.evidence import checks
-from gradlint.runtime.hearing import heard
-from gradlint.runtime.judging import Case, Linted, seen_only_in_run
+from gradlint.runtime.measure import all_measures
 from gradlint.runtime.recording import Recording
 from gradlint.runtime.scene import Spot
+from gradlint.runtime.verdicts import Case, Linted, seen_only_in_run
 from gradlint.runtime.verification import Side
 from tests.patience import PATIENCE
 from tests.runtime.drivers.running import LOOPS, WORLD, Text, recordings
@@ -23,7 +22,7 @@ from tests.sharing import once
 pytestmark = pytest.mark.slow
 RIGHT = sorted(LOOPS.glob("*.py"))
 #: what these measure is no mistake by itself (how large gradients are, who is clipped), or is said by the text alone
-MEASURES = frozenset({"GL105", "GL107", "GL108", "GL109", "GL405"})
+MEASURES = frozenset({"GL105", "GL107", "GL108", "GL109", "GL112", "GL405"})
 
 #: a few seconds of runs, however many loops there are; `python -m benchmarks.verified` runs them all
 each_loop = pytest.mark.parametrize("path", evenly(RIGHT, 12), ids=lambda path: path.stem)
@@ -98,8 +97,8 @@ def test_nothing_is_seen_in_a_right_loop(path: Path, runs: dict[Path, list[Recor
 def test_the_rules_say_nothing_of_a_right_loop(path: Path, runs: dict[Path, list[Recording]]) -> None:
     """Not even where the numbers would have refuted them."""
     case = case_of(path, runs[path])
-    assert case.scene is not None
-    words = heard(case.scene.recording, case.files, Settings(), known_codes())
+    words = case.heard(Settings())
+    assert case.crashes == []
     assert [(w.code, w.line, w.message) for w in words] == []
 
 
@@ -107,13 +106,14 @@ def test_the_rules_say_nothing_of_a_right_loop(path: Path, runs: dict[Path, list
 def test_no_evidence_holds_of_a_right_loop(path: Path, runs: dict[Path, list[Recording]]) -> None:
     """Whatever is asked of it, at whichever statement: no check is there that always agrees."""
     case = case_of(path, runs[path])
+    settings = Settings()
     functions = {line.start: line.function for line in case.files[str(path)].lines.values()}
     spots = [Spot(str(path), None, name) for name in sorted(set(functions.values()))]
     spots += [Spot(str(path), line, name) for line, name in functions.items()]
     held = {
         (code, spot.line, shown.text)
-        for code in checks()
+        for code in all_measures()
         for spot in spots
-        if code not in MEASURES and (shown := case.look(code, spot)).holds
+        if code not in MEASURES and (shown := case.look(code, spot, settings)).holds
     }
     assert held == set()

@@ -53,7 +53,7 @@ def test_clearing_by_hand_is_one_event(tmp_path: Path, body: str, by: str) -> No
         ("p.grad = p.grad.clamp(-0.01, 0.01)", "clamp", None),
         ("p.grad += 0.1 * torch.randn_like(p)", "noise", None),
         ("p.grad.add_(p.detach(), alpha=5.0)", "other", None),
-        ("p.grad = torch.ones_like(p)", "other", None),
+        ("p.grad = torch.ones_like(p)", "new", None),
     ],
 )
 def test_edits_are_told_apart(tmp_path: Path, body: str, how: str, factor: float | None) -> None:

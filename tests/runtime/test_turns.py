@@ -114,3 +114,24 @@ def test_a_comprehension_is_a_part_of_its_statement() -> None:
     source = "for x in data:\n    [o.zero_grad() for o in optimizers]\n    loss.backward()\n"
     places = ((2, "<listcomp>", 3), (2, "", 1))
     assert _walk(source, (("zero", "a"), places), (("zero", "b"), places), ("backward", _at(3))) == [(0,), (0,), (0,)]  # type: ignore[arg-type]
+
+
+def test_two_functions_called_on_one_line_are_one_turn() -> None:
+    source = "def f():\n    a()\ndef g():\n    b()\nfor x in data:\n    print(f(), g())\n"
+
+    def inside(line: int, function: str, call: int) -> tuple[tuple[int, str, int], ...]:
+        return ((line, function, call), (6, "<module>", 1))
+
+    walked = _walk(
+        source, ("step", inside(2, "f", 2)), ("step", inside(4, "g", 3)), ("step", inside(2, "f", 4)),
+        ("step", inside(4, "g", 5)),
+    )  # fmt: skip
+    assert walked == [(0,), (0,), (1,), (1,)]
+
+
+def test_a_function_that_is_called_from_elsewhere_has_a_turn_for_each_call() -> None:
+    source = "def step(x):\n    loss.backward()\n    optimizer.step()\n"
+    walked = _walk(
+        source, ("backward", _at(2, "step", 2)), ("step", _at(3, "step", 2)), ("backward", _at(2, "step", 3))
+    )  # fmt: skip
+    assert walked == [(0,), (0,), (1,)]

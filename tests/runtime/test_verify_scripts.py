@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradlint.runtime.evidence import checks
+from gradlint.runtime.measure import all_measures
 from tests.runtime.verified import Script, Verified, scripts, verify
 
 #: these run as a user would run them, from the very beginning
@@ -54,4 +54,4 @@ def test_what_is_right_is_let_alone(script: Script, tmp_path: Path) -> None:
 
 def test_every_rule_that_a_run_can_show_has_a_script() -> None:
     shown = {e.code for script in scripts() for e in script.expected()}
-    assert shown == set(checks())
+    assert shown == set(all_measures())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
+from gradlint.events import WINDOW, ClipApi, ClipKind, EditKind, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.frameworks import Frameworks
 from gradlint.frontend.interp.gradients import Arguments
-from gradlint.frontend.interp.run import TURNS, WINDOW, owner
-from gradlint.knowledge import naming
+from gradlint.frontend.interp.run import TURNS, owner
+from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.rows import Thing
 
-_SCHEDULER_HOMES = ("torch.", "transformers.", "diffusers.", "lr_scheduler.")
 #: functions whose result has the same numbers in it, in another shape
 _GATHERS = {
     "cat", "concat", "stack", "hstack", "vstack", "clone", "flatten", "ravel", "deepcopy", "parameters_to_vector",
@@ -49,19 +49,21 @@ class Api(Frameworks):
     # -- optimizers, schedulers, scalers, models
 
     def _training_object(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
-        if dotted.startswith(api.SCHEDULER_PREFIX) or api.SCHEDULER_CLASS.match(tail) or api.HF_SCHEDULER.match(tail):
+        if (
+            dotted.startswith(api.SCHEDULER_PREFIX)
+            or api.SCHEDULER_CLASS.match(tail)
+            or api.SCHEDULER_FUNCTION.match(tail)
+        ):
             optimizer = next((o for o in (self.run.optimizer_for(x) for x in a.every) if o), None)
-            known = dotted == tail or dotted.startswith(_SCHEDULER_HOMES)
-            manager = Manager.HELPER if self._counts_micro_batches(node) else Manager.NOBODY
-            return v.Scheduler("", optimizer.ref.id if optimizer else None, known, manager)
+            known = dotted == tail or dotted.startswith(api.SCHEDULER_HOMES)
+            return v.Scheduler(
+                "", optimizer.ref.id if optimizer else None, known, per_batch=self._counts_micro_batches(node)
+            )
         if api.OPTIMIZER_CLASS.match(tail) or api.TORCH_OPTIMIZER.match(dotted):
             return self.make_optimizer(tail, a, node)
         if tail in api.SCALER_CLASSES:
             return self._make_scaler(a, node)
-        wrapped = self._wrapper(dotted, tail, a, node)
-        if wrapped is not None:
-            return wrapped
-        return self.make_framework(dotted, tail, a, node)
+        return self.framework_function(dotted, a, node) or self._wrapper(tail, a)
 
     def _counts_micro_batches(self, node: s.Call) -> bool:
         """The schedule's length is a number of batches, not of updates: then it wants a step for each batch."""
@@ -84,14 +86,12 @@ class Api(Frameworks):
         params = inner.ref.params if inner else self.params_of(first) if first is not None else Params()
         if first is not None:
             self._use_up_all(first, node)
-        manager = Manager.DIST_AUTOGRAD if kind == "DistributedOptimizer" else Manager.NOBODY
-        if kind == "FP16_Optimizer":
-            manager = Manager.APEX
+        framework = frameworks.maker(Thing.OPTIMIZER, kind)
         rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.Dotted) else None)
         groups = first.items if isinstance(first, v.Collection) else []
         rates = [rate, *(_group_rate(group) for group in groups)]
         over = next((found for found in map(_divided_by, rates) if found), "")
-        return v.Optimizer("", OptimizerRef("", "", params, kind, manager, True, rate_over=over))
+        return v.Optimizer("", OptimizerRef("", "", params, kind, framework, True, rate_over=over))
 
     def _use_up_all(self, value: v.Value, node: s.Node) -> None:
         self.use_up(value, node)
@@ -108,9 +108,7 @@ class Api(Frameworks):
             state = None if self.decide(enabled) else False
         return v.Scaler("", ScalerRef("", "", state))
 
-    def _wrapper(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
-        if dotted.startswith("apex."):
-            return a.get(0, "module", "model")  # apex's DDP has no no_sync
+    def _wrapper(self, tail: str, a: Arguments) -> v.Value | None:
         wrap = next((w for names, w in _WRAPPERS if tail in names), None)
         first = a.get(0, "module", "model")
         if wrap is not None and first is not None:
@@ -132,9 +130,6 @@ class Api(Frameworks):
         if dotted == "torch.autograd.backward":
             first = a.get(0, "tensors") or v.Unknown("loss")
             self.backward(first, node, gradient=a.get(1, "grad_tensors"))
-            return v.Known("", None)
-        if (tail == "backward" and "dist_autograd" in dotted) or dotted == "torch.distributed.autograd.backward":
-            self.backward(a.get(1) or v.Unknown("loss"), node, manager=Manager.DIST_AUTOGRAD)
             return v.Known("", None)
         if tail in ("all_reduce", "allreduce_", "allreduce", "reduce_scatter_tensor") and a.args:
             first = a.args[0]
@@ -193,9 +188,6 @@ class Api(Frameworks):
             return v.Context(s.render(node), "null", self.run.site(node))
         if tail == "ExitStack":
             return v.Context(s.render(node), "stack", self.run.site(node))
-        if tail == "scale_loss":
-            loss = self.as_loss(a.get(0, "loss") or v.Unknown("loss"))
-            return v.Context(s.render(node), "apex", self.run.site(node), value=loss.but(manager=Manager.APEX))
         return None
 
     def _autocast(self, dotted: str, a: Arguments, node: s.Call) -> v.Context:

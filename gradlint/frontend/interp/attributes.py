@@ -7,7 +7,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.binding import Binding
 from gradlint.frontend.interp.run import owner
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
 
 _BUILTINS = {
@@ -58,7 +58,7 @@ class Attributes(Binding):
                 if name in ("data", "shape", "device", "dtype", "grad"):
                     return v.Unknown(f"{base.key}.{name}")
                 return base.but(key=f"{base.key}.{name}")
-            case v.Framework():
+            case v.Managing():
                 return self.framework_attribute(base, name)
             case v.ClassValue():
                 return self._class_attribute(base, name)
@@ -70,8 +70,8 @@ class Attributes(Binding):
                 return v.Unknown(f"{base.key}.{name}")
 
     def _unknown_attribute(self, base: v.Unknown, name: str) -> v.Value:
-        if name == "sync_gradients" and naming.ACCELERATOR.search(naming.last(base.key)):
-            return self.framework_attribute(v.Framework(base.key), name)
+        if frameworks.tells_window(name) and frameworks.named(naming.last(base.key)) is not None:
+            return self.framework_attribute(v.Managing(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
             # `model.head.weight.grad` beside `model.head.parameters()`
             known = any(base.key.startswith(f"{owned}.") for owned in self.program.owners)
@@ -82,11 +82,11 @@ class Attributes(Binding):
             return v.Bound(f"{base.key}.{name}", base, name)
         return v.Unknown(f"{base.key}.{name}", params=base.params)
 
-    def framework_attribute(self, base: v.Framework, name: str) -> v.Value:
-        if name == "sync_gradients":
-            sync = self.run.accelerate_sync
+    def framework_attribute(self, base: v.Managing, name: str) -> v.Value:
+        if frameworks.tells_window(name):
+            full = self.run.window_full
             return v.Known(
-                f"{base.key}.{name}", True if sync is None else sync, window=base.window or "the accumulation"
+                f"{base.key}.{name}", True if full is None else full, window=base.window or "the accumulation"
             )
         if name == "module" and base.model is not None:
             return base.model

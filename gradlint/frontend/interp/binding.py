@@ -28,9 +28,6 @@ class Binding(Conditions):
         super().__init__(run)
         self.env = run.module
 
-    def ev(self, expr: s.Expr) -> v.Value:
-        raise NotImplementedError("abstract: see Expressions")
-
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         raise NotImplementedError("abstract: see Gradients")
 
@@ -142,7 +139,7 @@ class Binding(Conditions):
                     if isinstance(item, v.Optimizer) and not item.key:
                         self.named(item, name, f"{key}[{entry}]")
                 return value
-            case v.Scheduler() | v.Framework() | v.ParamsValue() if not value.key:
+            case v.Scheduler() | v.Managing() | v.ParamsValue() if not value.key:
                 value.key = key
                 return value
             case v.Tensor():
@@ -157,15 +154,14 @@ class Binding(Conditions):
         cls = naming.last(value.called)
         if cls[:1].isupper() and (naming.SCHEDULER.search(name) or _SCHEDULES.search(cls)):
             # a class of the project: how it wants to be stepped is its own affair
-            return v.Scheduler(key, None, False, self.run.default_manager())
+            return v.Scheduler(key, None, False, self.run.preparing())
         if value.wraps is not None and cls[:1].isupper() and naming.OPTIMIZER.search(name):
             inner = self.named(value.wraps, name, key)
             return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
             guess = roles.suspect(self.program, Role.OPTIMIZER, key)
-            manager = self.run.default_manager()
-            ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", manager, guess=guess)
+            ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.preparing(), guess=guess)
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
         fresh = v.Unknown(key, params=value.params, counts=value.counts, handed=value.handed)

@@ -45,7 +45,7 @@ class Calls(Methods):
                 return self._call_instance(value, a, node)
             case v.Model():
                 return self.forward(value, a, node)
-            case v.Framework():
+            case v.Managing():
                 return self.forward(value.model or value, a, node)
             case v.Context():
                 return value

@@ -6,10 +6,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from gradlint.events import WINDOW
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.frontend.interp.run import FAR, WINDOW, Run
-from gradlint.frontend.oracle import AMP
+from gradlint.frontend.interp.branches import Branches, Weight
+from gradlint.frontend.interp.run import FAR, Run
+from gradlint.frontend.oracle import AMP, NOW
 from gradlint.knowledge import naming
 from gradlint.records import dataclass
 
@@ -37,9 +39,11 @@ class _Question:
     node: Branch
     fork: bool
     usual: bool
+    #: the first event to which the answer can matter
+    since: int
 
     def inverted(self) -> _Question:
-        return _Question(self.node, self.fork, not self.usual)
+        return _Question(self.node, self.fork, not self.usual, self.since)
 
 
 class Conditions:
@@ -48,6 +52,7 @@ class Conditions:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.program = run.program
+        self._branches = run.program.once(Branches)
 
     # -- numbers
 
@@ -155,7 +160,9 @@ class Conditions:
         """True or False, always. `node` is the statement that asks: it says what is usual and what matters."""
         if isinstance(value, v.Known):
             return bool(value.value)
-        return self._decide(value, _Question(node, fork and self._forks(node), not self._leaves(node)))
+        weight = self._weight(node) if fork else Weight.NOTHING
+        since = NOW if weight is Weight.EVENTS else len(self.run.events)
+        return self._decide(value, _Question(node, weight is not Weight.NOTHING, not self._leaves(node), since))
 
     def _decide(self, value: v.Value, q: _Question) -> bool:
         match value:
@@ -233,7 +240,9 @@ class Conditions:
             if isinstance(right.value, bool):
                 truth = self._decide_atom(left.key, inner if right.value else inner.inverted())
                 return (truth == right.value) == positive
-            return self.run.oracle.decide_equal(left.key, right.key, inner.usual, fork=q.fork) == positive
+            return (
+                self.run.oracle.decide_equal(left.key, right.key, inner.usual, fork=q.fork, since=q.since) == positive
+            )
         key = f"{left.key} {value.op.removeprefix('not ').replace('!=', '==').replace('is not', 'is')} {right.key}"
         return self._ask(key, inner) == positive
 
@@ -290,16 +299,16 @@ class Conditions:
     def _decide_atom(self, key: str, q: _Question) -> bool:
         """Whether a thing is true, or there at all."""
         if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
-            return self.run.oracle.decide(AMP, True, fork=q.fork)
+            return self.run.oracle.decide(AMP, True, fork=q.fork, since=q.since)
         if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
-            if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork):
+            if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
                 self._full_window, self._window_by_name = key, True
                 return self.run.loops[-1].turn % WINDOW == WINDOW - 1
         return self._ask(key, q)
 
     def _ask(self, key: str, q: _Question) -> bool:
-        return self.run.oracle.decide(key, self.run.flags.get(key, q.usual), fork=q.fork)
+        return self.run.oracle.decide(key, self.run.flags.get(key, q.usual), fork=q.fork, since=q.since)
 
     def _leaves(self, node: Branch) -> bool:
         """`if not ok: continue`: usually it does not come to that."""
@@ -310,18 +319,48 @@ class Conditions:
             return True
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
 
-    def _forks(self, node: Branch) -> bool:
+    def _weight(self, node: Branch) -> Weight:
+        """What hangs on the answer."""
         match node:
             case s.If():
-                return self._matters(node.body) or self._matters(node.orelse)
+                return max(self._block_weight(node.body), self._block_weight(node.orelse))
             case s.While():
-                return False
+                return Weight.NOTHING
+            case s.IfExp() if self.program.expression_words(node.then, node.other).events:
+                return Weight.EVENTS
             case _:
-                return True
+                return Weight.STATE
 
-    def _matters(self, body: list[s.Stmt]) -> bool:
+    def _block_weight(self, body: list[s.Stmt]) -> Weight:
         """Leaving early is of interest only once gradients are about."""
-        return self.program.matters(body) or (bool(self.program.words(body).jumps - {"raise"}) and self.run.started)
+        found = self._branches.weight(body)
+        if found is Weight.NOTHING and self.program.words(body).jumps - {"raise"} and self.run.started:
+            return Weight.STATE if self._leaves_something(body) else Weight.NOTHING
+        return found
+
+    def _leaves_something(self, body: list[s.Stmt]) -> bool:
+        """A function, or a loop in which something happens; not one that looks for an entry to log."""
+        jumps = self._jumps(body)
+        loop = self.run.loops[-1] if self.run.loops else None
+        idle = loop is not None and self._branches.weight(loop.body) is Weight.NOTHING
+        return "return" in jumps or (bool(jumps - {"raise"}) and not idle)
+
+    def _jumps(self, body: list[s.Stmt]) -> set[str]:
+        """The ways out of a block that no other open condition stands before: only one is unusual on a path."""
+        found = {"return" if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)}
+        for stmt in body:
+            if isinstance(stmt, s.If):
+                held = self.program.words(stmt.body).jumps | self.program.words(stmt.orelse).jumps
+                if held and (self.program.said(stmt.test).called or isinstance(self.ev(stmt.test), v.Known)):
+                    found |= held
+            elif not isinstance(stmt, s.Def | s.Class):
+                for block in s.blocks(stmt):
+                    inner = self._jumps(block)
+                    found |= inner & {"return"} if isinstance(stmt, s.For | s.While) else inner
+        return found
+
+    def ev(self, expr: s.Expr) -> v.Value:
+        raise NotImplementedError("abstract: see Expressions")
 
     def _is_amp_switch(self, node: Branch, key: str) -> bool:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""

@@ -263,7 +263,7 @@ class Expressions(Attributes):
                 if not parts:
                     return Params()
                 return _union(self.params_of(p) for p in parts)
-            case v.Model() | v.Instance() | v.Framework():
+            case v.Model() | v.Instance() | v.Managing():
                 return Params(frozenset({owner(value)}), True)
             case v.Optimizer():
                 return value.ref.params

@@ -1,244 +1,284 @@
-"""Accelerate, Fabric, Lightning and DeepSpeed: who divides the loss, who syncs, who steps."""
+"""Applies the rows of the frameworks: who divides the loss, who syncs, who steps."""
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, OptimizerRef, Role, Step, Zero
+from gradlint.events import (
+    WINDOW,
+    Backward,
+    Clip,
+    ClipApi,
+    ClipKind,
+    Framework,
+    Guess,
+    Norm,
+    Opaque,
+    OptimizerRef,
+    Role,
+    Step,
+    Zero,
+)
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
-from gradlint.frontend.interp.run import WINDOW
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge import naming
+from gradlint.knowledge.rows import Argument, Context, Does, Given, Makes, Opens, Passes, Thing
 
 
 class Frameworks(Gradients):
     """The managed ways of training."""
 
-    def make_framework(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
-        if tail == "Accelerator":
-            return self._make_accelerator(a)
-        if tail in ("GradientAccumulationPlugin", "DeepSpeedPlugin"):
-            return self._make_plugin(tail, a)
-        if tail == "Fabric" or dotted.endswith("LightningLite"):
-            return v.Framework("", Manager.FABRIC)
-        if dotted == "deepspeed.initialize" or dotted.endswith(".deepspeed.initialize"):
-            return self._deepspeed(a, node)
-        if dotted.startswith("apex.amp.initialize") or dotted == "amp.initialize":
-            return v.Collection("", list(a.args[:2])) if len(a.args) > 1 else (a.args[0] if a.args else None)
-        return None
+    # -- functions and classes
 
-    def _make_accelerator(self, a: Arguments) -> v.Framework:
-        plugin = a.kwargs.get("gradient_accumulation_plugin") or a.kwargs.get("deepspeed_plugin")
-        steps = a.kwargs.get("gradient_accumulation_steps") or _entry(plugin, known.DEEPSPEED_STEPS)
-        divides = steps is not None and not _is_one(steps)
-        return v.Framework(
-            "", Manager.ACCELERATE, steps.key if steps is not None else "", divides,
-            accumulates=divides or plugin is not None, size=v.whole_number(steps),
+    def framework_function(self, dotted: str, a: Arguments, node: s.Call) -> v.Value | None:
+        """What a function or class of a framework does; None if there is no row for it."""
+        found = known.of_call(dotted)
+        if found is None:
+            return None
+        framework, row = found
+        match row:
+            case Makes(thing=Thing.OBJECT):
+                return self._object(framework, row, a)
+            case Makes(thing=Thing.ENGINE):
+                return self._engine(framework, row, a, node)
+            case Makes(thing=Thing.PLUGIN):
+                return _plugin(dotted, row, a)
+            case Does(event=type() as event) if event is Backward:
+                self.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
+                return v.Known("", None)
+            case Opens(context=Context.LOSS):
+                loss = self.as_loss(a.at(row.loss) or v.Unknown("loss"))
+                return v.Context(s.render(node), "loss", self.run.site(node), value=loss.but(framework=framework))
+            case Passes():
+                return self._passed(framework, row, a)
+            case _:
+                return None
+
+    def _object(self, framework: Framework, row: Makes, a: Arguments, model: v.Value | None = None) -> v.Managing:
+        """The framework's own object, and what it was told about windows."""
+        within = [value for where in row.within if (value := a.at(where)) is not None]
+        steps = a.kwargs.get(row.window)
+        for settings in within:
+            steps = steps or _entry(settings, row.window)
+        divides = row.divides is not None and row.divides(_given(a))
+        return v.Managing(
+            "", framework, steps.key if steps is not None else "", divides,
+            accumulates=row.accumulates or divides or bool(within), model=model, size=v.whole_number(steps),
         )  # fmt: skip
 
-    def _make_plugin(self, tail: str, a: Arguments) -> v.Value:
-        """What a plugin of Accelerate knows of the window; nothing where it is "auto", or stands in a file."""
-        if tail == "GradientAccumulationPlugin":
-            steps = a.get(0, "num_steps")
-        else:
-            steps = a.get(1, known.DEEPSPEED_STEPS) or _entry(a.get(0, "hf_ds_config"), known.DEEPSPEED_STEPS)
-        entries = {} if steps is None or _is_auto(steps) else {f'"{known.DEEPSPEED_STEPS}"': steps}
-        return v.Collection(tail, [], entries, "dict")
+    def _engine(self, framework: Framework, row: Makes, a: Arguments, node: s.Call) -> v.Value:
+        model = (a.at(row.model) if row.model is not None else None) or v.Unknown("model")
+        ref = OptimizerRef("", "", self.params_of(model), "", framework, True)
+        engine, scheduler = self._object(framework, row, a, model), v.Scheduler("", None, True, framework)
+        return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
 
-    def framework_for(self, base: v.Value) -> v.Framework:
-        """An accelerator or fabric that comes from elsewhere, by its name."""
+    def _passed(self, framework: Framework, row: Passes, a: Arguments) -> v.Value | None:
+        if row.argument is not None:
+            return a.at(row.argument)
+        values = a.every if row.first is None else a.args[: row.first]
+        if row.prepares:
+            for value in values:
+                self._prepare(framework, value)
+        return values[0] if len(values) == 1 else v.Collection("", list(values)) if values or row.prepares else None
+
+    def _prepare(self, framework: Framework, value: v.Value) -> None:
+        """From here on it is the framework's."""
+        optimizer = self.run.optimizer_for(value)
+        if optimizer is not None:
+            self.run.manage(optimizer, framework)
+        if isinstance(value, v.Scheduler):
+            value.framework = framework
+        elif isinstance(value, v.Unknown) and naming.SCHEDULER.search(naming.last(value.key)):
+            self.run.inferred[(value.key, "scheduler")] = v.Scheduler(value.key, None, True, framework)
+
+    # -- methods
+
+    def managing_for(self, base: v.Value, framework: Framework) -> v.Managing:
+        """An object that comes from elsewhere, and whose name says what it is."""
         found = self.run.inferred.get((base.key, "framework"))
-        if not isinstance(found, v.Framework):
-            fabric = naming.FABRIC.search(naming.last(base.key))
-            manager = Manager.FABRIC if fabric else Manager.ACCELERATE
-            found = v.Framework(base.key, manager, "", False)
-            found.guess = roles.suspect(self.program, Role.FRAMEWORK, base.key, f"is {manager.value}'s")
+        if not isinstance(found, v.Managing):
+            found = v.Managing(base.key, framework, "", False)
+            found.guess = roles.suspect(self.program, Role.FRAMEWORK, base.key, f"is {framework.name}'s")
             self.run.inferred[(base.key, "framework")] = found
         return found
 
-    def _deepspeed(self, a: Arguments, node: s.Call) -> v.Value:
-        model = a.get(1, "model") or v.Unknown("model")
-        ref = OptimizerRef("", "", self.params_of(model), "", Manager.DEEPSPEED, True)
-        steps = _entry(a.kwargs.get("config") or a.kwargs.get("config_params"), known.DEEPSPEED_STEPS)
-        window, size = (steps.key, v.whole_number(steps)) if steps is not None else ("", None)
-        engine = v.Framework("", Manager.DEEPSPEED, window, not _counts_one(a.kwargs), True, model, size=size)
-        scheduler = v.Scheduler("", None, True, Manager.DEEPSPEED)
-        return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
-
-    # -- Accelerate and Fabric
-
-    def framework_method(self, base: v.Framework, name: str, a: Arguments, node: s.Call) -> v.Value:
-        if base.manager is Manager.DEEPSPEED:
+    def managing_method(self, base: v.Managing, name: str, a: Arguments, node: s.Call) -> v.Value:
+        if base.model is not None:
             return self.engine_method(base, name, a, node)
-        if name == "backward":
-            loss = a.get(0, "loss") or v.Unknown("loss")
-            if self.run.accelerate_sync is not None and isinstance(loss, v.Tensor) and loss.norm is Norm.RAW:
-                loss = loss.but(norm=Norm.UNKNOWN)  # inside `accumulate` the framework divides
-            own = isinstance(loss, v.Tensor) and loss.divisor == f"{base.key}.{known.DEEPSPEED_STEPS}"
-            divides = (base.divides or (own and bool(base.key))) and not _keeps_scale(a)
-            self.backward(
-                loss, node, manager=base.manager, divides=divides, by=base, gradient=a.kwargs.get("gradient"),
-                guess=base.guess,
-            )  # fmt: skip
-            return v.Known("", None)
-        if name in ("prepare", "setup", "prepare_model", "prepare_optimizer", "setup_module", "setup_optimizers",
-                    "setup_dataloaders", "prepare_data_loader", "prepare_scheduler"):  # fmt: skip
-            return self._prepared(base, a)
-        if name in ("clip_grad_norm_", "clip_grad_value_", "clip_gradients"):
-            return self._managed_clip(base, name, a, node)
-        if name in ("accumulate", "no_sync", "no_backward_sync", "autocast", "join_uneven_inputs"):
-            return self._managed_context(base, name, a, node)
-        if name == "unwrap_model" and a.args:
-            return a.args[0]
-        if name == "gather" and a.args:
-            return v.Unknown(s.render(node), called="gather")
-        return v.Unknown(s.render(node), called=name)
+        row = known.method(base.framework, name)
+        result: v.Value | None = None
+        match row:
+            case Does():
+                result = self._does(base.framework, row, a, node, by=base, guess=base.guess)
+            case Opens():
+                result = self._opened(base, row, a, node)
+            case Passes():
+                result = self._passed(base.framework, row, a)
+            case _:
+                pass
+        return result or v.Unknown(s.render(node), called=name)
 
-    def _prepared(self, base: v.Framework, a: Arguments) -> v.Value:
-        for value in a.every:
-            optimizer = self.run.optimizer_for(value)
-            if optimizer is not None:
-                self.run.manage(optimizer, base.manager)
-            if isinstance(value, v.Scheduler):
-                value.manager = base.manager
-            elif isinstance(value, v.Unknown) and naming.SCHEDULER.search(naming.last(value.key)):
-                self.run.inferred[(value.key, "scheduler")] = v.Scheduler(value.key, None, True, base.manager)
-        values = a.every
-        return values[0] if len(values) == 1 else v.Collection("", values)
+    def _does(
+        self, framework: Framework, row: Does, a: Arguments, node: s.Call, *, by: v.Managing | None = None,
+        optimizer: v.Optimizer | None = None, guess: Guess | None = None,
+    ) -> v.Value | None:  # fmt: skip
+        """The event of a method; `optimizer`: the one inside the engine that has it."""
+        ref = optimizer.ref if optimizer is not None else None
+        if row.event is Backward:
+            self._managed_backward(framework, row, a, node, by, guess)
+        elif row.event is Clip:
+            return self._managed_clip(framework, row, a, node, guess)
+        elif row.event is Step and ref is not None:
+            self.run.emit(Step, node, optimizer=ref.id, framework=framework)
+        elif row.event is Zero and ref is not None:
+            self.run.emit(Zero, node, params=ref.params)
+        elif row.event is Opaque and ref is not None:
+            self.opaque(frozenset({ref.id}), node)
+        elif row.event is not None or row.on is not Thing.SUBCLASS:
+            return None
+        return v.Known("", None)
 
-    def _managed_clip(self, base: v.Framework, name: str, a: Arguments, node: s.Call) -> v.Value:
-        by_value = name == "clip_grad_value_"
-        if name == "clip_gradients":
-            # Fabric's (module, optimizer, clip_val, max_norm): one of the two limits is None
-            value, norm = a.get(2, "clip_val"), a.get(3, "max_norm")
+    def _managed_backward(
+        self, framework: Framework, row: Does, a: Arguments, node: s.Call, by: v.Managing | None, guess: Guess | None
+    ) -> None:
+        loss = a.at(row.loss) or v.Unknown("loss")
+        if self.run.window_full is not None and isinstance(loss, v.Tensor) and loss.norm is Norm.RAW:
+            loss = loss.but(norm=Norm.UNKNOWN)  # inside its window the framework divides
+        own = isinstance(loss, v.Tensor) and by is not None and bool(by.key) and loss.divisor in _numbers(by)
+        divides = by is not None and (by.divides or own) and not _keeps_scale(row, a)
+        gradient = a.kwargs.get("gradient")
+        self.backward(loss, node, framework=framework, divides=divides, by=by, gradient=gradient, guess=guess)
+
+    def _managed_clip(
+        self, framework: Framework, row: Does, a: Arguments, node: s.Call, guess: Guess | None = None
+    ) -> v.Value:
+        kind = row.kind
+        if row.value is not None and row.limit is not None:
+            value, norm = a.at(row.value), a.at(row.limit)
             by_value = not _is_none(value) and _is_none(norm)
+            kind = ClipKind.VALUE if by_value else ClipKind.NORM
             limit = value if by_value else norm if _is_none(value) else None
             a = Arguments(a.args[:1], {"max_norm": limit or v.Unknown("limit")})
-        kind = ClipKind.VALUE if by_value else ClipKind.NORM
-        return self.clip(node, a, kind=kind, api=ClipApi.MANAGED, manager=base.manager, guess=base.guess)
+        elif row.algorithm is not None and row.limit is not None:
+            algorithm = a.at(row.algorithm)
+            kind = ClipKind.VALUE if _says_value(algorithm) else ClipKind.NORM
+            named = {row.limit.names[0]: a.at(row.limit), row.algorithm.names[0]: algorithm}
+            a = Arguments(a.args[:1], {k: x for k, x in named.items() if x is not None and not _is_none(x)})
+        return self.clip(node, a, kind=kind, api=ClipApi.MANAGED, framework=framework, guess=guess)
 
-    def _managed_context(self, base: v.Framework, name: str, a: Arguments, node: s.Call) -> v.Value:
-        site = self.run.site(node)
-        if name == "accumulate":
-            return v.Context(s.render(node), "accumulate", site, value=base)
-        if name == "autocast":
-            return v.Context(s.render(node), "managed autocast", site)
-        model = a.get(0, "module", "model") or v.Unknown("model")
-        if name == "no_backward_sync":
-            return self.no_sync_context(model, node, a.get(1, "enabled"))
-        if name == "no_sync":
-            return self.no_sync_context(model, node)
-        return v.Context(s.render(node), "other", site)
+    # -- contexts
 
-    def enter_accumulate(self, framework: v.Framework) -> None:
-        """Starts a micro-batch; `sync_gradients` keeps its value behind the block, as it does in Accelerate."""
-        self.run.accelerate_count += 1
+    def _opened(self, base: v.Managing, row: Opens, a: Arguments, node: s.Call) -> v.Value:
+        if row.context is Context.NO_SYNC:
+            model = a.at(row.model) or v.Unknown("model")
+            return self.no_sync_context(model, node, a.at(row.enabled) if row.enabled is not None else None)
+        kinds = {Context.WINDOW: "window", Context.AUTOCAST: "managed autocast"}
+        value = base if row.context is Context.WINDOW else None
+        return v.Context(s.render(node), kinds.get(row.context, "other"), self.run.site(node), value=value)
+
+    def enter_window(self, managing: v.Managing) -> None:
+        """Starts a micro-batch; the attribute that tells of the boundary keeps its value behind the block."""
+        self.run.window_count += 1
         loop = self.run.loops[-1] if self.run.loops else None
         last = loop is not None and loop.data and loop.turn == loop.turns - 1  # a loader's end closes the window
-        size = self.window_size(naming.last(framework.window)) if framework.window else WINDOW
-        full = self.run.accelerate_count % size == 0
-        self.run.accelerate_sync = not framework.accumulates or full or last
+        size = self.window_size(naming.last(managing.window)) if managing.window else WINDOW
+        full = self.run.window_count % size == 0
+        self.run.window_full = not managing.accumulates or full or last
         if last:
-            self.run.accelerate_count = 0
+            self.run.window_count = 0
 
-    # -- DeepSpeed
+    # -- engines: a model with its optimizer inside
 
     def engine_method(self, base: v.Value, name: str, a: Arguments, node: s.Call) -> v.Value:
-        model = base.model if isinstance(base, v.Framework) and base.model is not None else base
-        optimizer = self._engine_optimizer(base, model)
-        if name == "backward":
-            loss = a.get(0, "loss") or v.Unknown("loss")
-            divides = isinstance(base, v.Framework) and base.divides and not _keeps_scale(a)
-            framework = base if isinstance(base, v.Framework) else None
-            guess = optimizer.ref.guess
-            self.backward(loss, node, manager=Manager.DEEPSPEED, divides=divides, by=framework, guess=guess)
-            return v.Known("", None)
-        if name == "step":
-            self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.DEEPSPEED)
-            return v.Known("", None)
-        if name == "zero_grad":
-            self.run.emit(Zero, node, params=optimizer.ref.params)
-            return v.Known("", None)
+        by = base if isinstance(base, v.Managing) else None
+        model = by.model if by is not None and by.model is not None else base
+        framework = by.framework if by is not None else known.engine(naming.last(base.key))
+        optimizer = self._engine_optimizer(base, model, framework)
+        row = known.method(framework, name, Thing.ENGINE)
+        if isinstance(row, Does):
+            guess = optimizer.ref.guess if row.event is Backward else None
+            return self._does(framework, row, a, node, by=by, optimizer=optimizer, guess=guess) or v.Known("", None)
         if name in ("parameters", "named_parameters"):
             return v.ParamsValue("", self.params_of(model), True, None, name == "named_parameters")
         if name in ("train", "eval"):
             return base
         return v.Unknown(s.render(node), called=name)
 
-    def _engine_optimizer(self, base: v.Value, model: v.Value) -> v.Optimizer:
+    def _engine_optimizer(self, base: v.Value, model: v.Value, framework: Framework) -> v.Optimizer:
         found = self.run.inferred.get((base.key, "engine"))
         if not isinstance(found, v.Optimizer):
-            known = isinstance(base, v.Framework)
-            guess = None if known else roles.suspect(self.program, Role.FRAMEWORK, base.key, "is a DeepSpeed engine")
+            seen = isinstance(base, v.Managing)
+            what = f"is a {framework.name} engine"
+            guess = None if seen else roles.suspect(self.program, Role.FRAMEWORK, base.key, what)
             params = self.params_of(model)
-            ref = OptimizerRef(f"{base.key} engine", base.key, params, "", Manager.DEEPSPEED, False, guess=guess)
+            ref = OptimizerRef(f"{base.key} engine", base.key, params, "", framework, False, guess=guess)
             found = v.Optimizer(base.key, ref)
             self.run.inferred[(base.key, "engine")] = found
             self.run.register(ref)
         return found
 
-    # -- Lightning
+    # -- objects of the file's own classes, derived from a framework's
 
-    def lightning_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
-        if name == "manual_backward":
-            self.backward(a.get(0, "loss") or v.Unknown("loss"), node, manager=Manager.LIGHTNING)
-            return v.Known("", None)
-        if name == "optimizers":
-            return v.Unknown(f"{base.key}.optimizers()")
-        if name == "lr_schedulers":
-            return v.Unknown(f"{base.key}.lr_schedulers()")
-        if name == "clip_gradients":
-            return self._lightning_clip(a, node)
-        if name in ("toggle_optimizer", "untoggle_optimizer", "log", "log_dict", "print", "all_gather"):
-            return v.Known("", None)
-        return None
-
-    def _lightning_clip(self, a: Arguments, node: s.Call) -> v.Value:
-        """`self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)`."""
-        limit, algorithm = a.get(1, "gradient_clip_val"), a.get(2, "gradient_clip_algorithm")
-        named = {"gradient_clip_val": limit, "gradient_clip_algorithm": algorithm}
-        args = Arguments(a.args[:1], {k: x for k, x in named.items() if x is not None and not _is_none(x)})
-        by_value = (isinstance(algorithm, v.Known) and str(algorithm.value).lower() == "value") or (
-            isinstance(algorithm, v.Dotted) and algorithm.key.endswith("GradClipAlgorithmType.VALUE")
-        )
-        kind = ClipKind.VALUE if by_value else ClipKind.NORM
-        return self.clip(node, args, kind=kind, api=ClipApi.MANAGED, manager=Manager.LIGHTNING)
+    def derived_method(
+        self, base: v.Instance, framework: Framework, name: str, a: Arguments, node: s.Call
+    ) -> v.Value | None:
+        row = known.method(framework, name, Thing.SUBCLASS)
+        match row:
+            case Does():
+                return self._does(framework, row, a, node)
+            case Makes():
+                return v.Unknown(f"{base.key}.{name}()")
+            case _:
+                return None
 
 
-def _is_none(value: v.Value | None) -> bool:
-    return value is None or (isinstance(value, v.Known) and value.value is None)
-
-
-def _is_one(steps: v.Value) -> bool:
-    """The number itself, written down; what is counted with has another key."""
-    return isinstance(steps, v.Known) and steps.value == 1 and steps.key == "1"
-
-
-def _is_auto(steps: v.Value) -> bool:
-    return isinstance(steps, v.Known) and isinstance(steps.value, str)
+def _plugin(dotted: str, row: Makes, a: Arguments) -> v.Value:
+    """What a plugin knows of the framework's settings; nothing where it is "auto", or stands in a file."""
+    entries: dict[str, v.Value] = {}
+    for key, where in row.settings.items():
+        value = a.at(where)
+        for config in row.within:
+            value = value or _entry(a.at(config), key)
+        if value is not None and not (isinstance(value, v.Known) and isinstance(value.value, str)):
+            entries[f'"{key}"'] = value
+    return v.Collection(naming.last(dotted), [], entries, "dict")
 
 
 def _entry(config: v.Value | None, key: str) -> v.Value | None:
     return config.entries.get(f'"{key}"') if isinstance(config, v.Collection) else None
 
 
-def _keeps_scale(a: Arguments) -> bool:
-    """`engine.backward(loss, scale_wrt_gas=False)`: DeepSpeed does not divide."""
-    wanted = a.kwargs.get("scale_wrt_gas")
+def _given(a: Arguments) -> Given:
+    return Given(tuple(map(_argument, a.args)), {name: _argument(value) for name, value in a.kwargs.items()})
+
+
+def _argument(value: v.Value) -> Argument:
+    if isinstance(value, v.Known):
+        return Argument(value.key, True, value.value)
+    if isinstance(value, v.Collection) and value.kind == "dict":
+        return Argument(value.key, entries={k.strip('"'): _argument(x) for k, x in value.entries.items()})
+    return Argument(value.key)
+
+
+def _numbers(managing: v.Managing) -> set[str]:
+    """How the file may speak of the number of micro-batches of this very object: `accelerator.n`."""
+    rows = [row for row in managing.framework.rows if isinstance(row, Makes) and row.window]
+    return {f"{managing.key}.{row.window}" for row in rows}
+
+
+def _keeps_scale(row: Does, a: Arguments) -> bool:
+    """The framework is told not to divide."""
+    wanted = a.kwargs.get(row.undivided) if row.undivided else None
     return wanted is not None and not (isinstance(wanted, v.Known) and wanted.value is True)
 
 
-def _counts_one(kwargs: dict[str, v.Value]) -> bool:
-    """A configuration in the file whose windows have one micro-batch: DeepSpeed divides by one.
+def _is_none(value: v.Value | None) -> bool:
+    return value is None or (isinstance(value, v.Known) and value.value is None)
 
-    Without the key DeepSpeed finds the number out from two batch sizes; with one of them it is one.
-    """
-    config = kwargs.get("config") or kwargs.get("config_params")
-    if not isinstance(config, v.Collection) or config.kind != "dict" or not config.entries:
-        return False
-    steps = _entry(config, known.DEEPSPEED_STEPS)
-    if steps is not None:
-        return isinstance(steps, v.Known) and steps.value == 1
-    both = [_entry(config, key) for key in ("train_batch_size", "train_micro_batch_size_per_gpu")]
-    return None in both
+
+def _says_value(algorithm: v.Value | None) -> bool:
+    """By the string, or by a constant of an enumeration."""
+    if isinstance(algorithm, v.Dotted):
+        return algorithm.key.endswith(".VALUE")
+    return isinstance(algorithm, v.Known) and str(algorithm.value).lower() == "value"

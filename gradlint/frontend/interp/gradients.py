@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gradlint.events import (
+    PLAIN,
     Backward,
     Clip,
     ClipApi,
     ClipKind,
     Edit,
     EditKind,
+    Framework,
     Guess,
-    Manager,
     Norm,
     Opaque,
     Params,
@@ -32,7 +33,8 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.expressions import Expressions
 from gradlint.frontend.interp.run import owner
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import At, Thing
 
 _READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
 _EDITS = {
@@ -64,6 +66,9 @@ class Arguments:
                 return self.kwargs[name]
         return self.args[position] if 0 <= position < len(self.args) else None
 
+    def at(self, where: At) -> v.Value | None:
+        return self.get(where.position, *where.names)
+
     @property
     def every(self) -> list[v.Value]:
         return [*self.args, *self.kwargs.values()]
@@ -74,21 +79,22 @@ class Gradients(Expressions):
 
     # -- optimizer, scheduler, scaler
 
-    def idle(self, manager: Manager) -> bool:
-        """Accelerate's prepared objects do nothing inside a window."""
-        return manager is Manager.ACCELERATE and self.run.accelerate_sync is False
+    def idle(self, framework: Framework) -> bool:
+        """Some frameworks' prepared objects do nothing inside a window."""
+        return framework.windows and self.run.window_full is False
 
     def optimizer_method(self, optimizer: v.Optimizer, name: str, a: Arguments, node: s.Call) -> v.Value:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if name == "step":
             self.step(optimizer, node, a.get(0, "closure"))
-        elif name == "zero_grad" and not self.idle(ref.manager):
+        elif name == "zero_grad" and not self.idle(ref.framework):
             self.run.emit(Zero, node, params=ref.params, optimizer=ref.id)
-        elif name == "backward":
-            loss = a.get(0, "loss")
-            self.backward(loss or v.Unknown("loss"), node, manager=Manager.APEX)
-        elif name in ("clip_master_grads", "clip_grad_norm", "clip_grad_norm_"):
-            self.run.emit(Clip, node, params=ref.params, api=ClipApi.APEX, target=optimizer.key)
+        elif (lent := frameworks.on_any(name, Thing.OPTIMIZER)) is not None:
+            framework, row = lent
+            if row.event is Backward:
+                self.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
+            elif row.event is Clip:
+                self.run.emit(Clip, node, params=ref.params, api=ClipApi.MASTER, target=optimizer.key)
         elif name in ("synchronize", "reduce_gradients"):
             self.opaque(frozenset({ref.id}), node)
         elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
@@ -101,15 +107,17 @@ class Gradients(Expressions):
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
             self.invoke(closure, [], {}, node)
-        elif closure is not None and not isinstance(closure, v.Known) and naming.last(closure.key) == "context_id":
-            self.run.manage(optimizer, Manager.DIST_AUTOGRAD)
-            ref = optimizer.ref
-        if self.idle(ref.manager):
+        elif closure is not None and not isinstance(closure, v.Known):
+            lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
+            if lent is not None:
+                self.run.manage(optimizer, lent[0])
+                ref = optimizer.ref
+        if self.idle(ref.framework):
             return
         guard = next((g for g in reversed(self.run.guards) if g.window), None)
         enabled = scaler is not None and scaler.ref.enabled is not False
         self.run.emit(
-            Step, node, optimizer=ref.id, scaler=scaler.ref if scaler and enabled else None, manager=ref.manager,
+            Step, node, optimizer=ref.id, scaler=scaler.ref if scaler and enabled else None, framework=ref.framework,
             exact=guard.exact if guard else True, boundary=guard.text if guard else "",
             guard=guard.site if guard else None,
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
@@ -118,11 +126,11 @@ class Gradients(Expressions):
         )  # fmt: skip
 
     def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
-        if self.idle(scheduler.manager):
+        if self.idle(scheduler.framework):
             return
         self.run.emit(
-            Schedule, node, optimizer=scheduler.optimizer, torch=scheduler.torch,
-            manager=scheduler.manager,
+            Schedule, node, optimizer=scheduler.optimizer, torch=scheduler.torch, framework=scheduler.framework,
+            per_batch=scheduler.per_batch,
         )  # fmt: skip
 
     def scaler_method(self, scaler: v.Scaler, name: str, a: Arguments, node: s.Call) -> v.Value:
@@ -155,10 +163,10 @@ class Gradients(Expressions):
         return v.Tensor(value.key, params, Norm.UNKNOWN)
 
     def backward(
-        self, loss: v.Value, node: s.Call, *, manager: Manager = Manager.NOBODY, divides: bool = False,
-        by: v.Framework | None = None, gradient: v.Value | None = None, guess: Guess | None = None,
+        self, loss: v.Value, node: s.Call, *, framework: Framework = PLAIN, divides: bool = False,
+        by: v.Managing | None = None, gradient: v.Value | None = None, guess: Guess | None = None,
     ) -> None:  # fmt: skip
-        """`by`: the framework that divides; `gradient`: what it is started with instead of one."""
+        """`by`: the object that divides; `gradient`: what it is started with instead of one."""
         tensor = self.as_loss(loss)
         if gradient is not None:
             tensor = tensors.weighted(tensor, gradient)
@@ -168,12 +176,12 @@ class Gradients(Expressions):
         autocast = self.run.autocast()
         no_sync = self.run.no_sync()
         key = tensor.model or ""
-        manager = manager if manager is not Manager.NOBODY else tensor.manager
         self.run.emit(
             Backward, node, params=params, scaler=tensor.scaler, norm=tensor.norm, loss=tensor.key or "loss",
             divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
             model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
-            no_sync=no_sync.site if no_sync else None, forward=tensor.forward, manager=manager,
+            no_sync=no_sync.site if no_sync else None, forward=tensor.forward,
+            framework=tensor.framework if framework is PLAIN else framework,
             managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
             divisors=tensor.divisors, handed=tensor.handed, guess=guess,
         )  # fmt: skip
@@ -327,7 +335,7 @@ class Gradients(Expressions):
     # -- clipping
 
     def clip(
-        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, manager: Manager = Manager.NOBODY,
+        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, framework: Framework = PLAIN,
         guess: Guess | None = None,
     ) -> v.Value:  # fmt: skip
         target = a.get(0, "parameters", "params", "model", "optimizer")
@@ -347,7 +355,7 @@ class Gradients(Expressions):
         self.run.emit(
             Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
-            before_managed_backward=self.run.in_automatic_step, manager=manager, guess=guess,
+            before=self.run.behind, framework=framework, guess=guess,
         )  # fmt: skip
         return v.Unknown(s.render(node), called="clip")
 

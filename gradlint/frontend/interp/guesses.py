@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Save, Step, Zero
+from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -12,7 +12,8 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.invoke import Invoke
 from gradlint.frontend.interp.run import OutOfBudget, owner
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import Thing
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
@@ -117,7 +118,7 @@ class Guesses(Invoke):
         if optimizers and naming.OPTIMIZES.search(name):
             steps = roles.unseen(s.render(node), "only steps")
             for optimizer in optimizers:
-                self.run.emit(Step, node, optimizer=optimizer.ref.id, manager=Manager.HELPER, guess=steps)
+                self.run.emit(Step, node, optimizer=optimizer.ref.id, framework=HELPER, guess=steps)
             return
         if optimizers and not naming.HARMLESS.search(name):
             self.opaque(frozenset(o.ref.id for o in optimizers), node)
@@ -191,9 +192,11 @@ class Guesses(Invoke):
         return named and (value.key in self.program.owners or bool(naming.MODEL.search(naming.last(value.key))))
 
     def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
-        """timm- and Swin-style: `loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
-        found = [o for o in (self.run.optimizer_for(x) for x in a.every) if o is not None]
-        self.opaque(frozenset(o.ref.id for o in found) if found else None, node)
+        """`loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
+        lent = frameworks.on_any("__call__", Thing.SCALER)
+        if lent is not None and lent[1].event is Opaque:
+            found = [o for o in (self.run.optimizer_for(x) for x in a.every) if o is not None]
+            self.opaque(frozenset(o.ref.id for o in found) if found else None, node)
         return v.Unknown(s.render(node), called="scaler")
 
     def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
@@ -300,7 +303,7 @@ class Guesses(Invoke):
         """Models among the arguments count as what the result depends on."""
         out: list[v.Value] = []
         for part in parts:
-            is_model = isinstance(part, v.Model | v.Framework) or (isinstance(part, v.Instance) and part.module)
+            is_model = isinstance(part, v.Model | v.Managing) or (isinstance(part, v.Instance) and part.module)
             if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.program.owners:
                 is_model = True
             if is_model and not self.run.no_grad:

@@ -50,7 +50,7 @@ class Invoke(Api):
         outer, self.env = self.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
-        via, self.run.via = self.run.via, (*self.run.via, node.node)
+        via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
         contexts = len(self.run.contexts)
         quiet = self._enter_decorators(definition)
         try:
@@ -186,10 +186,7 @@ class Invoke(Api):
 
 
 def is_module(bases: set[str]) -> bool:
-    return any(
-        b in ("Module", "LightningModule") or b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss"))
-        for b in bases
-    )
+    return any(b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss")) for b in bases)
 
 
 def _yields(stmt: s.Stmt) -> bool:

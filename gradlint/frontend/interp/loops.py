@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gradlint.events import Clip, ClipApi, Mark
+from gradlint.events import WINDOW, Clip, ClipApi, Mark
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.calls import Calls
 from gradlint.frontend.interp.invoke import Unwound
-from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, WINDOW, Guard, LoopState
+from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, Guard, LoopState
 from gradlint.knowledge import naming
 
 
@@ -33,7 +33,7 @@ class Loops(Calls):
                 return
             self.use_up(iterable, stmt.iterable)
         loop = LoopState(
-            stmt.node, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
+            stmt.node, stmt.body, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
             self._is_data(iterable), iterable.window if isinstance(iterable, v.Counted) else "",
             iterable.size if isinstance(iterable, v.Counted) else None,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class Loops(Calls):
             )  # fmt: skip
 
     def run_while(self, stmt: s.While) -> None:
-        loop = LoopState(stmt.node, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
+        loop = LoopState(stmt.node, stmt.body, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
         if not self._refuses(stmt):
             self._loop(loop, stmt, self._tests(loop, stmt))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, Params, Role, Zero
+from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Framework, Norm, Params, Role, Zero
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
@@ -10,8 +10,10 @@ from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.gradients import Arguments
 from gradlint.frontend.interp.guesses import Guesses
 from gradlint.frontend.interp.run import owner
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.rows import Calls, Thing
+from gradlint.knowledge.words import EVENT_METHODS
 
 #: methods of a module that compute nothing
 _NO_FORWARD = {
@@ -46,8 +48,8 @@ class Methods(Guesses):
                 return v.Unknown(s.render(node))
             case v.Scaler():
                 return self.scaler_method(base, name, a, node)
-            case v.Framework():
-                return self.framework_method(base, name, a, node)
+            case v.Managing():
+                return self.managing_method(base, name, a, node)
             case v.Grad():
                 return self.grad_method(base, name, a, node)
             case v.Parameter():
@@ -80,8 +82,9 @@ class Methods(Guesses):
     def _dotted_method(self, base: v.Dotted, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
         last = naming.last(base.key)
-        if name in api.EVENT_METHODS and not base.key.startswith(("torch", "deepspeed", "builtins", "apex")):
-            if naming.OPTIMIZER.search(last) or naming.ACCELERATOR.search(last) or naming.SCALER.search(last):
+        foreign = base.key.startswith(("torch", "builtins")) or base.key.partition(".")[0] in frameworks.PACKAGES
+        if name in EVENT_METHODS and not foreign:
+            if naming.OPTIMIZER.search(last) or frameworks.named(last) is not None or naming.SCALER.search(last):
                 return self._unknown_method(v.Unknown(base.key), name, a, node)
         return self.call_dotted(f"{base.key}.{name}", a, node)
 
@@ -150,9 +153,9 @@ class Methods(Guesses):
                     return None
                 return self.normalised_inside(base, name, a, self.forward(base, a, node), node)
             return None
-        bases = self.base_names(base.cls)
-        if "LightningModule" in bases or self._is_lightning(base):
-            managed = self.lightning_method(base, name, a, node)
+        called_by = frameworks.calling(self.base_names(base.cls)) or self._alike(base)
+        if called_by is not None:
+            managed = self.derived_method(base, called_by[0], name, a, node)
             if managed is not None:
                 return managed
         if base.module or name in ("parameters", "named_parameters"):
@@ -165,10 +168,10 @@ class Methods(Guesses):
         words = self.program.function_words(name)
         return words is not None and (words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS))
 
-    def _is_lightning(self, base: v.Instance) -> bool:
-        return base.cls is not None and bool(
-            self.find_in_class(base.cls, "training_step") and self.find_in_class(base.cls, "configure_optimizers")
-        )
+    def _alike(self, base: v.Instance) -> tuple[Framework, Calls] | None:
+        """Its base is not known, but its methods are those that a framework calls."""
+        cls = base.cls
+        return frameworks.alike(lambda name: bool(self.find_in_class(cls, name))) if cls is not None else None
 
     def _inherited_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """A method that comes from a base class in another file, or that does not exist at all."""
@@ -222,7 +225,7 @@ class Methods(Guesses):
     # -- things that only have a name
 
     def _unknown_method(self, base: v.Unknown, name: str, a: Arguments, node: s.Call) -> v.Value:
-        found = self._unknown_event(base, name, a, node) if name in api.EVENT_METHODS else None
+        found = self._unknown_event(base, name, a, node) if name in EVENT_METHODS else None
         if found is not None:
             return found
         if name in api.PARAMETER_METHODS:
@@ -253,9 +256,9 @@ class Methods(Guesses):
     def _unknown_event(self, base: v.Unknown, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """An event word on something unknown: the name of the thing has to say what it is."""
         last = naming.last(base.key)
-        if naming.ACCELERATOR.search(last) or naming.FABRIC.search(last):
-            framework = self.framework_for(base)
-            return self.framework_method(framework, name, a, node)
+        framework = frameworks.named(last)
+        if framework is not None:
+            return self.managing_method(self.managing_for(base, framework), name, a, node)
         scaler = self.run.scaler_for(base)
         if scaler is not None and name in ("scale", "step", "update", "unscale_"):
             if name != "step" or a.args or a.kwargs:
@@ -278,14 +281,14 @@ class Methods(Guesses):
     def _unknown_backward(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value:
         last = naming.last(base.key)
         first = a.get(0, "loss")
-        engine = naming.ENGINE.search(last) or (naming.MODEL.search(last) and not naming.LOSS.search(last))
+        engine = frameworks.named(last, Thing.ENGINE) or (naming.MODEL.search(last) and not naming.LOSS.search(last))
         if first is not None and (engine or naming.OPTIMIZER.search(last)):
             return self.engine_method(base, "backward", a, node)
         if first is not None and not isinstance(first, v.Known) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
                 guess = roles.unseen(s.render(node), "is a plain backward")
-                self.backward(first, node, manager=Manager.HELPER, guess=guess)
+                self.backward(first, node, framework=HELPER, guess=guess)
                 return v.Known("", None)
         self.backward(base, node, gradient=a.get(0, "gradient"))
         return v.Known("", None)
@@ -297,7 +300,7 @@ class Methods(Guesses):
         if naming.SCHEDULER.search(last):
             self.scheduler_step(self.scheduler_for(base), node)
             return v.Known("", None)
-        if naming.ENGINE.search(last):
+        if frameworks.named(last, Thing.ENGINE) is not None:
             return self.engine_method(base, "step", a, node)
         if naming.OPTIMIZER.search(last) or (base.key in self.program.zeroed and not naming.MODEL.search(last)):
             optimizer = self.run.optimizer_for(base)
@@ -312,7 +315,7 @@ class Methods(Guesses):
     def scheduler_for(self, base: v.Unknown) -> v.Scheduler:
         found = self.run.inferred.get((base.key, "scheduler"))
         if not isinstance(found, v.Scheduler):
-            found = v.Scheduler(base.key, None, not self._made_by_project(base.key), self.run.default_manager())
+            found = v.Scheduler(base.key, None, not self._made_by_project(base.key), self.run.preparing())
             self.run.inferred[(base.key, "scheduler")] = found
         return found
 
@@ -321,6 +324,6 @@ class Methods(Guesses):
         for value in self.program.assignments.get(naming.last(key), []):
             dotted = self.program.dotted(value.func) if isinstance(value, s.Call) else ""
             tail = dotted.rpartition(".")[2]
-            if tail[:1].isupper() and not dotted.startswith(("torch.", "transformers.", "diffusers.")):
+            if tail[:1].isupper() and not dotted.startswith(api.SCHEDULER_PACKAGES):
                 return True
         return False

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.events import (
     ANY,
+    PLAIN,
     Doubt,
     Event,
     Frame,
+    Framework,
     Guess,
-    Manager,
     Mark,
     OptimizerRef,
     Params,
@@ -24,7 +25,7 @@ from gradlint.events import (
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.records import dataclass, field, replace
 
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 
-#: the N of every window whose size is unknown, and the turns of a loop: two whole windows and a rest
-WINDOW = 3
+#: the turns of a loop: two whole windows and a rest
 TURNS = 8
 OUTER_TURNS = 2
 #: a counter is never compared with a number beyond this
@@ -52,6 +52,7 @@ class LoopState:
     """A loop that is running."""
 
     id: int
+    body: list[s.Stmt]
     turn: int = 0
     turns: int = TURNS
     #: text of N if the loop is itself a window: an inner loop over micro-batches
@@ -96,11 +97,11 @@ class Run:
     guards: list[Guard] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     #: the nodes of the calls that led here
-    via: tuple[int, ...] = ()
+    via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
-    #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
-    accelerate_sync: bool | None = None
-    accelerate_count: int = 0
+    #: whether this micro-batch is the last of a framework's window (None outside of one), and how many it has had
+    window_full: bool | None = None
+    window_count: int = 0
     #: > 0 while the code runs that an undecidable condition chose, next to code with no_sync
     unsure_sync: int = 0
     #: > 0 inside a condition that picks some of the parameters that a loop goes over
@@ -114,8 +115,8 @@ class Run:
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
     no_grad: int = 0
-    #: inside the training_step of Lightning's automatic optimisation
-    in_automatic_step: bool = False
+    #: who runs the backward of what the function returns that the path starts with
+    behind: Framework = PLAIN
     #: it was broken off: its budget is spent
     exhausted: bool = False
     #: set by a yield in a function that is used as a context manager
@@ -197,19 +198,16 @@ class Run:
     def _infer_optimizer(self, key: str, text: str) -> v.Optimizer:
         found = self.inferred.get((key, "optimizer"))
         if not isinstance(found, v.Optimizer):
-            manager = self.default_manager()
+            framework = self.preparing()
             guess = roles.suspect(self.program, Role.OPTIMIZER, key)
-            found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", manager, guess=guess))
+            found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", framework, guess=guess))
             self.inferred[(key, "optimizer")] = found
             self.optimizers[key] = found.ref
         return found
 
-    def default_manager(self) -> Manager:
-        """Who manages an optimizer that comes from elsewhere: a file that uses Accelerate hands over prepared ones."""
-        called = self.program.all_words.seen
-        if "accelerator" in called and ("backward" in called or "accumulate" in called):
-            return Manager.ACCELERATE
-        return Manager.NOBODY
+    def preparing(self) -> Framework:
+        """Who takes part in the steps of an optimizer that comes from elsewhere."""
+        return frameworks.preparing(self.program.all_words.seen)
 
     def scaler_for(self, value: v.Value) -> v.Scaler | None:
         if isinstance(value, v.Scaler):
@@ -236,8 +234,8 @@ class Run:
         self.register(ref)
         return ref
 
-    def manage(self, optimizer: v.Optimizer, manager: Manager) -> None:
-        optimizer.ref = replace(optimizer.ref, manager=manager)
+    def manage(self, optimizer: v.Optimizer, framework: Framework) -> None:
+        optimizer.ref = replace(optimizer.ref, framework=framework)
         self.register(optimizer.ref)
 
     # -- what is active
@@ -295,7 +293,7 @@ def owner(value: v.Value) -> str:
     match value:
         case v.Model():
             return value.owner or value.key
-        case v.Framework() if value.model is not None:
+        case v.Managing() if value.model is not None:
             return owner(value.model)
         case _:
             return value.key

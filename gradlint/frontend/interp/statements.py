@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gradlint.events import Backward, Role, Step, Sync, Unscale, Update
+from gradlint.events import WINDOW, Backward, Role, Step, Sync, Unscale, Update
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
 from gradlint.frontend.interp.loops import Break, Continue, Loops
-from gradlint.frontend.interp.run import WINDOW, Guard
+from gradlint.frontend.interp.run import Guard
 from gradlint.frontend.interp.tensors import IN_PLACE
 from gradlint.knowledge import naming
 
@@ -197,8 +197,8 @@ class Interpreter(Loops):
             for context in self._entered(value):
                 self.run.contexts.append(context)
                 quiet += context.kind == "no_grad"
-                if context.kind == "accumulate" and isinstance(context.value, v.Framework):
-                    self.enter_accumulate(context.value)
+                if context.kind == "window" and isinstance(context.value, v.Managing):
+                    self.enter_window(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
                 self.assign(target, inner)

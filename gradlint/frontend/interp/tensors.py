@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gradlint.events import Manager, Norm, Params, Sync, Wrap
+from gradlint.events import Norm, Params, Sync, Wrap
 from gradlint.frontend import values as v
 from gradlint.knowledge.torch_api import CUTS
 
@@ -49,7 +49,7 @@ def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | N
     handed = frozenset[float]().union(*(t.handed for t in tensors))
     return v.Tensor(
         key, Params(frozenset(owners), known), norm, model=first.model, wrap=first.wrap,
-        forward_sync=first.forward_sync, forward=first.forward, manager=first.manager,
+        forward_sync=first.forward_sync, forward=first.forward, framework=first.framework,
         scaler=next((t.scaler for t in tensors if t.scaler is not None), None), handed=handed,
     )  # fmt: skip
 
@@ -212,7 +212,4 @@ def forward(
         if isinstance(part, v.Tensor):
             owners |= part.params.owners
             known &= part.params.known
-    return v.Tensor(
-        key, Params(frozenset(owners), known), Norm.RAW, model=owner, wrap=wrap, forward_sync=sync,
-        manager=Manager.NOBODY,
-    )  # fmt: skip
+    return v.Tensor(key, Params(frozenset(owners), known), Norm.RAW, model=owner, wrap=wrap, forward_sync=sync)

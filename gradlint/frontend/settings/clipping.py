@@ -1,21 +1,23 @@
-"""Finds clipping that is configured, not called: arguments of trainers and plugins, keys of DeepSpeed's dicts."""
+"""Finds clipping that is configured, not called: arguments of trainers and plugins, keys of their dicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import ClipKind
+from gradlint.events import ClipKind, Framework
 from gradlint.frontend import syntax as s
 from gradlint.frontend.names.constants import Constants, Scope
 from gradlint.frontend.names.written import called
 from gradlint.knowledge import frameworks as known
+from gradlint.knowledge.rows import Configures, Handed, Setting, fits
 from gradlint.subjects import ClipSetting
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
 
-_WORDS = frozenset({"gradient_clip_algorithm", known.DEEPSPEED_CLIP, *(a.limit for a in known.CLIP_ARGUMENTS)})
+_LIMITS = [(framework, row) for framework, row in known.rows(Configures) if row.setting is Setting.LIMIT]
+_WORDS = frozenset(word for _, row in _LIMITS for word in (row.argument, row.algorithm) if word)
 
 
 def clip_settings(program: Program) -> list[ClipSetting]:
@@ -49,41 +51,41 @@ class _Reader:
         dotted = self._program.dotted(call.func)
         if not dotted or dotted.endswith("clip_gradients"):
             return  # a call in the training loop is an event, not a setting
-        for about in known.CLIP_ARGUMENTS:
-            # whoever takes Lightning's algorithm hands it on to Lightning
-            if about.made_by.match(dotted) or (about.algorithm and about.algorithm in call.kwargs):
+        for framework, row in _LIMITS:
+            passed_on = row.passed_on and row.algorithm in call.kwargs
+            if passed_on or any(fits(name, dotted) for name in row.calls):
                 if dotted not in self._program.classes:
-                    yield from self._argument(about, call, scope)
+                    yield from self._argument(framework, row, call, scope)
 
-    def _argument(self, about: known.ClipArgument, call: s.Call, scope: Scope) -> Iterator[ClipSetting]:
-        value, _, home = self.constants.argument(call, about.limit, scope)
-        kind: ClipKind | None = ClipKind.NORM
+    def _argument(self, framework: Framework, row: Configures, call: s.Call, scope: Scope) -> Iterator[ClipSetting]:
+        value, _, home = self.constants.argument(call, row.argument, scope)
+        kind = row.default
         named: s.Expr | None = None
-        if about.algorithm:
-            named, absent, place = self.constants.argument(call, about.algorithm, scope)
-            kind = self._algorithm(named, place) if named is not None else kind if absent else None
-            if kind is ClipKind.NORM and known.LIGHTNING_CLIP_HOOK in self._program.functions:
+        if row.algorithm:
+            named, absent, place = self.constants.argument(call, row.algorithm, scope)
+            kind = self._algorithm(row, named, place) if named is not None else kind if absent else None
+            if kind is ClipKind.NORM and row.replaced_by in self._program.functions:
                 kind = None  # the file's own hook makes of the limit what it likes
         if value is not None:
-            text = f"{called(call)}({about.limit}={s.render(value)})"
-            yield from self._limit(text, value, home, kind, named, about.framework)
+            text = f"{called(call)}({row.argument}={s.render(value)})"
+            yield from self._limit(text, value, home, kind, named, framework)
         elif named is not None:
             site = self._program.site(named, s.render(named))
             yield ClipSetting("", kind, None, algorithm=site, literal=isinstance(named, s.Const))
 
-    def _algorithm(self, named: s.Expr, scope: Scope) -> ClipKind | None:
-        """By the string, or by Lightning's enumeration; with None Lightning takes the norm."""
-        if isinstance(named, s.Attr) and s.render(named.base).endswith("GradClipAlgorithmType"):
+    def _algorithm(self, row: Configures, named: s.Expr, scope: Scope) -> ClipKind | None:
+        """By the string, or by a constant of the framework's; None stands for what holds without it."""
+        if row.enumeration and isinstance(named, s.Attr) and s.render(named.base).endswith(row.enumeration):
             return {"NORM": ClipKind.NORM, "VALUE": ClipKind.VALUE}.get(named.name)
         found, _ = self.constants.value(named, scope)
         if not isinstance(found, s.Const):
             return None
         if found.value is None:
-            return ClipKind.NORM
+            return row.default
         return {"norm": ClipKind.NORM, "value": ClipKind.VALUE}.get(str(found.value).lower())
 
     def _limit(
-        self, text: str, value: s.Expr, scope: Scope, kind: ClipKind | None, named: s.Expr | None, framework: str
+        self, text: str, value: s.Expr, scope: Scope, kind: ClipKind | None, named: s.Expr | None, framework: Framework
     ) -> Iterator[ClipSetting]:
         found, _ = self.constants.value(value, scope)
         limit = self.constants.number(value, scope)
@@ -96,29 +98,37 @@ class _Reader:
             isinstance(named, s.Const), framework,
         )  # fmt: skip
 
-    # -- DeepSpeed's dicts
+    # -- dicts of settings
 
     def handed_over(self, call: s.Call, scope: Scope) -> Iterator[ClipSetting]:
         """`deepspeed.initialize(config=settings)`: the dict may stand anywhere in the file."""
         dotted = self._program.dotted(call.func)
-        for taker, names, first in known.DEEPSPEED_TAKERS:
-            if dotted and taker.search(dotted):
-                given = [call.kwargs[name] for name in names if name in call.kwargs]
-                given += call.args[:1] if first else []
-                for config in given:
-                    entries, _, home = self.constants.entries(config, scope)
-                    yield from self._key(entries, home)
+        for framework, row in _LIMITS:
+            for handed in row.handed:
+                if dotted and any(fits(name, dotted) for name in handed.calls):
+                    for config in _given(call, handed):
+                        entries, _, home = self.constants.entries(config, scope)
+                        yield from self._key(framework, row, entries, home)
 
     def display(self, display: s.Dict, scope: Scope) -> Iterator[ClipSetting]:
-        """A dict that can only be DeepSpeed's, and that nobody changes by name."""
+        """A dict that can only be a framework's, and that nobody changes by name."""
         keys = {k.value for k, _ in display.pairs if isinstance(k, s.Const)}
-        if known.DEEPSPEED_CLIP in keys and keys & known.DEEPSPEED_KEYS:
-            if not self.constants.is_changed(display, known.DEEPSPEED_CLIP):
+        for framework, row in _LIMITS:
+            if row.argument in keys and keys & row.beside and not self.constants.is_changed(display, row.argument):
                 entries, _, home = self.constants.entries(display, scope)
-                yield from self._key(entries, home)
+                yield from self._key(framework, row, entries, home)
 
-    def _key(self, entries: dict[str, s.Expr], scope: Scope) -> Iterator[ClipSetting]:
-        value = entries.get(known.DEEPSPEED_CLIP)
+    def _key(
+        self, framework: Framework, row: Configures, entries: dict[str, s.Expr], scope: Scope
+    ) -> Iterator[ClipSetting]:
+        value = entries.get(row.argument)
         if value is not None:
-            text = f'"{known.DEEPSPEED_CLIP}": {s.render(value)}'
-            yield from self._limit(text, value, scope, ClipKind.NORM, None, "DeepSpeed")
+            text = f'"{row.argument}": {s.render(value)}'
+            yield from self._limit(text, value, scope, row.default, None, framework)
+
+
+def _given(call: s.Call, handed: Handed) -> Iterator[s.Expr]:
+    for where in handed.arguments:
+        yield from (call.kwargs[name] for name in where.names if name in call.kwargs)
+        if 0 <= where.position < len(call.args):
+            yield call.args[where.position]

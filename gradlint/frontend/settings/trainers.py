@@ -1,18 +1,18 @@
-"""Classes whose loss a trainer divides by itself: Lightning modules and subclasses of the Hugging Face trainer."""
+"""Classes whose loss a framework divides: it calls a method of theirs, and runs the backward of what that returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import Site
+from gradlint.events import Backward, Framework
 from gradlint.frontend import syntax as s
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.names.lineage import lineage
 from gradlint.frontend.names.written import last
 from gradlint.frontend.settings import returned_loss
 from gradlint.knowledge import frameworks as known
-from gradlint.knowledge.pattern import Pattern
+from gradlint.knowledge.rows import Calls, Configures, Setting, Thing, fits
 from gradlint.subjects import DivisionSetting
 
 if TYPE_CHECKING:
@@ -20,50 +20,59 @@ if TYPE_CHECKING:
 
 
 def second_divisions(program: Program) -> Iterator[DivisionSetting]:
-    """In `compute_loss` of a Hugging Face trainer and in `training_step` of a Lightning module."""
-    seen = program.all_words.seen
-    hf = "compute_loss" in program.functions
-    lightning = "training_step" in program.functions and known.LIGHTNING_STEPS in seen
-    if not hf and not lightning:
+    """In the methods that frameworks call for a loss."""
+    rows = [(f, row) for f, row in known.rows(Calls) if row.divides is not None and row.method in program.functions]
+    for cls in program.classes.values() if rows else ():
+        for framework, row in rows:
+            if not _by_hand(framework, row, program) and _descends(cls, row.of, program):
+                yield from _divided(cls, framework, row, program)
+
+
+def _by_hand(framework: Framework, row: Calls, program: Program) -> bool:
+    """The file runs its backwards itself: nobody else divides."""
+    backwards = {name for x in known.does(framework, Thing.SUBCLASS, Backward) for name in x.methods}
+    return row.by_hand in program.all_words.seen or bool(backwards & program.all_words.called)
+
+
+def _descends(cls: s.Class, bases: tuple[str, ...], program: Program) -> bool:
+    dotted = [program.dotted(base) for one in lineage(cls, program) for base in one.bases]
+    return any(fits(name, base) for name in bases for base in dotted)
+
+
+def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -> Iterator[DivisionSetting]:
+    method = program.member(cls, row.method)
+    if not isinstance(method, s.Def) or row.divides is None or not row.divides(_Own(cls, program)):
         return
-    for cls in program.classes.values():
-        if hf and _descends(cls, known.HF_TRAINER, program):
-            yield from _hugging_face(cls, program)
-        if lightning and _descends(cls, known.LIGHTNING_MODULE, program):
-            yield from _lightning(cls, program)
+    windows = _Windows(framework, program)
+    for found in returned_loss.divisions(method):
+        name = _number_name(found.divisor)
+        if (row.divisor and row.divisor in name) or windows.mean(found.divisor):
+            if not returned_loss.multiplies(method, name or s.render(found.divisor)):
+                loss = program.site(found.loss, s.render(found.loss))
+                yield DivisionSetting(loss, s.render(found.divisor), framework)
 
 
-def _setting(found: returned_loss.Division, trainer: str) -> DivisionSetting:
-    return DivisionSetting(Site(found.loss.node, s.render(found.loss)), s.render(found.divisor), trainer)
+class _Own:
+    """See `rows.OwnClass`."""
 
+    def __init__(self, cls: s.Class, program: Program) -> None:
+        self._cls = cls
+        self._program = program
 
-def _descends(cls: s.Class, wanted: Pattern, program: Program) -> bool:
-    return any(wanted.search(program.dotted(base)) for one in lineage(cls, program) for base in one.bases)
+    def calls_super(self, method: str) -> bool | None:
+        found = self._program.member(self._cls, method)
+        return _calls_super(found) if isinstance(found, s.Def) else None
 
+    def sets(self, attribute: str, value: object) -> bool:
+        for stmt in s.walk_stmts(self._cls.body):
+            if isinstance(stmt, s.Assign) and isinstance(stmt.value, s.Const) and stmt.value.value is value:
+                if any(last(target) == attribute for target in stmt.targets):
+                    return True
+        return False
 
-# -- Hugging Face
-
-
-def _hugging_face(cls: s.Class, program: Program) -> Iterator[DivisionSetting]:
-    method = program.member(cls, "compute_loss")
-    if isinstance(method, s.Def) and _trainer_divides(cls, method, program):
-        for found in returned_loss.divisions(method):
-            name = _number_name(found.divisor)
-            if "gradient_accumulation" in name and not returned_loss.multiplies(method, name):
-                yield _setting(found, "the Trainer")
-
-
-def _trainer_divides(cls: s.Class, method: s.Def, program: Program) -> bool:
-    """Since transformers 4.46 the trainer leaves it to a model that takes the number of items, as most do.
-
-    A method that cannot be handed that number is written for the trainers before, which always divide.
-    """
-    step = program.member(cls, "training_step")
-    if isinstance(step, s.Def) and not _calls_super(step):
-        return False  # its backward is its own
-    if _sets_false(cls, known.HF_LOSS_KWARGS):
-        return True
-    return not any(p.star == "**" or p.name == known.HF_ITEMS for p in method.params)
+    def takes(self, method: str, parameter: str) -> bool:
+        found = self._program.member(self._cls, method)
+        return isinstance(found, s.Def) and any(p.star == "**" or p.name == parameter for p in found.params)
 
 
 def _calls_super(method: s.Def) -> bool:
@@ -75,61 +84,41 @@ def _calls_super(method: s.Def) -> bool:
     )
 
 
-def _sets_false(cls: s.Class, attribute: str) -> bool:
-    """`self.attribute = False` anywhere in the class, or in its body."""
-    for stmt in s.walk_stmts(cls.body):
-        if isinstance(stmt, s.Assign) and isinstance(stmt.value, s.Const) and stmt.value.value is False:
-            if any(last(target) == attribute for target in stmt.targets):
-                return True
-    return False
+class _Windows:
+    """The numbers of micro-batches that the trainers of this file are given, and what they are called."""
 
+    def __init__(self, framework: Framework, program: Program) -> None:
+        rows = (row for row in framework.rows if isinstance(row, Configures) and row.setting is Setting.WINDOW)
+        #: with a trainer that is given another number, or none, there are two
+        self._numbers: set[float] = set()
+        self._names: set[str] = set()
+        self._own: set[str] = set()
+        for row in rows:
+            self._own.add(f"trainer.{row.argument}")
+            self._read(row, program)
+        if len(self._numbers) == 1:
+            self._numbers -= {1}
 
-# -- Lightning
-
-
-def _lightning(cls: s.Class, program: Program) -> Iterator[DivisionSetting]:
-    """Automatic optimisation only: by hand, nobody else divides."""
-    words = program.all_words
-    if "automatic_optimization" in words.seen or "manual_backward" in words.called:
-        return
-    method = program.member(cls, "training_step")
-    if not isinstance(method, s.Def):
-        return
-    names, numbers = _window_names(program), _window_numbers(program)
-    for found in returned_loss.divisions(method):
-        name = _number_name(found.divisor)
-        own = s.render(found.divisor).endswith(f"trainer.{known.LIGHTNING_STEPS}")
-        same = isinstance(found.divisor, s.Const) and numbers == {found.divisor.value}
-        if (own or same or name in names) and not returned_loss.multiplies(method, name or s.render(found.divisor)):
-            yield _setting(found, "Lightning")
-
-
-def _window_numbers(program: Program) -> set[float]:
-    """The numbers that the trainers of this file are given; with a trainer that is given another, or none, two."""
-    numbers: set[float] = set()
-    constants = program.once(Constants)
-    for call, scope in constants.expressions():
-        if isinstance(call, s.Call) and known.LIGHTNING_TRAINER.match(program.dotted(call.func)):
-            value, _, home = constants.argument(call, known.LIGHTNING_STEPS, scope)
-            number = constants.number(value, home) if value is not None else 1
-            numbers.add(number if number is not None else 0)
-    return numbers - {1} if len(numbers) == 1 else numbers
-
-
-def _window_names(program: Program) -> set[str]:
-    """What the number is called that a trainer of this file is given; nothing where it is one."""
-    names: set[str] = set()
-    constants = program.once(Constants)
-    for call, scope in constants.expressions():
-        if isinstance(call, s.Call) and known.LIGHTNING_TRAINER.match(program.dotted(call.func)):
-            value, _, home = constants.argument(call, known.LIGHTNING_STEPS, scope)
-            if value is None or constants.number(value, home) == 1:
+    def _read(self, row: Configures, program: Program) -> None:
+        constants = program.once(Constants)
+        for call, scope in constants.expressions():
+            if not isinstance(call, s.Call) or not any(fits(name, program.dotted(call.func)) for name in row.calls):
                 continue
-            names.add(known.LIGHTNING_STEPS)
+            value, _, home = constants.argument(call, row.argument, scope)
+            number = constants.number(value, home) if value is not None else 1
+            self._numbers.add(number if number is not None else 0)
+            if value is None or number == 1:
+                continue
+            self._names.add(row.argument)
             # `self.n` may be another number than `args.n`; one name of the module is one number
             if "accum" in _number_name(value).lower() or constants.is_global(value, home):
-                names.add(_number_name(value))
-    return names
+                self._names.add(_number_name(value))
+
+    def mean(self, divisor: s.Expr) -> bool:
+        """Whether this is such a number."""
+        own = any(s.render(divisor).endswith(name) for name in self._own)
+        same = isinstance(divisor, s.Const) and self._numbers == {divisor.value}
+        return own or same or _number_name(divisor) in self._names
 
 
 def _number_name(expr: s.Expr) -> str:

@@ -13,6 +13,7 @@ from gradlint.frontend.names.written import called
 from gradlint.knowledge import architectures as known
 from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.architectures import Kind
+from gradlint.knowledge.frameworks import BASES
 from gradlint.records import dataclass, replace
 
 _DEPTH = 8
@@ -326,7 +327,7 @@ class Anatomy:
         return any(self._program.dotted(base).rpartition(".")[2] in _MODULES for one in line for base in one.bases)
 
 
-_MODULES = {"Module", "LightningModule", "PreTrainedModel"}
+_MODULES = {"Module", "PreTrainedModel"} | BASES
 _BARE_BASES = {"object", "torch.nn.Module", "nn.Module", "Module", "abc.ABC", "ABC", "typing.Generic"}
 _NUMBERS = {
     "int", "float", "bool", "str", "len", "list", "dict", "tuple", "set", "range", "max", "min", "round", "super",

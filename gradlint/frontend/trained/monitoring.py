@@ -9,7 +9,7 @@ from gradlint.frontend import syntax as s
 from gradlint.frontend.names.written import called, identifiers
 from gradlint.frontend.program import Program
 from gradlint.frontend.trained.portrait import Portraits
-from gradlint.knowledge import monitors, naming
+from gradlint.knowledge import frameworks, monitors, naming
 
 #: a loop of fewer turns, all of them known, is no training
 LONG = 1000
@@ -28,9 +28,11 @@ class Monitoring:
         """Somewhere a gradient or its norm is read, watched, hooked or logged; or a framework does it."""
         if self._looked is None:
             words = self._program.all_words.seen | self._program.all_words.called
-            named = any(monitors.LOOKS.search(w) for w in words) or "LightningModule" in words
-            managed = any(monitors.FRAMEWORKS.search(dotted) for dotted in self._program.imports.values())
-            self._looked = named or managed or self._uses_norm() or any(True for _ in self._reads())
+            named = any(monitors.LOOKS.search(w) for w in words)
+            used = frameworks.in_use(self._program.imports.values(), words)
+            self._looked = (
+                named or any(x.logs_norms for x in used) or self._uses_norm() or any(True for _ in self._reads())
+            )
         return self._looked
 
     def _uses_norm(self) -> bool:

@@ -25,6 +25,8 @@ class Limits:
     late_over_early: float = 1000.0
     #: what one step moves a weight matrix by, over its norm
     update: float = 0.1
+    #: share of a layer's units without any gradient
+    dead_units: float = 0.5
 
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):
@@ -40,7 +42,13 @@ class Condition(enum.Enum):
     NO_GRADIENTS = "no-gradients"
     DEAD_STEPS = "dead-steps"
     DEAD_LAYERS = "dead-layers"
+    DEAD_UNITS = "dead-units"
     NEVER_TRAINED = "never-trained"
+    NO_OPTIMIZER = "in-no-optimizer"
+    FOREIGN_OPTIMIZER = "optimizer-of-another-model"
+    RATE_ZERO = "learning-rate-zero"
+    EVAL_MODE = "eval-mode"
+    GRAPHS_KEPT = "graphs-kept"
     EXPLODING = "exploding"
     SPIKE = "spike"
     GROWING = "growing"
@@ -145,6 +153,22 @@ class Sample:
         """`true units, before the clip, local shard`: what `norm` and the layers are."""
         where = "at the step, no clip seen" if self.clipped is None else "before the clip"
         return f"true units, {where}{', local shard' if self.shard else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a sample shows beside sizes."""
+
+    #: parameters that get gradients, that the optimizer does not hold, and that nobody changes
+    left_out: tuple[str, ...] = ()
+    #: the optimizer holds none of the model's parameters
+    foreign: bool = False
+    #: the model is in eval mode, and these kinds of layers behave otherwise for it: "Dropout"
+    asleep: tuple[str, ...] = ()
+    #: layers with units that had no gradient in the last samples, and their share
+    units: tuple[tuple[str, float], ...] = ()
+    #: earlier losses whose graphs are still alive
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from gradlint.runtime.monitor.observe import (
     total_of,
     untrained,
 )
-from gradlint.runtime.monitor.operations import delicate
+from gradlint.runtime.monitor.operations import delicate, origin
 from gradlint.runtime.monitor.parameters import (
     Roster,
     author_model,
@@ -114,10 +114,14 @@ def diagnose_nan(
     value = loss if isinstance(loss, Tensor) else torch.tensor(float(loss))
     gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
     scale = stored_scale(scaler, trained)
+    near = list(delicate(value))
+    made = origin(value, {id(p): name for name, p in named.items()}) if not_finite({"loss": value}) else None
     return NanDiagnosis(
         loss=_number(value),
         loss_finite=not not_finite({"loss": value}),
-        graph=tuple(delicate(value)),
+        graph=tuple(operation.short for operation in near),
+        operation="" if made is None else made.said,
+        likely=str(near[0]) if len(near) == 1 else "",
         inputs=not_finite(dict(tensors_in(inputs))),
         gradients=not_finite(gradients),
         parameters=not_finite(named),

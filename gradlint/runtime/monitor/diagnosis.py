@@ -73,6 +73,11 @@ class NanDiagnosis:
     scale: float | None = None
     #: some gradients are float16
     half: bool = False
+    #: the operation that made the loss what it is: "log (LogBackward0, GL601) of a number that is not above 0 made it";
+    #: empty where the backward has freed what would tell
+    operation: str = ""
+    #: the only delicate operation near the loss
+    likely: str = ""
 
     @property
     def source(self) -> NanSource:
@@ -102,15 +107,31 @@ class NanDiagnosis:
     def _verdict(self) -> str:
         if self.source is NanSource.LOSS:
             kind = "NaN" if math.isnan(self.loss) else "infinite"
-            return f"The loss is {kind} before any backward: the forward pass or the loss function made it."
+            return f"The loss is {kind} before any backward: {self._maker()}."
         if self.source is NanSource.GRADIENTS:
             which = f"{some(self.gradients)} ({len(self.gradients)} of {self.measured})"
-            return f"The loss is finite ({self.loss:.4g}), but these gradients are not: {which}."
+            made = f"; {self._nearby()}" if self.graph and self.scale is None else ""
+            return f"The loss is finite ({self.loss:.4g}), but these gradients are not: {which}{made}."
         if self.source is NanSource.PARAMETERS:
             which = some(self.parameters or self.buffers or self.state)
             return f"Loss and gradients are finite, but these are not: {which}."
         checked = f"{self.total} parameters and {self.measured} gradients"
         return f"All finite: the loss ({self.loss:.4g}), {checked}."
+
+    def _maker(self) -> str:
+        if self.parameters:
+            return f"the parameters hold it already ({some(self.parameters)})"
+        if self.inputs:
+            return f"the inputs hold it already ({some(self.inputs)})"
+        if self.operation:
+            return self.operation
+        return self._nearby() if self.graph else "the forward pass or the loss function made it"
+
+    def _nearby(self) -> str:
+        """What made it, as far as the names of the graph's nodes tell."""
+        if self.likely:
+            return f"{self.likely} made it, most likely"
+        return f"one of {', '.join(self.graph)} made it, most likely"
 
     def _loss_hints(self) -> tuple[str, ...]:
         hints = []
@@ -118,7 +139,7 @@ class NanDiagnosis:
             hints.append(f"the inputs hold NaN or Inf already: {some(self.inputs)}")
         if self.parameters:
             hints.append(
-                f"so do the parameters, since an earlier step: {some(self.parameters)}; look at that step first"
+                f"the parameters got it from an earlier step: {some(self.parameters)}; look at that step first"
             )
         if self.buffers:
             hints.append(f"so do the buffers (running statistics?): {some(self.buffers)}")

@@ -16,9 +16,12 @@ from gradlint.runtime.monitor.observe import (
     beside_weights,
     broken,
     dead,
+    left_out,
     lifeless,
     order,
+    setting,
     spike,
+    standstill,
     too_high,
     too_low,
     untrained,
@@ -46,6 +49,7 @@ Line = Callable[[], str] | None
 _AT_STEPS = (Condition.NOT_FINITE, Condition.EXPLODING, Condition.SPIKE, Condition.GROWING)
 _AT_SAMPLES = (
     Condition.CLIP_SCALED, Condition.STEP_SCALED, Condition.VANISHING, Condition.VANISHING_EARLY, Condition.LARGE_RATIO,
+    Condition.FOREIGN_OPTIMIZER, Condition.EVAL_MODE, Condition.GRAPHS_KEPT, Condition.RATE_ZERO,
 )  # fmt: skip
 
 
@@ -87,10 +91,12 @@ class Judge:
         self._episodes: dict[Condition, _Episode] = {}
         self._dead = _Named(PATIENCE)
         self._unused = _Named(UNUSED)
+        self._left_out = _Named(PATIENCE - 1)
         self._used: set[str] = set()
+        self._still_since: int | None = None
         self._steps = 0
         self._lifeless = 0
-        self._held_back: Observation | None = None
+        self._held_back: tuple[Observation, int] | None = None
 
     def startling(self, norm: float) -> bool:
         """Whether the gradients of a step with this norm are worth a look that was not due."""
@@ -129,7 +135,7 @@ class Judge:
             steps = "the only step" if self._steps == 1 else f"each of the {self._steps} steps"
             self._hold(lifeless(missing, steps), self._steps)
         if self._held_back is not None and self.losses.trend is Trend.EARLY:
-            self._hold(self._held_back, self._steps)
+            self._hold(*self._held_back)
         return self.findings[began:]
 
     def hold(self, observation: Observation, step: int) -> list[Finding]:
@@ -141,11 +147,12 @@ class Judge:
     def _of_total(self, total: Total, sample: Sample | None, circumstances: Circumstances) -> Iterable[Observation]:
         bad = broken(total, sample, circumstances, self._diverged())
         if bad is not None:
+            self._held_back = None
             yield bad
             return
         if (high := too_high(total, self.limits)) is not None:
             # Too early to say whether the loss falls: until it can be said, it waits.
-            self._held_back = high if self.losses.trend is Trend.EARLY else None
+            self._held_back = (high, total.step) if self.losses.trend is Trend.EARLY else None
             if self._held_back is None and not self.losses.trains:
                 yield high
         if (peak := spike(total, self.totals.usual, self.limits)) is not None:
@@ -168,6 +175,9 @@ class Judge:
 
     def _of_sample(self, sample: Sample, circumstances: Circumstances) -> Iterable[Observation]:
         yield from order(circumstances, sample.scale)
+        yield from setting(sample, circumstances.health, self.limits)
+        if (still := self._standstill(sample)) is not None:
+            yield still
         if not sample.layers or not sample.finite:
             return
         loss = self.losses.trend
@@ -175,8 +185,15 @@ class Judge:
         if loss is Trend.RISING:
             yield from beside_weights(sample, self.limits, ", and the loss rises")
 
+    def _standstill(self, sample: Sample) -> Observation | None:
+        if not sample.rates or any(sample.rates):  # a NaN, of an optimizer without a rate, is none of 0
+            self._still_since = None
+            return None
+        self._still_since = sample.step if self._still_since is None else self._still_since
+        return standstill(sample.step, self._still_since)
+
     def _alive(self, total: Total, line: Line) -> None:
-        if total.norm:
+        if total.norm or total.loss == 0:  # a loss of exactly 0 has nothing left to teach
             for condition in (Condition.NO_GRADIENTS, Condition.DEAD_STEPS):
                 if condition in self._episodes:
                     self._clear(self._episodes[condition], total.step, peace=1)
@@ -188,6 +205,8 @@ class Judge:
             self._hold(lifeless(total.norm is None, f"{self._lifeless} steps in a row"), total.step, line)
 
     def _parameters(self, sample: Sample, circumstances: Circumstances, line: Line) -> None:
+        if not circumstances.health.foreign:
+            self._name(self._left_out, circumstances.health.left_out, left_out, sample.step, line)
         if self._shard or not sample.norm:
             return
         count = len(sample.layers) + len(circumstances.missing)

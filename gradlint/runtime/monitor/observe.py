@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import Condition, Layer, Limits, Sample, Total
+from gradlint.runtime.monitor.data import Condition, Health, Layer, Limits, Sample, Total
 from gradlint.runtime.monitor.text import some
 from gradlint.runtime.monitor.trend import Trend
 
 #: sizes must be out of range for so many samples in a row, and back in range for as many before they count anew
 PATIENCE = 3
+
+#: graphs of earlier steps that are alive, and steps with a learning rate of 0, that are too many
+KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Circumstances:
     step_scale: float | None = None
     #: parameters that want a gradient and have none
     missing: tuple[str, ...] = ()
+    health: Health = field(default_factory=Health)
     #: the operation that made the loss what it is, where it is not finite
     origin: str = ""
     #: operations near the loss that can turn finite numbers into NaN and Inf
@@ -81,37 +85,27 @@ def broken(
         kind = "NaN" if math.isnan(total.norm or 0.0) else "Inf"
         share = f" ({len(names)} of {len(layers)} parameters)" if layers else ""
         what = f"{kind} in the gradient of {some(names)}{share}" if names else f"{kind} in the gradients"
-        already = " already"
+        what += f"; {loss} already" if loss else ""
     elif loss:
-        what, loss, already = loss, loss, " while the gradients are finite"
+        what = f"{loss} while the gradients are finite"
     else:
         return None
-    cause = _cause(loss, layers, circumstances, before, already)
-    hint = "" if circumstances.origin else "; diagnose_nan(loss, model) tells where it begins"
-    return Observation(Condition.NOT_FINITE, Severity.ERROR, f"{what}{cause}{hint}", names)
-
-
-def _cause(
-    loss: str,
-    layers: Sequence[Layer],
-    circumstances: Circumstances,
-    before: Sequence[tuple[int, float]],
-    already: str,
-) -> str:
-    said = f"; {loss}{already}" if loss and already == " already" else already if loss else ""
     spoilt = [layer.name for layer in layers if layer.weight is not None and not math.isfinite(layer.weight)]
+    hint = "; diagnose_nan(loss, model) tells where it begins"
     if before:
         norms = ", ".join(f"{norm:.3g}" for _, norm in before)
-        return f"{said}; training diverged, the norms before it were {norms}: clip, or lower the learning rate"
-    if spoilt:
-        return f"{said}; the weights of {some(spoilt)} hold it already: an earlier step wrote it"
-    if circumstances.origin:
-        return f"{said}: {circumstances.origin}"
-    if loss:
-        return f"{said}: look at the loss function first" if said != already else said
-    if circumstances.delicate:
-        return f"; the loss was finite, near it are {', '.join(circumstances.delicate)}"
-    return ""
+        cause = f"; training diverged, the norms before it were {norms}: clip, or lower the learning rate"
+    elif spoilt:
+        cause = f"; the weights of {some(spoilt)} hold it already: an earlier step wrote it"
+    elif circumstances.origin:
+        cause, hint = f": {circumstances.origin}", ""
+    elif loss:
+        cause = ": look at the loss function first"
+    elif circumstances.delicate:
+        cause = f"; the loss was finite, near it are {', '.join(circumstances.delicate)}"
+    else:
+        cause = ""
+    return Observation(Condition.NOT_FINITE, Severity.ERROR, f"{what}{cause}{hint}", names)
 
 
 def too_high(total: Total, limits: Limits) -> Observation | None:
@@ -215,6 +209,62 @@ def lifeless(missing: bool, steps: str) -> Observation:
         return Observation(Condition.NO_GRADIENTS, Severity.WARNING, message, code="GL403")
     message = f"dead: every gradient is exactly 0 at {steps}: nothing is learned"
     return Observation(Condition.DEAD_STEPS, Severity.WARNING, message)
+
+
+def setting(sample: Sample, health: Health, limits: Limits) -> Iterator[Observation]:
+    """What is wrong with the training around the gradients."""
+    if health.foreign:
+        yield Observation(
+            Condition.FOREIGN_OPTIMIZER,
+            Severity.ERROR,
+            "the optimizer holds none of the model's parameters: it trains another model, or one from before it was "
+            "copied, wrapped or moved",
+            code="GL804",
+        )
+    if health.asleep:
+        yield Observation(
+            Condition.EVAL_MODE,
+            Severity.WARNING,
+            f"the model is in eval mode while it is trained: {some(health.asleep)} behaves as in evaluation; call "
+            "model.train() behind each evaluation",
+            patience=PATIENCE,
+        )
+    if health.kept >= KEPT:
+        yield Observation(
+            Condition.GRAPHS_KEPT,
+            Severity.WARNING,
+            f"graphs are kept: those of {health.kept} earlier losses are still alive, and memory grows with every "
+            "step; keep loss.item(), or loss.detach()",
+            code="GL809",
+            patience=PATIENCE,
+        )
+    if dying := [(name, share) for name, share in health.units if share >= limits.dead_units]:
+        name, share = max(dying, key=lambda unit: unit[1])
+        yield Observation(
+            Condition.DEAD_UNITS,
+            Severity.ADVICE,
+            f"dead units: {100 * share:.0f} % of the units of {name} had no gradient in the last samples "
+            f"(rule of thumb: over {100 * limits.dead_units:g} %)",
+            tuple(name for name, _ in sorted(dying, key=lambda unit: -unit[1])),
+        )
+
+
+def standstill(step: int, since: int) -> Observation | None:
+    """A learning rate of 0 since that step; a warm-up may begin with it."""
+    if step - since < KEPT:
+        return None
+    message = f"the learning rate is 0, since step {since}: no step changes anything"
+    return Observation(Condition.RATE_ZERO, Severity.WARNING, message, patience=PATIENCE)
+
+
+def left_out(names: Sequence[str]) -> Observation:
+    """Parameters that nobody trains."""
+    which = f"{some(names)} ({len(names)} parameters)"
+    message = (
+        f"in no optimizer: {which} get gradients, this optimizer does not hold them, and nobody changes them; if that "
+        "is meant, requires_grad_(False) saves their backward"
+    )
+    return Observation(Condition.NO_OPTIMIZER, Severity.WARNING, message, tuple(names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,11 @@ class Roster:
         """Those that want a gradient and have none."""
         return tuple(name for name, p in self.entries if p.requires_grad and p.grad is None and p.numel())
 
+    @property
+    def names(self) -> dict[int, str]:
+        """By identity."""
+        return {id(p): name for name, p in self.entries}
+
     def rates(self) -> dict[str, float]:
         """How far a step moves them, by name, where that is known."""
         if self.optimizer is None or not (rates := update_rates(self.optimizer)):

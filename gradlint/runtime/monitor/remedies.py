@@ -45,6 +45,22 @@ REMEDIES: dict[Condition, tuple[str, ...]] = {
         "initialisation, biases first",
         "whether the layer's output is multiplied by 0, masked or saturated on its way to the loss",
     ),
+    Condition.DEAD_UNITS: (
+        "a lower learning rate, with warm-up",
+        "LeakyReLU or GELU in place of ReLU",
+        "initialisation, biases first",
+    ),
+    Condition.NO_OPTIMIZER: (
+        "build the optimizer behind the last change of the model (GL804)",
+        "optimizer.add_param_group({'params': …}) for layers that come later",
+    ),
+    Condition.FOREIGN_OPTIMIZER: (
+        "build the optimizer from model.parameters(), behind all copies, moves and wrappers",
+    ),
+    Condition.RATE_ZERO: (
+        "the schedule: warm-up that is stepped once an epoch stays at 0 for the first one (GL406)",
+        "whether the schedule is longer than the training, in the units in which it is stepped",
+    ),
     Condition.NEVER_TRAINED: (
         "whether the forward uses them at all, and the loss uses what they make",
         "detach(), .data, .item(), numpy() or no_grad() between them and the loss (GL801)",

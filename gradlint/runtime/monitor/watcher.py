@@ -19,10 +19,11 @@ from torch.utils.hooks import RemovableHandle
 
 from gradlint.runtime.monitor.clips import Tally
 from gradlint.runtime.monitor.data import Layer, Sample, Total
+from gradlint.runtime.monitor.health import Checkup
 from gradlint.runtime.monitor.judge import SKIPS
 from gradlint.runtime.monitor.measure import Parcel, gradient_norms, measure, total
 from gradlint.runtime.monitor.observe import Circumstances, total_of
-from gradlint.runtime.monitor.operations import delicate
+from gradlint.runtime.monitor.operations import Operation, delicate, origin
 from gradlint.runtime.monitor.parameters import Roster, sharded
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
@@ -95,6 +96,7 @@ class Watcher:
         self.every = every
         self.audience = audience
         self.shard = sharded(model)
+        self.checkup = Checkup(self.roster, self.shard)
         self.steps = 0
         self.skipped = 0
         self.silent = False
@@ -107,6 +109,8 @@ class Watcher:
         self._losses: deque[Tensor] = deque(maxlen=LOSSES)
         self._arrived: list[float] = []
         self._loss: weakref.ref[Tensor] | None = None
+        #: the operation that made the last one NaN or Inf
+        self._made_by: Operation | None = None
         #: clips whose norm is the total norm: it was so at the last sample
         self._trusted: set[Key] = set()
         self._handles: list[RemovableHandle] = []
@@ -139,7 +143,11 @@ class Watcher:
     def tell(self, loss: Tensor | float) -> None:
         if isinstance(loss, Tensor):
             self._loss = weakref.ref(loss)
+            self.checkup.tell(loss, self.steps + 1)
             self._losses.append(loss.detach())
+            if loss.device.type == "cpu" and loss.numel() == 1 and not math.isfinite(float(loss.detach())):
+                # Only now: the backward frees what the operations have saved.
+                self._made_by = self._made_by or origin(loss, self.roster.names)
         else:
             self._losses.append(torch.tensor(float(loss)))
 
@@ -216,6 +224,8 @@ class Watcher:
             self.steps += 1
             self._window = Window()
             return
+        if self._made_by is not None and self.steps + 1 < self._due and self.audience.startling(math.nan):
+            self._due = self.steps + 1
         if self._window.norms is None and self.steps + 1 < self._due:
             scale = stored_scale(self.scaler, self.optimizer)
             kept = None if scale is None else scale.detach().clone()
@@ -238,6 +248,7 @@ class Watcher:
         elif turn is self._since.turns[0] and turn.at_hand and not self._since.found:
             self._settle_turns()
         self._window = Window()
+        self._made_by = None
 
     def _turn(self, sampled: bool) -> Turn:
         names, norms, scale = self._window.norms if self._window.norms and not sampled else ([], [], None)
@@ -317,7 +328,9 @@ class Watcher:
             min(scaled, default=None),
             reading.divisor if bypassed else None,
             self.roster.missing,
-            delicate=() if loss is None else tuple(delicate(loss)),
+            self.checkup.look(self.steps),
+            "" if self._made_by is None else self._made_by.said,
+            () if loss is None else tuple(operation.short for operation in delicate(loss)),
         )
 
     @_quietly

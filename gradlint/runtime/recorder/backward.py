@@ -183,6 +183,7 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         added={life.id: norm for life, norm in fed if norm is not None},
         manager=running.manager,
         managed_division=running.division,
+        hooked=any(p._backward_hooks for life in touched for p in life.parameters()),
         **shared.fields,
     )
     recorder.parts.distributed.tell(shared, running.places)

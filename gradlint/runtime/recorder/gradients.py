@@ -235,7 +235,7 @@ class Gradients:
         there = [pair for pair in pairs if not (edits.empty(pair.before) and edits.empty(pair.after))]
         how, factor = edits.judge(there, frozenset(line.methods))
         # `p.grad = buffer` puts others in their place, however these look beside them
-        return ("other" if how == "noise" and not line.read else how), factor
+        return ("new" if how in ("noise", "other") and line.assigned and not line.read else how), factor
 
     def _cleared(self, touched: list[Life], values: dict[int, Tensor | None]) -> tuple[Gradient, ...]:
         """As of this line: later ones may have made new gradients since."""

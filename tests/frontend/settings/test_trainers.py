@@ -26,7 +26,7 @@ L.Trainer(accumulate_grad_batches={n})
 
 
 def _trainers(code: str) -> list[str]:
-    return [found.trainer for found in second_divisions(program(code))]
+    return [found.framework.name for found in second_divisions(program(code))]
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,34 @@ def windows_from_generator(load: Load) -> None:
 @drives
 def criterion_divides(load: Load) -> None:
     load().train(tiny.wide(outputs=1), tiny.regressed(34, scale=2.0))
+
+
+@drives
+def hook_divides(load: Load) -> None:
+    load().train(tiny.wide(), tiny.classified(18), nn.CrossEntropyLoss())
+
+
+@drives
+def per_sample_gradients(load: Load) -> None:
+    load().train(tiny.wide(), tiny.classified(10), nn.CrossEntropyLoss())
+
+
+@drives
+def projected_gradients(load: Load) -> None:
+    def first(out: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(out, y)
+
+    def second(out: Tensor, y: Tensor) -> Tensor:
+        return (out.sum(dim=1) - y).square().mean()
+
+    load().train(tiny.wide(), tiny.classified(10, scale=2.0), [first, second])
+
+
+@drives
+def warmup_backwards(load: Load) -> None:
+    load().train(tiny.wide(), tiny.classified(5), nn.CrossEntropyLoss())
+
+
+@drives
+def collected_and_clipped(load: Load) -> None:
+    load().train(tiny.wide(), tiny.classified(26))

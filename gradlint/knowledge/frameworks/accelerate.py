@@ -1,0 +1,58 @@
+"""Hugging Face Accelerate 1: windows by `accumulate`, amid which prepared objects do nothing; a clip that unscales."""
+
+from __future__ import annotations
+
+from gradlint.events import Backward, Clip, ClipKind, Framework
+from gradlint.knowledge.rows import (
+    Configures,
+    Context,
+    Does,
+    Given,
+    Makes,
+    Opens,
+    Passes,
+    Setting,
+    Thing,
+    at,
+)
+
+_STEPS = "gradient_accumulation_steps"
+_PLUGINS = (at(-1, "gradient_accumulation_plugin"), at(-1, "deepspeed_plugin"))
+
+
+def _divides(given: Given) -> bool:
+    """It divides by what it is given, unless that is the number 1, written down."""
+    steps = given.get(at(-1, _STEPS))
+    for plugin in _PLUGINS:
+        handed = given.get(plugin)
+        steps = steps or (handed.entries.get(_STEPS) if handed is not None else None)
+    return steps is not None and not (steps.constant and steps.value == 1 and steps.text == "1")
+
+
+ACCELERATE = Framework(
+    "Accelerate", packages=("accelerate",), stem="accelerat", windows=True, syncs=True, casts=True,
+    rows=(
+        Makes(
+            Thing.OBJECT, "**.Accelerator", named=r"(?i)accelerator$|^accel$", prepared_by="accelerator", window=_STEPS,
+            within=_PLUGINS, divides=_divides,
+        ),
+        Makes(Thing.PLUGIN, "**.GradientAccumulationPlugin", settings={_STEPS: at(0, "num_steps")}),
+        Makes(Thing.PLUGIN, "**.DeepSpeedPlugin", settings={_STEPS: at(1, _STEPS)}, within=(at(0, "hf_ds_config"),)),
+        # the last goes through to DeepSpeed's engine
+        Does(Backward, "backward", undivided="scale_wrt_gas"),
+        Does(Clip, "clip_grad_norm_"),
+        Does(Clip, "clip_grad_value_", kind=ClipKind.VALUE),
+        Does(None, "unscale_gradients"),
+        Opens(Context.WINDOW, "accumulate", told_by="sync_gradients", telling=True),
+        Opens(Context.NO_SYNC, "no_sync"),
+        Opens(Context.AUTOCAST, "autocast"),
+        Opens(Context.OTHER, "join_uneven_inputs"),
+        Passes("prepare", prepares=True, telling=True),
+        Passes("prepare_model", "prepare_optimizer", "prepare_data_loader", "prepare_scheduler", prepares=True),
+        Passes("unwrap_model", argument=at(0, "model")),
+        Configures(
+            Setting.LIMIT, "gradient_clipping",
+            "accelerate.**.DeepSpeedPlugin", "accelerate.**.MegatronLMPlugin", "DeepSpeedPlugin", "MegatronLMPlugin",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,162 @@
+"""GL3: how many backwards a step adds up, and what each of them weighs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gradlint.events import Norm
+from gradlint.runtime.measure import Asked, judges, measures
+from gradlint.runtime.recording import BackwardRan, Edited, LoaderTurned, Scheduled, Stepped, Zeroed
+from gradlint.runtime.replay import normalisation
+from gradlint.runtime.scene import Shown, Window, marks, number, share, true_norm
+
+_SINGLE = "no window of this run had more than one backward"
+
+
+def _sums(asked: Asked, backwards: list[BackwardRan]) -> list[tuple[Window, list[BackwardRan]]]:
+    """The full windows that add up several of these backwards."""
+    mine = set(marks(backwards))
+    found: list[tuple[Window, list[BackwardRan]]] = []
+    for optimizer in sorted({o for b in backwards for o in b.optimizers}):
+        for window in asked.scene.full_windows(optimizer):
+            used = [b for b in window.used() if b.index in mine]
+            found += [(window, used)] if len(used) > 1 else []
+    return found
+
+
+@measures("GL301")
+def unscaled_accumulation_loss(asked: Asked) -> Shown:
+    backwards = asked.here(BackwardRan)
+    if not backwards:
+        return asked.unreached()
+    sums = _sums(asked, backwards)
+    if not sums:
+        return Shown(None, _SINGLE)
+    # the rest of an epoch that nobody stepped makes a window longer than the others
+    sizes = Counter(len(used) for _, used in sums)
+    n = max(sizes, key=lambda size: (sizes[size], size))
+    window, used = next(pair for pair in sums if len(pair[1]) == n)
+    made = true_norm(used[-1].gradient_of(window.optimizer))
+    weights = [b.factor / b.managed_division for b in used if b.factor is not None]
+    total = sum(weights)
+    shown = f"norm {number(made)} behind the last backward"
+    if asked.wrong:
+        meant = f", {number(made / total)} was meant" if made is not None and total else ""
+        said = f"{n} backwards per step with weights that add up to {number(total)}: the gradient is {number(total)} × "
+        return Shown(True, f"{said}that of one large batch ({shown}{meant})", marks(b for _, m in sums for b in m))
+    if any(e.how in ("divide", "scale", "new", "other") for e in window.of(Edited)):
+        return Shown(False, f"{n} backwards per step; the gradients were scaled by hand before the step")
+    if len(weights) < n or any(b.mixed or b.hooked for b in used):
+        return Shown(None, f"{n} backwards per step; how their losses were weighted could not be read off the graph")
+    if all(normalisation(b) is Norm.SUMMED for b in used):
+        return Shown(False, f"{n} backwards per step, of summed losses: they add up to the sum over all samples")
+    if used[0].root.startswith("Sum"):
+        of = f"summed losses of weight {number(weights[0])}"
+        return Shown(None, f"{n} backwards per step, of {of}: over how many samples, a run cannot tell")
+    if total > 1.05:
+        # the author's own weight, or a part of the loss function (`batchmean`): it may be meant
+        weight = f"with weights that add up to {number(total)}"
+        return Shown(None, f"{n} backwards per step, {weight}: whether that is meant, a run cannot tell")
+    return Shown(False, f"{n} backwards per step with weights that add up to {number(total)} ({shown})")
+
+
+@measures("GL302")
+def gradients_scaled_by_hand(asked: Asked) -> Shown:
+    edits = [e for e in asked.here(Edited) if e.how == "divide"]
+    if not edits:
+        return Shown(False, "no gradient was divided by hand") if asked.after_fix else asked.unreached()
+    mine = set(marks(edits))
+    windows = [w for o in sorted({o for e in edits for o in e.optimizers}) for w in asked.scene.full_windows(o)]
+    most = max((sum(e.index in mine for e in w.of(Edited)) for w in windows), default=0)
+    if not asked.wrong:
+        return Shown(False, f"divided {most} times in a window, when it was complete")
+    if most < 2:
+        said = "divided by the number of backwards when all were there: right, and what dividing the loss does for free"
+        return Shown(True, said)
+    factor = edits[0].factor
+    first = f": the first micro-batch counts {number(factor**most)}, the last {number(factor)}" if factor else ""
+    return Shown(True, f"divided {most} times in one window{first}")
+
+
+@judges("GL304")
+def dropped_last_window(asked: Asked) -> Shown:
+    scene = asked.scene
+    ends = [t for t in scene.recording.of(LoaderTurned) if t.over]
+    owners = {s.owner for s in asked.here(Stepped)} or set(scene.optimizers())
+    left: list[tuple[LoaderTurned, int]] = []
+    seen = 0
+    for end in ends:
+        for optimizer in sorted(owners):
+            feeding = {scene.statement(b) for w in scene.full_windows(optimizer) for b in w.used()}
+            before = [b for w in scene.windows(optimizer) for b in w.of(BackwardRan) if b.index < end.index]
+            if not before:
+                continue
+            seen += 1
+            window = scene.window_of(before[-1], optimizer)
+            if window is None or (window.step is not None and window.step.index < end.index):
+                continue
+            after = [h for h in window.happenings if h.index > end.index]
+            if after and not isinstance(after[0], BackwardRan | Zeroed):
+                continue  # the rest is stepped behind the loop
+            pending = [b for b in window.of(BackwardRan) if b.index < end.index and scene.statement(b) in feeding]
+            if pending:
+                left.append((end, len(pending)))
+    if left:
+        unused = f"{left[0][1]} micro-batches were left unused when the loader ended"
+        return Shown(True, f"{unused}, in {share(len(left), seen, 'epochs')}", marks(e for e, _ in left))
+    if not seen:
+        return Shown(None, f"no epoch ended in these {scene.recording.steps} steps: try more --steps")
+    return Shown(False, f"{share(seen, seen, 'epochs')} ended with nothing left over")
+
+
+@measures("GL305")
+def scheduler_per_micro_batch(asked: Asked) -> Shown:
+    moves = asked.here(Scheduled)
+    if not moves:
+        return asked.unreached()
+    owner = next((m.owner for m in (*asked.mistaken(Scheduled), *moves) if m.owner), "")
+    windows = asked.scene.full_windows(owner or next(iter(asked.scene.optimizers()), ""))
+    steps = [w.step for w in windows if w.step is not None]
+    if not steps:
+        return Shown(None, "the optimizer did not step")
+    mine = [m for m in moves if m.owner == owner]
+    within = [m for m in mine if m.index <= steps[-1].index or m in mine[: len(steps)]]
+    counts = f"{len(within)} scheduler steps for {len(steps)} optimizer steps"
+    if asked.wrong:
+        return Shown(True, counts, marks(within))
+    if sum(len(w.used()) for w in windows) <= len(steps):
+        return Shown(None, f"{_SINGLE}; {counts}")
+    return Shown(False, counts)
+
+
+@measures("GL306")
+def loss_divided_twice(asked: Asked) -> Shown:
+    backwards = asked.here(BackwardRan)
+    if not backwards:
+        return asked.unreached()
+    managed = [b for b in backwards if b.managed_division != 1.0 and b.factor is not None]
+    if not managed:
+        return Shown(None, "no framework divided the loss in this run")
+    twice = asked.mistaken(BackwardRan)
+    if twice:
+        factor = twice[0].factor or 1.0
+        again = f"{twice[0].manager} divided it by {number(twice[0].managed_division)} again"
+        said = f"the loss came divided by {number(1 / factor)}, and {again}"
+        return Shown(True, f"{said}: gradients are {number(factor)} of what was meant")
+    return Shown(False, f"only {managed[0].manager} divided the loss, by {number(managed[0].managed_division)}")
+
+
+@judges("GL308")
+def accumulation_off_by_one(asked: Asked) -> Shown:
+    steps = asked.here(Stepped)
+    owner = steps[0].owner if steps else next(iter(asked.scene.optimizers()), "")
+    windows = asked.scene.full_windows(owner)
+    if not windows or not asked.scene.ran(asked.spot):
+        return asked.unreached()
+    sizes = [len(w.used()) for w in windows]
+    if len(sizes) < 2 or max(sizes) < 2:
+        return Shown(None, _SINGLE)
+    listed = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
+    # the last window of an epoch may have one, too; a right loop begins with a full window
+    shifted = sizes[0] == 1 and sizes[1] > 1
+    return Shown(shifted, f"backwards in the windows: {listed}", marks(windows[0].of(Stepped)) if shifted else ())

@@ -1,0 +1,203 @@
+"""GL1: what a clip saw, and what the step used."""
+
+from __future__ import annotations
+
+from gradlint.runtime.measure import Asked, judges, measures
+from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Looked, Stepped
+from gradlint.runtime.scene import Scene, Shown, marks, number, share, true_norm
+
+
+def _clips(asked: Asked) -> list[Clipped]:
+    return [c for c in asked.here(Clipped) if not c.exhausted]
+
+
+def _used(step: Stepped | None) -> float | None:
+    """The true norm of what a step used."""
+    return true_norm(step.before_of(step.owner)) if step is not None else None
+
+
+def _largest(scene: Scene, optimizers: list[str]) -> float | None:
+    """The largest norm that a step used, in true units."""
+    used = [n for o in optimizers for w in scene.full_windows(o) if (n := _used(w.step)) is not None]
+    return max(used, default=None)
+
+
+def _norms_at_step(scene: Scene, clips: list[Clipped]) -> str:
+    """`largest norm at a step 85.1, the limit is 1`."""
+    optimizers = sorted({o for c in clips for o in c.optimizers}) or scene.optimizers()
+    largest = _largest(scene, optimizers)
+    said = f"largest norm at a step {number(largest)}" if largest is not None else "no step was taken"
+    return f"{said}, the limit is {number(clips[0].limit)}"
+
+
+@measures("GL101")
+def clip_after_step(asked: Asked) -> Shown:
+    clips, late = _clips(asked), asked.mistaken(Clipped)
+    if late:
+        steps = [(c, s) for c in late if (s := asked.scene.step_before(c)) is not None]
+        clip, step = max(steps, key=lambda pair: _used(pair[1]) or 0.0)
+        said = f"{share(len(late), len(clips), 'clips')} came after the step: it used a norm of {number(_used(step))}"
+        return Shown(True, f"{said}, the limit is {number(clip.limit)}")
+    if not clips:
+        return asked.unreached()
+    return Shown(
+        False, f"{share(len(clips), len(clips), 'clips')} came before the step; {_norms_at_step(asked.scene, clips)}"
+    )
+
+
+@measures("GL102")
+def clip_before_backward(asked: Asked) -> Shown:
+    clips, vain = _clips(asked), asked.mistaken(Clipped)
+    if vain:
+        found = f"{vain[0].present} of {vain[0].parameters} parameters had one, norm {number(vain[0].returned)}"
+        said = f"{share(len(vain), len(clips), 'clips')} found no new gradients ({found})"
+        return Shown(True, f"{said}; {_norms_at_step(asked.scene, clips)}")
+    if not clips:
+        return asked.unreached()
+    return Shown(False, f"every clip found the gradients of a backward; {_norms_at_step(asked.scene, clips)}")
+
+
+@measures("GL103")
+def clip_partial_accumulation(asked: Asked) -> Shown:
+    clips, partial = _clips(asked), asked.mistaken(Clipped)
+    if not clips:
+        return asked.unreached()
+    mine = set(marks(clips))
+    windows = [w for o in sorted({o for c in clips for o in c.optimizers}) for w in asked.scene.full_windows(o)]
+    most = max((sum(c.index in mine for c in w.of(Clipped)) for w in windows), default=0)
+    if partial:
+        said = f"{len(partial)} of {len(clips)} cut a sum that was not complete yet"
+        return Shown(True, f"{most} clips for one step: {said}")
+    if all(len(w.of(BackwardRan)) < 2 for w in windows):
+        return Shown(None, "no window of this run had more than one backward")
+    return Shown(False, f"{most} clip{'' if most == 1 else 's'} for one step, of the complete sum")
+
+
+@judges("GL104")
+def value_clipping(asked: Asked) -> Shown:
+    clips = [c for c in _clips(asked) if c.how == "value"]
+    edits = [e for e in asked.here(Edited) if e.how == "clamp"]
+    if edits and not clips:
+        changed = [(e.before[0].true, e.gradients[0].true) for e in edits if e.before and e.gradients]
+        if changed:
+            old, new = max(changed, key=lambda pair: pair[0] - pair[1])
+            said = f"values were cut {len(edits)} times, e.g. norm {number(old)} → {number(new)}"
+            return Shown(True, said, marks(edits))
+    if not clips:
+        norm = _clips(asked)
+        if norm and asked.after_fix:
+            cosine = min((c.cosine for c in norm if c.cosine is not None), default=None)
+            return Shown(False, f"clipped by norm: the direction stays (cosine {number(cosine)})")
+        return asked.unreached()
+    bent = [c for c in clips if c.cosine is not None and c.cosine < 1 - 1e-6]
+    if bent:
+        worst = min(c.cosine for c in bent if c.cosine is not None)
+        said = f"{share(len(bent), len(clips), 'clips')} bent the gradient: cosine to the one before {worst:.3f}"
+        return Shown(True, said, marks(bent))
+    return Shown(
+        False, f"{share(len(clips), len(clips), 'clips')} left the direction as it was: no value was over the limit"
+    )
+
+
+@judges("GL105")
+def clip_threshold_too_small(asked: Asked) -> Shown:
+    clips = [c for c in _clips(asked) if c.active is not None]
+    if not clips:
+        return asked.unreached()
+    active = [c for c in clips if c.active]
+    returned = sorted(c.returned for c in clips if c.returned is not None)
+    middle = returned[len(returned) // 2] if returned else None
+    said = f"acts on {share(len(active), len(clips), 'clips')}: median norm {number(middle)}"
+    said += f", limit {number(clips[0].limit)}"
+    return Shown(len(active) == len(clips), said, marks(active) if len(active) == len(clips) else ())
+
+
+@measures("GL106")
+def clip_exhausted_generator(asked: Asked) -> Shown:
+    clips, empty = asked.here(Clipped), asked.mistaken(Clipped)
+    if empty:
+        said = f"{share(len(empty), len(clips), 'clips')} got 0 parameters: the generator was used up"
+        return Shown(True, f"{said}; {_norms_at_step(asked.scene, empty)}")
+    if not clips:
+        return asked.unreached()
+    return Shown(False, f"every clip got {clips[0].parameters} parameters; {_norms_at_step(asked.scene, clips)}")
+
+
+@judges("GL107")
+def clip_misses_parameters(asked: Asked) -> Shown:
+    clips = _clips(asked)
+    if not clips:
+        return asked.unreached()
+    left_out: list[Clipped] = []
+    followed = 0
+    for clip in clips:
+        following = next((s for s in asked.scene.recording.of(Stepped) if s.index > clip.index), None)
+        followed += following is not None
+        if following is not None and (clip.missed or following.owner not in clip.optimizers):
+            left_out.append(clip)
+    if left_out:
+        said = f"{share(len(left_out), followed, 'clips')} left out parameters that the next step updated"
+        return Shown(True, said, marks(left_out))
+    if not followed:
+        return Shown(None, "no step was taken behind the clip")
+    return Shown(False, f"every clip got all {clips[0].present} gradients of the step behind it")
+
+
+@judges("GL108")
+def missing_clip(asked: Asked) -> Shown:
+    steps = [s for s in asked.here(Stepped) if not s.skipped]
+    if not steps:
+        return asked.unreached()
+    exploded = [s for s in steps if (_used(s) or 0.0) > 100]
+    largest = max((_used(s) or 0.0 for s in steps), default=0.0)
+    said = f"largest norm at a step {number(largest)}"
+    if exploded:
+        said += f" (over 100 in {share(len(exploded), len(steps), 'steps')})"
+    return Shown(bool(exploded), said, marks(exploded))
+
+
+@judges("GL109")
+def needless_clip(asked: Asked) -> Shown:
+    clips = [c for c in _clips(asked) if c.active is not None]
+    if not clips:
+        return asked.unreached()
+    active = [c for c in clips if c.active]
+    largest = max(c.returned for c in clips if c.returned is not None)
+    said = f"acts on {share(len(active), len(clips), 'clips')}: largest norm {number(largest)}"
+    said += f", limit {number(clips[0].limit)}"
+    return Shown(not active, said, () if active else marks(clips))
+
+
+@measures("GL111")
+def gradient_edit_after_clip(asked: Asked) -> Shown:
+    edits = asked.here(Edited)
+    if not edits:
+        return asked.unreached()
+    found = (asked.scene.window_of(e, o) for e in edits for o in e.optimizers)
+    windows = list(dict.fromkeys(w for w in found if w is not None))
+    clipped = [(w, w.of(Clipped)[0].limit or 0.0) for w in windows if w.step is not None and w.of(Clipped)]
+    over = [(used, limit) for w, limit in clipped if (used := _used(w.step) or 0.0) > limit * (1 + 1e-4)]
+    if asked.wrong and over:
+        used, limit = max(over)
+        said = f"norm at the step {number(used)} where {number(limit)} was the limit"
+        return Shown(True, f"{said}, in {share(len(over), len(clipped), 'steps')}")
+    highest = max((_used(w.step) or 0.0 for w, _ in clipped), default=None)
+    said = f"largest norm at a step {number(highest)}, the limit is {number(clipped[0][1] if clipped else None)}"
+    if asked.wrong:
+        return Shown(True, f"changed behind {share(len(asked.wrong), len(clipped), 'clips')}; {said}: not over it yet")
+    return Shown(False, said)
+
+
+@judges("GL112")
+def norm_measured_after_clip(asked: Asked) -> Shown:
+    looks = asked.here(Looked)
+    if not looks:
+        return asked.unreached()
+    late = [(h, g) for h in looks for g in h.gradients if g.clipped]
+    if not late:
+        return Shown(False, f"it saw gradients that nobody had clipped, {len(looks)} times")
+    seen = max(g.true for _, g in late)
+    clips = (c for h, _ in late for c in asked.scene.recording.of(Clipped) if c.index < h.index)
+    there = max((c.returned for c in clips if c.returned is not None), default=None)
+    said = f"it saw a norm of at most {number(seen)}, what the clip had left of up to {number(there)}"
+    return Shown(True, said, marks(h for h, _ in late))

@@ -1,0 +1,200 @@
+"""Verdicts: what a run says of each static finding, what it shows besides, and whether the fixed copy is cured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gradlint.config import Settings
+from gradlint.config.selectors import known_codes
+from gradlint.model import FileResult, Finding, Position, Span
+from gradlint.runtime.hearing import Heard, heard
+from gradlint.runtime.lines import Files
+from gradlint.runtime.measure import Asked, all_measures, by_numbers
+from gradlint.runtime.recording import Happening, Raised
+from gradlint.runtime.scene import Scene, Shown, Spot, marks
+from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict
+
+#: findings about comments and files, which say nothing of training
+_META = "GL9"
+
+
+@dataclass(slots=True)
+class Linted:
+    """One file of the user's, with what the linter says of it."""
+
+    path: str
+    settings: Settings
+    result: FileResult
+    text: str
+    enabled: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [f for f in self.result.findings if not f.code.startswith(_META)]
+
+
+@dataclass
+class Case:
+    """A run that can be asked."""
+
+    side: Side
+    files: Files
+    scene: Scene | None
+    #: rules that failed on the run, with what they raised
+    crashes: list[str] = field(default_factory=list)
+    _heard: dict[int, list[Heard]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, side: Side) -> Case:
+        files = Files(side.sources)
+        scene = Scene(side.main, side.recordings, files) if side.main is not None else None
+        return cls(side, files, scene)
+
+    def spot(self, file: str, finding: Finding) -> Spot:
+        line = finding.span.start.row
+        related = tuple(r.span.start.row for r in finding.related)
+        about = self.files[file]
+        return Spot(file, line, about.at(line).function, related, about.source(line))
+
+    def heard(self, settings: Settings) -> list[Heard]:
+        """What the machine objects to, all of it."""
+        if self.scene is None:
+            return []
+        if id(settings) not in self._heard:
+            self._heard[id(settings)] = heard(self.scene, settings, known_codes(), self._crashed)
+        return self._heard[id(settings)]
+
+    def _crashed(self, code: str, error: Exception) -> None:
+        said = f"{code} failed on this run: {type(error).__name__}: {str(error)[:160]}"
+        if said not in self.crashes:
+            self.crashes.append(said)
+
+    def look(self, code: str, spot: Spot, settings: Settings) -> Shown:
+        """The verdict is the machine's where it judges; what it amounted to, and all else, is measured."""
+        if self.scene is None:
+            return Shown(None, "nothing of torch was seen in this run")
+        words = [word for word in self.heard(settings) if word.code == code and self._is_about(word, spot)]
+        wrong = tuple({h.index: h for word in words for h in word.wrong}.values())
+        story = tuple({h.index: h for word in words for h in word.story}.values())
+        shown = all_measures()[code](Asked(self.scene, spot, wrong, story))
+        if not by_numbers(code):
+            holds = True if words else False if shown.holds is not None else None
+            shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if words else ())
+        if shown.holds is False and not self._stepped(spot):
+            return Shown(None, "no optimizer step was taken with these gradients")
+        return shown
+
+    def _is_about(self, word: Heard, spot: Spot) -> bool:
+        """It is said of the statement itself or of what this calls; after a fix, of the function."""
+        if word.file != spot.file and spot.line is None:
+            return False
+        about = self.files[word.file].at(word.line)
+        if spot.line is None:
+            return about.function == spot.function or not self._ran(spot)
+        start = self.files[spot.file].at(spot.line).start
+        if (word.file, about.start) == (spot.file, start):
+            return True
+        places = [place for h in word.wrong for place in h.places[1:]]
+        return any(p.file == spot.file and self.files[p.file].at(p.line).start == start for p in places)
+
+    def _ran(self, spot: Spot) -> bool:
+        return self.scene is not None and self.scene.ran(spot)
+
+    def _stepped(self, spot: Spot) -> bool:
+        """Somebody has used the gradients that are spoken of."""
+        if self.scene is None or not self.side.steps:
+            return False
+        touched = {o for h in self.scene.at(spot, Happening) for o in h.optimizers}
+        return not touched or bool(touched & set(self.scene.optimizers()))
+
+
+_VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_SHOWN}
+
+
+def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Unshowable]]:
+    """Each static finding, with its verdict; and those that no run can show."""
+    found: list[Judged] = []
+    silent: list[Unshowable] = []
+    for file in linted:
+        for finding in file.findings:
+            about = (finding.code, finding.name, finding.severity, finding.message, file.path, finding.span.start.row)
+            if finding.code not in all_measures():
+                silent.append(Unshowable(*about))
+                continue
+            shown = case.look(finding.code, case.spot(file.path, finding), file.settings)
+            found.append(Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks))
+    return found, silent
+
+
+def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
+    """What the machine finds in the run, and the linter did not say."""
+    known: set[tuple[str, str]] = set()
+    places: set[tuple[str, int]] = set()
+    for file in linted.values():
+        for finding in file.result.findings:
+            known.add((finding.code, file.path))
+            rows = (finding.span.start.row, *(r.span.start.row for r in finding.related))
+            places.update((file.path, case.files[file.path].at(row).start) for row in rows)
+    found: list[Judged] = []
+    for file in linted.values():
+        for word in case.heard(file.settings):
+            if word.file != file.path or word.code not in file.enabled or (word.code, word.file) in known:
+                continue
+            if (word.file, case.files[word.file].at(word.line).start) in places or _silenced(word, file):
+                continue
+            spot = Spot(word.file, word.line, case.files[word.file].at(word.line).function)
+            shown = case.look(word.code, spot, file.settings)
+            if shown.holds:
+                about = (word.code, word.name, word.severity, word.message, word.file, word.line)
+                found.append(Judged(*about, Verdict.CONFIRMED, shown.text, marks=shown.marks))
+    return sorted(found, key=lambda j: (j.filename, j.line, j.code))
+
+
+def _silenced(word: Heard, file: Linted) -> bool:
+    """A comment on the line keeps the rule quiet there, in a run as in the linter."""
+    from gradlint import suppress
+    from gradlint.registry import all_rules
+
+    place = Position(word.line, 1)
+    finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
+    known = frozenset(rule.meta.code for rule in all_rules())
+    kept, _ = suppress.apply(file.text, [finding], file.enabled, known)
+    return finding not in kept
+
+
+def explained(findings: Iterable[Judged], side: Side) -> bool:
+    """The exception that ended the script is what a confirmed finding is about."""
+    if side.main is None:
+        return False
+    errors = {e.index for e in side.main.of(Raised)}
+    return any(j.verdict is Verdict.CONFIRMED and errors & set(j.marks) for j in findings)
+
+
+def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
+    """The finding, with what the run of the fixed copy says of it."""
+    if not _is_gone(finding, before, after):
+        offered = any(f.fix is not None and _same(f, finding) for f in before.findings)
+        why = "only an unsafe fix is offered: --unsafe-fixes" if offered and not unsafe else "no fix is offered here"
+        return replace(finding, after_fix=Cure.NO_FIX, after=why)
+    if failure:
+        return replace(finding, after_fix=Cure.NOT_CURED, after=f"the fixed copy failed: {failure}")
+    file = Files({before.path: before.text})[before.path]
+    spot = Spot(finding.filename, None, file.at(finding.line).function, text=file.source(finding.line))
+    shown = case.look(finding.code, spot, after.settings)
+    cure = Cure.CURED if shown.holds is False else Cure.NOT_CURED
+    return replace(finding, after_fix=cure, after=shown.text, marks_after=shown.marks)
+
+
+def _is_gone(finding: Judged, before: Linted, after: Linted) -> bool:
+    """The linter says it less often of the fixed copy than of the file."""
+    return _said(before)[finding.code, finding.message] > _said(after)[finding.code, finding.message]
+
+
+def _said(file: Linted) -> Counter[tuple[str, str]]:
+    return Counter((f.code, f.message) for f in file.findings)
+
+
+def _same(one: Finding, other: Judged) -> bool:
+    return one.code == other.code and one.span.start.row == other.line
