@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gradlint.frontend import syntax as s
 from gradlint.frontend.program import Program, identifiers
 from gradlint.knowledge import naming
-from gradlint.knowledge.torch_api import EVENT_METHODS
+from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.records import dataclass
 
 #: the methods that are events whatever they are called on; `update` is one of a gradient scaler only
