@@ -195,7 +195,7 @@ class _Offering:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
         if not self._settings.fixable(finding.code):
             return finding
-        if draft is None or not draft.remedies:
+        if draft is None or not draft.repairs:
             return finding
         try:
             offered = self._made().offer(draft)

@@ -14,16 +14,17 @@ from gradlint.records import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the code that makes an event; `node` is the key under which its position is found later."""
+    """A place in the code: a file, and the key of a node in it, under which its position is found later."""
 
     node: int
     text: str
+    path: str = ""
 
     def __hash__(self) -> int:
         return self.node
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Site) and other.node == self.node
+        return isinstance(other, Site) and (other.node, other.path) == (self.node, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +184,8 @@ class Event:
     site: Site
     frames: tuple[Frame, ...] = ()
     index: int = -1
-    #: the calls of the file's own functions, from the outside in, that led here (their nodes)
-    via: tuple[int, ...] = ()
+    #: the calls of the project's own functions, from the outside in, that led here
+    via: tuple[Site, ...] = ()
     #: what had to be guessed for it; what takes part in it (optimizer, scaler) has guesses of its own
     guess: Guess | None = None
 
@@ -193,8 +194,23 @@ class Event:
         return self.site.text
 
     @property
+    def places(self) -> tuple[Site, ...]:
+        """The calls that led here, from the outside in, and the place itself."""
+        return (*self.via, self.site)
+
+    @property
     def grade(self) -> Grade:
         return Grade.SEEN if self.guess is None else Grade.GUESSED
+
+    def same_turn(self, other: Event) -> bool:
+        """Both happened in the same turn of every loop that both are in."""
+        turns = {f.loop: f.turn for f in self.frames}
+        return all(turns.get(f.loop, f.turn) == f.turn for f in other.frames)
+
+    def shares_loop(self, other: Event) -> bool:
+        """They are in a common loop (or both in none)."""
+        loops = {f.loop for f in self.frames}
+        return any(f.loop in loops for f in other.frames) or (not self.frames and not other.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +255,10 @@ class Backward(Event):
     divisors: frozenset[float] = frozenset()
     #: numbers that were handed to what made the loss: it may have divided by one of them
     handed: frozenset[float] = frozenset()
+
+    def same_loss(self, other: Backward) -> bool:
+        """The same backward again, or another one of the same loss (in the other arm of a condition)."""
+        return self.site == other.site or (self.loss == other.loss and self.frames != other.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +424,9 @@ class Aspect(enum.Enum):
     #: where a window ends: whatever stands there, of every optimizer, moves with it
     BOUNDARY = "boundary"
 
+
+#: the N of every window whose size is unknown
+WINDOW = 3
 
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)

@@ -30,7 +30,7 @@ class Reading:
         #: all paths that were followed, and what was not for want of steps, in sentences
         self.paths: list[Path] = []
         self.exhausted: tuple[str, ...] = ()
-        self._by_place: dict[tuple[str, int], Draft] = {}
+        self._by_place: dict[tuple[str, Site], Draft] = {}
         self._events: dict[int, tuple[Event, ...]] = {}
         self._optimizers: dict[type[Rule], set[str | None]] = {}
 
@@ -58,7 +58,7 @@ class Reading:
     def add(self, draft: Draft, events: tuple[Event, ...] = ()) -> None:
         """One for each rule and place; one that was seen takes the place of one that was only guessed."""
         self._optimizers.setdefault(draft.rule, set()).add(draft.optimizer)
-        place = draft.rule.meta.code, draft.site.node
+        place = draft.rule.meta.code, draft.site
         known = self._by_place.get(place)
         if known is not None and (known.grade is draft.grade or known.grade is Grade.SEEN):
             return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from gradlint.events import Event, Site
 from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
+from gradlint.states import GradientState, Life, Phase, Trace, Window
 from gradlint.subjects import (
     Argument,
     Call,
@@ -43,15 +44,14 @@ if TYPE_CHECKING:
         Update,
         Zero,
     )
-    from gradlint.machine.state import GradientState
-    from gradlint.machine.trace import Trace
-    from gradlint.remedy import Remedy
+    from gradlint.rewrite.bench import Bench
 
 #: what rules import, beside events and what is known of PyTorch
 __all__ = [
     "Argument", "Call", "Category", "ClipSetting", "DivisionSetting", "Draft", "Evidence", "File", "FixSafety",
-    "Kind", "Layer", "Low", "Operation", "OptionValue", "Prob", "Rule", "RuleMeta", "Setting", "Severity", "Stack",
-    "Words", "cut", "in_user_words", "short",
+    "GradientState", "Kind", "Layer", "Life", "Low", "Operation", "OptionValue", "Phase", "Prob", "Repair",
+    "Rule", "RuleMeta", "Setting", "Severity", "Stack", "Trace", "Window", "Words", "cut", "in_user_words", "outward",
+    "short",
 ]  # fmt: skip
 
 OptionValue = bool | int | float | str
@@ -73,6 +73,28 @@ class RuleMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """One way to put a finding right: what is offered, in a sentence, and how it is done, with the bench's verbs.
+
+    `act` works on a copy of the file, and fails with a reason where it cannot be done.
+    """
+
+    message: str
+    act: Callable[[Bench], None]
+    #: less than what the rule promises, if this way is not as safe
+    safety: FixSafety | None = None
+
+
+def outward(message: str, event: Event, act: Callable[[Bench, int], None]) -> list[Repair]:
+    """The same at the place of an event, then at the call that led there, and so on, so many functions out."""
+    return [Repair(message, _at(act, outer)) for outer in range(len(event.via) + 1)]
+
+
+def _at(act: Callable[[Bench, int], None], outer: int) -> Callable[[Bench], None]:
+    return lambda bench: act(bench, outer)
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A finding before its sites are turned into positions and its severity is configured."""
 
@@ -82,7 +104,7 @@ class Draft:
     related: tuple[tuple[Site, str], ...] = ()
     severity: Severity | None = None
     #: ways to put it right, the best first; each is tried, and offered only if it works
-    remedies: tuple[Remedy, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     #: the optimizer whose gradients it speaks of; None where no path was followed
     optimizer: str | None = None
     #: the events that it speaks of; the judge looks at what they are made of, and at what lies between them
@@ -146,15 +168,15 @@ class Rule:
         related: Iterable[tuple[Event | Call | Site, str]] = (),
         message: str | None = None,
         severity: Severity | None = None,
-        fix: Iterable[Remedy] = (),
+        repairs: Iterable[Repair] = (),
         **names: object,
     ) -> Draft:
-        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `fix` mends it."""
+        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `repairs` mend it."""
         text = in_user_words((message or self.message).format(**names))
         told = list(related)
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
-        return Draft(type(self), _site(at), text, lines, severity, tuple(fix), story=story)
+        return Draft(type(self), _site(at), text, lines, severity, tuple(repairs), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()

@@ -135,14 +135,15 @@ class Layer:
     used: int
     #: "tanh" or "sigmoid"
     name: str = ""
+    path: str = ""
 
     @property
     def made_at(self) -> Site:
-        return Site(self.made, "")
+        return Site(self.made, "", self.path)
 
     @property
     def used_at(self) -> Site:
-        return Site(self.used, "")
+        return Site(self.used, "", self.path)
 
 
 @dataclass(frozen=True, slots=True)

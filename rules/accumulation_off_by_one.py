@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window, same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import count_from_one
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window
 
 
 class AccumulationOffByOne(Rule):
@@ -69,12 +65,18 @@ class AccumulationOffByOne(Rule):
             return
         first = state.pending[0]
         later = next((w for w in state.life.windows if w.number > 0 and w.step and w.step.site == step.site), None)
-        if later is None or not same_turn(first, step) or any(f.turn for f in step.frames):
+        if later is None or not first.same_turn(step) or any(f.turn for f in step.frames):
             return
         if sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
             related = [(first, "one micro-batch only before the first step")]
-            fix = [count_from_one(step), count_from_one(step, everywhere=True)]
-            yield self.finding(step, boundary=step.boundary, related=related, fix=fix)
+            repairs = [
+                Repair(_COUNT, lambda bench: bench.window.count_from_one(step)),
+                Repair(_COUNT, lambda bench: bench.window.count_from_one(step, everywhere=True)),
+            ]
+            yield self.finding(step, boundary=step.boundary, related=related, repairs=repairs)
+
+
+_COUNT = "Count micro-batches from one"
 
 
 def _cleared_behind(window: Window) -> bool:

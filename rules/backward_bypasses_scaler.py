@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Norm, Opaque, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import scale_losses
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class BackwardBypassesScaler(Rule):
@@ -84,8 +81,8 @@ class BackwardBypassesScaler(Rule):
                 return  # a loss from elsewhere may have been scaled there
             if any(e.optimizers is None for e in state.window.between(backward, step, Opaque)):
                 return
-        first = state.pending[0]
+        first, backwards = state.pending[0], tuple(state.pending)
         yield self.finding(
             first, backward=short(first), step=short(step), related=[(step, "the scaler unscales here")],
-            fix=[scale_losses(tuple(state.pending), step)],
+            repairs=[Repair("Scale the loss", lambda bench: bench.scaler.scale(backwards, step))],
         )  # fmt: skip

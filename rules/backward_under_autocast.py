@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Manager, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import leave_autocast
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class BackwardUnderAutocast(Rule):
@@ -73,8 +70,12 @@ class BackwardUnderAutocast(Rule):
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
         if not any(isinstance(e, Step) for e in state.path.events):
             return  # a look at gradients, no training
-        if backward.autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
+        autocast = backward.autocast
+        if autocast is not None and backward.manager in (Manager.NOBODY, Manager.FABRIC):
             yield self.finding(
-                backward, backward=short(backward), related=[(backward.autocast, "autocast begins here")],
-                fix=[leave_autocast(backward, backward.autocast)],
+                backward, backward=short(backward), related=[(autocast, "autocast begins here")],
+                repairs=[Repair(_LEAVE, lambda bench: bench.scaler.leave_autocast(backward, autocast))],
             )  # fmt: skip
+
+
+_LEAVE = "Take the backward out of the autocast block"

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipAfterStep(Rule):
@@ -70,7 +66,7 @@ class ClipAfterStep(Rule):
         step = state.last_step
         if step is None or state.pending or not state.has_backward or clip.exhausted_by is not None:
             return
-        if not same_turn(clip, step):
+        if not clip.same_turn(step):
             return  # a new turn has begun: the clip comes too early (GL102), not too late
         if state.phase is Phase.CONSUMED or state.phase is Phase.EMPTY:
             yield self.finding(
@@ -78,5 +74,5 @@ class ClipAfterStep(Rule):
                 clip=short(clip),
                 step=short(step),
                 related=[(step, f"gradients consumed here by `{short(step)}`")],
-                fix=[move(clip, "Move the clip in front of the step", before=step)],
+                repairs=[Repair("Move the clip in front of the step", lambda bench: bench.move(clip, before=step))],
             )

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Opaque, Step
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.statements import delete, move
-from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, short
+from gradlint.rule import (
+    Category,
+    ClipSetting,
+    Draft,
+    FixSafety,
+    GradientState,
+    Phase,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    short,
+)
 
 
 class ClipBeforeBackward(Rule):
@@ -88,19 +95,19 @@ class ClipBeforeBackward(Rule):
         backward = next(state.window.after(clip, Backward), None)
         if backward is None or any(state.window.between(clip, backward, Opaque)):
             return
-        if state.last_step is not None and same_turn(clip, state.last_step):
+        if state.last_step is not None and clip.same_turn(state.last_step):
             return  # behind the step of its own turn: GL101
         at_setup = len(clip.frames) < len(backward.frames)
         if at_setup and (any(state.window.after(backward, Clip)) or len(state.life.windows) < 2):
             return
         if state.phase in (Phase.EMPTY, Phase.CONSUMED) or (at_setup and not state.pending):
-            if at_setup or same_turn(clip, backward):
+            if at_setup or clip.same_turn(backward):
                 yield self.finding(
                     clip,
                     clip=short(clip),
                     backward=short(backward),
                     related=[(backward, "the gradients are made here")],
-                    fix=_remedies(clip, backward, state.window.step),
+                    repairs=_repairs(clip, backward, state.window.step),
                 )
 
     def _in_lightning(self, clip: Clip) -> Draft:
@@ -112,12 +119,16 @@ class ClipBeforeBackward(Rule):
         return self.finding(
             clip, message=self.in_vain, clip=short(clip), trainer=trainer.text,
             related=[(trainer.site, "Lightning clips by itself")],
-            fix=[delete(clip, "Delete the clip: Lightning's own acts behind the backward")],
+            repairs=[Repair(_DELETE, lambda bench: bench.delete(clip))],
         )  # fmt: skip
 
 
-def _remedies(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Remedy]:
+def _repairs(clip: Clip, backward: Backward, step: Step | None) -> Iterator[Repair]:
     """In front of the step is best: there, a window is complete and gradients are unscaled."""
     if step is not None:
-        yield move(clip, "Move the clip behind the backward, in front of the step", before=step)
-    yield move(clip, "Move the clip behind the backward", after=backward)
+        message = "Move the clip behind the backward, in front of the step"
+        yield Repair(message, lambda bench: bench.move(clip, before=step))
+    yield Repair("Move the clip behind the backward", lambda bench: bench.move(clip, after=backward))
+
+
+_DELETE = "Delete the clip: Lightning's own acts behind the backward"

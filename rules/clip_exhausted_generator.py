@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.clipping import make_list
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipExhaustedGenerator(Rule):
@@ -74,5 +71,5 @@ class ClipExhaustedGenerator(Rule):
         if clip.exhausted_by is not None:
             yield self.finding(
                 clip, clip=short(clip), related=[(clip.exhausted_by, "the generator is used up here")],
-                fix=[make_list(clip)],
+                repairs=[Repair("Keep the parameters in a list", lambda bench: bench.clip.make_list(clip))],
             )  # fmt: skip

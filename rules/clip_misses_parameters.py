@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, Step
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipMissesParameters(Rule):

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Manager, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.clipping import clip_when_synced
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipPartialAccumulation(Rule):
@@ -78,18 +72,19 @@ class ClipPartialAccumulation(Rule):
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(clip, Backward) if b.site in sites), None)
-        if again is None or any(state.window.between(clip, again, Zero)) or same_turn(clip, again):
+        if again is None or any(state.window.between(clip, again, Zero)) or clip.same_turn(again):
             return
         if step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE:
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
-                fix=_remedies(clip, step),
+                repairs=_repairs(clip, step),
             )  # fmt: skip
 
 
-def _remedies(clip: Clip, step: Step) -> Iterator[Remedy]:
+def _repairs(clip: Clip, step: Step) -> Iterator[Repair]:
     """Accelerate has no branch of its own for the boundary: there the clip gets a condition."""
     if step.manager is Manager.ACCELERATE:
-        yield clip_when_synced(clip)
-    yield move(clip, "Move the clip into the boundary, in front of the step", before=step)
+        yield Repair("Clip only where Accelerate steps", lambda bench: bench.clip.when_synced(clip))
+    message = "Move the clip into the boundary, in front of the step"
+    yield Repair(message, lambda bench: bench.move(clip, before=step))

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, Opaque, Step, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.mixed_precision import unscale_before
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
 class ClipScaledGradients(Rule):
@@ -88,7 +83,7 @@ class ClipScaledGradients(Rule):
             return  # the unscale_ comes too late: GL207
         yield self.finding(
             clip, clip=short(clip), related=[(state.scaled, "scaled gradients are made here")],
-            fix=_remedies(clip, state.scaled, state),
+            repairs=_repairs(clip, state.scaled, state),
         )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
@@ -98,21 +93,29 @@ class ClipScaledGradients(Rule):
         if any(state.window.of(Unscale)) or any(state.window.of(Opaque)):
             return
         for clip in state.window.of(Clip):
-            if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and same_turn(clip, step):
+            if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and clip.same_turn(step):
                 yield self.finding(
                     clip, clip=short(clip), related=[(step, "stepped through the scaler here")],
-                    fix=_remedies(clip, None, state),
+                    repairs=_repairs(clip, None, state),
                 )  # fmt: skip
 
 
-def _remedies(clip: Clip, backward: Backward | None, state: GradientState) -> Iterator[Remedy]:
+def _repairs(clip: Clip, backward: Backward | None, state: GradientState) -> Iterator[Repair]:
     """One unscale_ serves all clips of a turn: it goes in front of the first; all that one clip touches need it."""
-    clips = [c for c in state.window.of(Clip) if same_turn(c, clip)]
+    clips = [c for c in state.window.of(Clip) if c.same_turn(clip)]
     wide = len({c.site for c in clips}) > 1
     first = clips[0] if wide and clips else clip
     own = state.window.step
-    yield from unscale_before(first, backward, [own] if own else [], wide=wide)
-    later = [e for e in state.path.events[clip.index :] if isinstance(e, Step) and same_turn(e, clip)]
+    yield from _unscaled(first, backward, [own] if own else [], wide)
+    later = [e for e in state.path.events[clip.index :] if isinstance(e, Step) and e.same_turn(clip)]
     steps = list({e.optimizer: e for e in later if e.scaler is not None}.values())
     if len(steps) > 1:
-        yield from unscale_before(first, backward, steps, wide=wide)
+        yield from _unscaled(first, backward, steps, wide)
+
+
+def _unscaled(first: Clip, backward: Backward | None, steps: list[Step], wide: bool) -> list[Repair]:
+    """`wide`: outside of the condition round it, because something behind that needs true gradients, too."""
+    return outward(
+        "Unscale the gradients first", first,
+        lambda bench, outer: bench.scaler.unscale(first, backward, steps, outer=outer, wide=wide),
+    )  # fmt: skip

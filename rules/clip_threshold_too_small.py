@@ -6,9 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from gradlint.events import Clip, ClipKind
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import ClipSetting, Draft, OptionValue, Rule, RuleMeta, Setting, short
+from gradlint.rule import (
+    Category,
+    ClipSetting,
+    Draft,
+    GradientState,
+    OptionValue,
+    Rule,
+    RuleMeta,
+    Setting,
+    Severity,
+    short,
+)
 
 
 class ClipThresholdTooSmall(Rule):

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.layers import use_relu
-from gradlint.rule import Call, Draft, File, OptionValue, Rule, RuleMeta, Stack
+from gradlint.rule import Call, Category, Draft, File, FixSafety, OptionValue, Repair, Rule, RuleMeta, Severity, Stack
 
 
 class DeepSaturatingStack(Rule):
@@ -98,13 +96,14 @@ class DeepSaturatingStack(Rule):
         if not set(made) & set(places):
             related = [(made[0], "made here"), *related]
         # an activation that is the output's, too, or a gate, cannot be exchanged for the hidden layers alone
-        fix = [use_relu(made)] if stack.alone else []
+        repairs = [Repair(_RELU, lambda bench: bench.layers.use_relu(made))] if stack.alone else []
         kind = min(names) if len(names) == 1 else "sigmoid and tanh"
         effect = _SIGMOID if "sigmoid" in names else _TANH
         count = len(stack.hidden)
-        return self.finding(places[0], count=count, kind=kind, effect=effect, related=related[:6], fix=fix)
+        return self.finding(places[0], count=count, kind=kind, effect=effect, related=related[:6], repairs=repairs)
 
 
+_RELU = "Use ReLU between the layers"
 _SIGMOID = "a sigmoid passes on at most a quarter of the gradient"
 _TANH = "gradients fade wherever they saturate"
 #: somebody has thought about the scale of the weights, or copies a classic that has four tanh layers and works

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import migrate_amp
-from gradlint.rule import Call, Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class DeprecatedAmpApi(Rule):
@@ -80,8 +78,8 @@ class DeprecatedAmpApi(Rule):
         # what the new class makes is no instance of the old one
         asked = self.file.mentions(old)
         related = [(site, "the old class is asked for here") for site in asked[:1]]
-        fix = [] if asked else [migrate_amp(call.function, new)]
-        yield self.finding(call.function, old=old, new=new, related=related, fix=fix)
+        repairs = [] if asked else [Repair(f"Use `{new}`", lambda bench: bench.scaler.migrate(call.function))]
+        yield self.finding(call.function, old=old, new=new, related=related, repairs=repairs)
 
 
 def _is_guarded(call: Call) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import rename_function
-from gradlint.rule import Call, Draft, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class DeprecatedClip(Rule):
@@ -62,4 +60,6 @@ class DeprecatedClip(Rule):
     calls = ("torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad.clip_grad_norm")
 
     def on_call(self, call: Call) -> Iterator[Draft]:
-        yield self.finding(call.function, fix=[rename_function(call.function, "clip_grad_norm", "clip_grad_norm_")])
+        old, new = "clip_grad_norm", "clip_grad_norm_"
+        rename = Repair(f"Write `{new}`", lambda bench: bench.call.rename(call.function, old, new))
+        yield self.finding(call.function, repairs=[rename])

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Kind, Operation, Prob, Rule, RuleMeta
+from gradlint.rule import Category, Draft, Kind, Operation, Prob, Rule, RuleMeta, Severity
 
 
 class DivisionByPrediction(Rule):

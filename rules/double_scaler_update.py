@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Opaque, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import delete, move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class DoubleScalerUpdate(Rule):
@@ -84,13 +80,19 @@ class DoubleScalerUpdate(Rule):
         step = next(state.window.after(update, Step), None)
         if scaled is not None and scaled.scaler == update.scaler and step is not None and step.scaler == update.scaler:
             others = [e for e in state.path.events[scaled.index : update.index] if isinstance(e, Step)]
-            if others and same_turn(update, step) and same_turn(scaled, update):
+            if others and update.same_turn(step) and scaled.same_turn(update):
                 yield self.finding(
                     update, update=short(update), what=f"may change the scale before `{short(step)}` divides by it",
                     related=[(scaled, "scaled with the old factor here"), (step, "unscaled with the new one here")],
-                    fix=[
-                        delete(update, f"Drop `{short(update)}`: another one follows all steps"),
-                        move(update, f"Move `{short(update)}` behind the last step", after=step),
+                    repairs=[
+                        Repair(
+                            f"Drop `{short(update)}`: another one follows all steps",
+                            lambda bench: bench.delete(update),
+                        ),
+                        Repair(
+                            f"Move `{short(update)}` behind the last step",
+                            lambda bench: bench.move(update, after=step),
+                        ),
                     ],
                 )  # fmt: skip
                 return
@@ -99,7 +101,10 @@ class DoubleScalerUpdate(Rule):
             yield self.finding(
                 update, update=short(update), what=_AGAIN,
                 related=[(first, "already updated here")],
-                fix=[delete(e, f"Keep only one `{short(update)}`") for e in (update, first)],
+                repairs=[
+                    Repair(f"Keep only one `{short(update)}`", lambda bench: bench.delete(update)),
+                    Repair(f"Keep only one `{short(update)}`", lambda bench: bench.delete(first)),
+                ],
             )  # fmt: skip
 
     @staticmethod
@@ -107,7 +112,7 @@ class DoubleScalerUpdate(Rule):
         """The update before this one, if no step, backward or new turn came in between."""
         for event in reversed(state.path.events[: update.index]):
             if isinstance(event, Update) and event.scaler == update.scaler:
-                return event if same_turn(event, update) and event.site != update.site else None
+                return event if event.same_turn(update) and event.site != update.site else None
             if isinstance(event, Step | Backward | Opaque):
                 return None
         return None

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Unscale, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import delete
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class DoubleUnscale(Rule):
@@ -78,10 +74,10 @@ class DoubleUnscale(Rule):
         first = state.unscaled
         if first is None or first.site == unscale.site or first.scaler != unscale.scaler:
             return
-        if not same_turn(first, unscale):
+        if not first.same_turn(unscale):
             return
         if first.optimizer == unscale.optimizer and not any(state.window.between(first, unscale, Update)):
             yield self.finding(
                 unscale, unscale=short(unscale), related=[(first, "already unscaled here")],
-                fix=[delete(unscale, f"Drop the second `{short(unscale)}`")],
+                repairs=[Repair(f"Drop the second `{short(unscale)}`", lambda bench: bench.delete(unscale))],
             )  # fmt: skip

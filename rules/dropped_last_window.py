@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, Edit, Event, Manager, Mark, Opaque, Read, Step, Unscale, Zero
-from gradlint.frontend.interp.run import WINDOW
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import step_at_the_end
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import (
+    WINDOW,
+    Aspect,
+    Backward,
+    Clip,
+    Edit,
+    Event,
+    Manager,
+    Mark,
+    Opaque,
+    Read,
+    Step,
+    Unscale,
+    Zero,
+)
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
 
 class DroppedLastWindow(Rule):
@@ -93,7 +102,8 @@ class DroppedLastWindow(Rule):
             return  # the counter runs on: the window is filled up in the next epoch
         if self.file.is_one(step.window):
             return  # every batch is stepped
-        yield self.finding(step, step=short(step), fate=_fate(following, state), fix=[step_at_the_end(step)])
+        repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
+        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])
 
 
 def _fate(following: Event | None, state: GradientState) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Kind, Operation, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class ExpOfLogits(Rule):
@@ -96,5 +94,6 @@ class ExpOfLogits(Rule):
         # where it is not exactly that function (a mask, a mean, an eps), the fixer refuses
         return self.finding(
             exp.site, exp=exp.shown(), instead=f"use `{instead}`",
-            related=[(user.site, story)], fix=[fuse(user, f"Use `{instead}`", exp=exp)],
+            related=[(user.site, story)],
+            repairs=[Repair(f"Use `{instead}`", lambda bench: bench.numbers.fuse(user, exp))],
         )  # fmt: skip

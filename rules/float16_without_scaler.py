@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Step
-from gradlint.model import Category, Severity
-from gradlint.rule import Call, Draft, File, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
 
 
 class Float16WithoutScaler(Rule):

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Sync, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.distributed import pull_forward_in
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
 
 
 class ForwardOutsideNoSync(Rule):
@@ -79,5 +76,8 @@ class ForwardOutsideNoSync(Rule):
                 backward.forward,
                 forward=backward.forward.text,
                 related=[(backward.no_sync, "no_sync begins only here")],
-                fix=[pull_forward_in(backward)],
+                repairs=[Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],
             )
+
+
+_PULL = "Pull the forward into the no_sync block"

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, ClipApi, ClipKind, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.clipping import clip_through_model
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class FsdpClip(Rule):
@@ -77,4 +74,5 @@ class FsdpClip(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.wrap is Wrap.FSDP and clip.api is ClipApi.TORCH and clip.kind is ClipKind.NORM:
-            yield self.finding(clip, clip=short(clip), fix=[clip_through_model(clip)])
+            repair = Repair("Clip through the FSDP model", lambda bench: bench.clip.through_model(clip))
+            yield self.finding(clip, clip=short(clip), repairs=[repair])

@@ -6,11 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class GradientEditAfterClip(Rule):
@@ -82,10 +78,10 @@ class GradientEditAfterClip(Rule):
             return
         if not edit.params.may_meet(clip.params):
             return  # another network's
-        if state.window.step is not None and same_turn(edit, clip):
+        if state.window.step is not None and edit.same_turn(clip):
             yield self.finding(
                 edit, edit=short(edit), clip=short(clip), related=[(clip, "clipped here")],
-                fix=[move(clip, "Move the clip behind the last change of the gradients", after=edit, past=(Edit,))],
+                repairs=[Repair(_MOVE, lambda bench: bench.move(clip, after=edit, past=(Edit,)))],
             )  # fmt: skip
 
 
@@ -102,6 +98,7 @@ def _shrinks(edit: Edit) -> bool:
         return False  # a name, an expression
 
 
+_MOVE = "Move the clip behind the last change of the gradients"
 #: what cannot lengthen a gradient, and another gradient, for which the clip promised nothing
 _ALLOWED = (EditKind.CLAMP, EditKind.DIVIDE, EditKind.NEW)
 _PRIVATE = re.compile(r"(?i)privacy|noise_mult|(^|_)dp_")

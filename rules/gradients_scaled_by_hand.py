@@ -6,11 +6,19 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Norm
 from gradlint.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.accumulation import divide_losses_not_gradients
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import (
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    outward,
+    short,
+)
 
 
 class GradientsScaledByHand(Rule):
@@ -85,22 +93,26 @@ class GradientsScaledByHand(Rule):
             step.window or state.window.micro_loop or _by_window(edit, state)
         ):  # fmt: skip
             by = f"{edit.number:g}" if edit.kind is EditKind.SCALE and edit.number is not None else edit.by
-            fix = _remedies(edit, state, by)
-            yield self.finding(edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], fix=fix)
+            repairs = _repairs(edit, state, by)
+            yield self.finding(
+                edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], repairs=repairs
+            )
         elif again is None and state.window.accumulates and step.modulo and _by_window(edit, state):
             yield self.finding(
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",
                 severity=Severity.ADVICE, edit=short(edit), n=step.window,
-                fix=_remedies(edit, state, step.window),
+                repairs=_repairs(edit, state, step.window),
             )  # fmt: skip
 
 
-def _remedies(edit: Edit, state: GradientState, by: str) -> Iterator[Remedy]:
+def _repairs(edit: Edit, state: GradientState, by: str) -> Iterator[Repair]:
     """All loops that divide in this window go, and each loss is divided once."""
     divisions = {e.site: e for e in state.window.of(Edit) if _divides(e, state)}
     losses = list({b.site: b for b in state.window.of(Backward)}.values())
     edits = [edit, *(e for e in divisions.values() if e.site != edit.site)]
-    yield from divide_losses_not_gradients(edits, losses, in_user_words(by))
+    message = f"Divide the loss by `{in_user_words(by)}` instead of the gradients"
+    act = outward(message, edit, lambda bench, outer: bench.loss.divide_not_gradients(edits, losses, outer))
+    yield from reversed(act)  # the call of a function that does nothing else goes, rather than what is in it
 
 
 def _by_window(edit: Edit, state: GradientState) -> bool:

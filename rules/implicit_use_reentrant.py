@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import pass_keyword
-from gradlint.rule import Call, Draft, File, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class ImplicitUseReentrant(Rule):
@@ -97,14 +95,15 @@ class ImplicitUseReentrant(Rule):
             return
         if any(self.file.assigns(replaced) for replaced in self.calls):
             return  # `torch.utils.checkpoint.checkpoint = partial(…)`: whoever writes that has decided
-        fix = [pass_keyword(call.site, "use_reentrant", "False")]
+        repairs = [Repair(_PASS, lambda bench: bench.call.pass_keyword(call.site, "use_reentrant", "False"))]
         refused = [key for key in call.keywords if key not in _ACCEPTED]
         message = self.raises if refused and name == "checkpoint" else None
         yield self.finding(
-            call.function, message=message, call=_short(call, name), key=refused[0] if refused else "", fix=fix
+            call.function, message=message, call=_short(call, name), key=refused[0] if refused else "", repairs=repairs
         )
 
 
+_PASS = "Pass `use_reentrant=False`"
 #: what the reentrant variant takes by name; all else, for the block or for the other variant, raises
 _ACCEPTED = frozenset({"preserve_rng_state", "determinism_check", "early_stop", "function"})
 _VERSION = re.compile(r"(?i)version|torch_(?:\d|ge|gt|lt|le)|is_torch|use_reentrant|signature|hasattr\(torch")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.numerics import clamp_operand
-from gradlint.rule import Draft, Kind, Operation, Prob, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
 
 
 class LogOfUnbounded(Rule):
@@ -98,7 +96,7 @@ class LogOfUnbounded(Rule):
             yield self.finding(
                 operation.site, operand=operation.operand_shown(), why=why,
                 related=[(operation.origin, "the probability is made here")] if operation.origin is not None else [],
-                fix=[clamp_operand(operation.site, operation.operand_site)],
+                repairs=[Repair(_CLAMP, lambda bench: bench.numbers.clamp(operation.site, operation.operand_site))],
             )  # fmt: skip
 
 
@@ -116,6 +114,7 @@ def _reaches_zero(operation: Operation) -> str:
     return ""
 
 
+_CLAMP = "Keep it above 0 with `clamp_min`"
 _PROBABILITY = {
     Prob.SOFTMAX: "comes out of a softmax, which gives 0 for unlikely classes",
     Prob.SIGMOID: "comes out of a sigmoid, which can round to 0",

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Manager, Norm
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import undivide_loss
-from gradlint.rule import DivisionSetting, Draft, Rule, RuleMeta, Setting
+from gradlint.events import Aspect, Backward, Manager, Norm, Site
+from gradlint.rule import (
+    Category,
+    DivisionSetting,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Setting,
+    Severity,
+)
 
 
 class LossDividedTwice(Rule):
@@ -94,14 +102,20 @@ class LossDividedTwice(Rule):
             by = backward.divisor or str(backward.managed_size)
             yield self.finding(
                 backward, loss=backward.loss, divisor=by, manager=backward.manager.value,
-                fix=[undivide_loss(backward, by)],
+                repairs=[_undivided(backward, by)],
             )  # fmt: skip
 
     def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Trainers divide what `compute_loss` and `training_step` return; there is no backward to look at."""
         if isinstance(setting, DivisionSetting):
             loss, by = setting.loss, setting.divisor
-            yield self.finding(loss, loss=loss.text, divisor=by, manager=setting.trainer, fix=[undivide_loss(loss, by)])
+            yield self.finding(
+                loss, loss=loss.text, divisor=by, manager=setting.trainer, repairs=[_undivided(loss, by)]
+            )
+
+
+def _undivided(loss: Backward | Site, by: str) -> Repair:
+    return Repair(f"Drop the division by `{by}`", lambda bench: bench.loss.undivide(loss))
 
 
 def _is_managers_number(backward: Backward) -> bool:

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Event, Norm, Sync, Wrap
 from gradlint.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import delete_all
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
 class ManualGradientSync(Rule):
@@ -75,8 +72,14 @@ class ManualGradientSync(Rule):
         if all(b.sync is Sync.ON and b.wrap is Wrap.DDP for b in state.pending):
             yield self.finding(
                 edit, edit=short(edit), related=[(state.pending[-1], "DDP reduces in this backward")],
-                fix=delete_all(edit, "Leave the averaging to DDP", _averages) if _is_all(state) else [],
+                repairs=_repairs(edit) if _is_all(state) else [],
             )  # fmt: skip
+
+
+def _repairs(edit: Edit) -> Iterator[Repair]:
+    """With the loop or the condition round it, or the call of the function, that does nothing else."""
+    ways = outward("Leave the averaging to DDP", edit, lambda bench, outer: bench.delete(edit, _averages, outer))
+    yield from reversed(ways)
 
 
 def _averages(event: Event) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect
+from gradlint.events import Aspect, Site
 from gradlint.knowledge import naming
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.expressions import add_parentheses
-from gradlint.rule import Draft, File, Rule, RuleMeta
+from gradlint.rule import Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class MethodNotCalled(Rule):
@@ -67,8 +65,12 @@ class MethodNotCalled(Rule):
             base, _, method = site.text.rpartition(".")
             if _is_training(base, method, self.file):
                 # no fix where an argument is missing with the parentheses: which one, only the author knows
-                fix = [add_parentheses(site)] if _needs_no_argument(base, method, self.file) else []
-                yield self.finding(site, method=site.text, fix=fix)
+                repairs = [_called(site)] if _needs_no_argument(base, method, self.file) else []
+                yield self.finding(site, method=site.text, repairs=repairs)
+
+
+def _called(site: Site) -> Repair:
+    return Repair("Add the parentheses", lambda bench: bench.call.add_parentheses(site))
 
 
 def _is_training(base: str, method: str, file: File) -> bool:

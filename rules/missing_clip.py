@@ -6,10 +6,20 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, Edit, EditKind, Manager, Step
 from gradlint.knowledge import architectures
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.clipping import insert_clip
-from gradlint.rule import Draft, Evidence, File, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import (
+    Category,
+    Draft,
+    Evidence,
+    File,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    short,
+)
 
 
 class MissingClip(Rule):
@@ -87,11 +97,11 @@ class MissingClip(Rule):
             return
         owners = [in_user_words(owner) for owner in sorted(state.optimizer.params.owners)]
         # of several models, which to clip? and one may be known by its name in __init__
-        fix = [insert_clip(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
+        repairs = [_clipped(step, f"{of}{owners[0]}") for of in ("", "self.")] if len(owners) == 1 else []
         if step.manager is not Manager.NOBODY:
-            fix = []  # frameworks have clips of their own, which unscale
+            repairs = []  # frameworks have clips of their own, which unscale
         yield self.finding(
-            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], fix=fix
+            step, step=short(step), evidence=evidence.text, related=[(evidence.site, evidence.said)], repairs=repairs
         )
 
     def _evidence(self, step: Step, state: GradientState) -> Evidence | None:
@@ -103,6 +113,10 @@ class MissingClip(Rule):
             toy = models.in_test(step) or (turns is not None and turns <= _TOY)
             known[key] = None if toy else models.delicate(params, step, state.pending)
         return known[key]
+
+
+def _clipped(step: Step, model: str) -> Repair:
+    return Repair("Clip the norm to 1.0 before the step", lambda bench: bench.clip.insert(step, model))
 
 
 def _clips(file: File) -> bool:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Manager, Step, Sync, Wrap
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.distributed import wrap_in_no_sync
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.events import Aspect, Backward, Manager, Step, Sync, Wrap
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingNoSync(Rule):
@@ -96,6 +93,11 @@ class MissingNoSync(Rule):
                 yield self.finding(
                     backward, backward=short(backward), n=state.window.size_shown, step=short(step),
                     related=[(step, f"the window of {state.window.size_shown} ends here")],
-                    fix=[wrap_in_no_sync(backward, step)],
+                    repairs=[_wrapped(backward, step)],
                 )  # fmt: skip
                 return
+
+
+def _wrapped(backward: Backward, step: Step) -> Repair:
+    message = "Put forward and backward under no_sync, on all but the last micro-batch"
+    return Repair(message, lambda bench: bench.sync.wrap(backward, step))

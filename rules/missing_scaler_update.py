@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Step, Unscale, Update
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import update_scaler
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, in_user_words, short
+from gradlint.rule import (
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    in_user_words,
+    outward,
+    short,
+)
 
 
 class MissingScalerUpdate(Rule):
@@ -80,16 +87,16 @@ class MissingScalerUpdate(Rule):
             return  # `for opt in optimizers: scaler.step(opt)`: one update follows them all
         if waiting.site == step.site:
             scaler = in_user_words(step.scaler.text)
-            fix = [*update_scaler([waiting, *_others(waiting, state)], scaler)]
+            repairs = [*_updated([waiting, *_others(waiting, state)], scaler)]
             late = next((e for e in state.path.events[step.index :] if isinstance(e, Update)), None)
             if late is not None:
-                fix.append(move(late, f"Move `{short(late)}` behind the step", after=waiting))
-            yield self.finding(step, step=short(step), scaler=scaler, fix=fix)
+                repairs.append(_moved(late, waiting))
+            yield self.finding(step, step=short(step), scaler=scaler, repairs=repairs)
 
     def on_unscale(self, unscale: Unscale, state: GradientState) -> Iterator[Draft]:
         """A turn that unscales and then skips both step and update."""
         first = state.unscaled
-        if first is None or unscale.scaler is None or first.site != unscale.site or same_turn(first, unscale):
+        if first is None or unscale.scaler is None or first.site != unscale.site or first.same_turn(unscale):
             return
         if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and state.path.unusual:
             # no fix: whether the skipped turn should step, clear or only update is the author's choice
@@ -99,7 +106,20 @@ class MissingScalerUpdate(Rule):
             )  # fmt: skip
 
 
+def _updated(steps: list[Step], scaler: str) -> Iterator[Repair]:
+    """Behind the last step, behind its condition, behind the call that leads there."""
+    message = f"Insert `{scaler}.update()`"
+    near = outward(message, steps[-1], lambda bench, outer: bench.scaler.update(steps, outer=outer))
+    wide = outward(message, steps[-1], lambda bench, outer: bench.scaler.update(steps, outer=outer, wide=True))
+    for pair in zip(near, wide, strict=True):
+        yield from pair
+
+
+def _moved(late: Update, step: Step) -> Repair:
+    return Repair(f"Move `{short(late)}` behind the step", lambda bench: bench.move(late, after=step))
+
+
 def _others(first: Step, state: GradientState) -> list[Step]:
     """The steps of other optimizers through the same scaler, later in the same turn: one update follows them all."""
     later = [e for e in state.path.events[first.index + 1 :] if isinstance(e, Step)]
-    return [s for s in later if s.scaler == first.scaler and same_turn(s, first) and s.frames == first.frames]
+    return [s for s in later if s.scaler == first.scaler and s.same_turn(first) and s.frames == first.frames]

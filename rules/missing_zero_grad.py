@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, Manager, Norm, Step, Zero
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.loop import clear_behind, clear_first
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingZeroGrad(Rule):
@@ -74,7 +70,7 @@ class MissingZeroGrad(Rule):
             or step.manager in (Manager.DEEPSPEED, Manager.DIST_AUTOGRAD, Manager.APEX, Manager.HELPER)
         ):
             return
-        if self.file.words.seen & _HOOKS or not share_loop(stale, step) or not step.frames:
+        if self.file.words.seen & _HOOKS or not stale.shares_loop(step) or not step.frames:
             return
         if self.file.once(_own_steps_clear) and not state.optimizer.kind:
             return  # it may well be one of these
@@ -84,17 +80,18 @@ class MissingZeroGrad(Rule):
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         close = _another_comes_first(first, state)
+        steps = [step] if close else _never_cleared(step, state)
         early, late = (
-            clear_first(first, [step] if close else _never_cleared(step, state), close=close),
-            clear_behind(step),
+            Repair(_BEFORE, lambda bench: bench.clear.first(first, steps, close=close)),
+            Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
         )
         windowed = step.window or state.window.inner_loop or step.manager is Manager.ACCELERATE
-        fix = [late, early] if windowed else [early, late]
+        repairs = [late, early] if windowed else [early, late]
         if not windowed and any(other.window for other in state.life.events(Step)):
-            fix = []  # a step amid another window: clearing at the head of its loop would empty that one
+            repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
-            fix=fix,
+            repairs=repairs,
         )  # fmt: skip
 
 
@@ -110,7 +107,7 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
 def _another_comes_first(first: Backward, state: GradientState) -> bool:
     """Earlier in the turn the backward of another optimizer's loss runs through these parameters: what it leaves there
     has to be cleared, too."""
-    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and same_turn(e, first)]
+    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and e.same_turn(first)]
     mine = state.life.of_event
     return any(e.index not in mine and e.params.may_meet(state.optimizer.params) for e in others)
 
@@ -127,6 +124,7 @@ def _never_cleared(step: Step, state: GradientState) -> list[Step]:
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]
 
 
+_BEFORE = "Clear the gradients before the backward"
 #: optimizers that step inside backward hooks clear there as well
 _HOOKS = {
     "register_post_accumulate_grad_hook",

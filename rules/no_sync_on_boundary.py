@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Opaque, Step, Sync
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.distributed import ask_boundary, invert_no_sync
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class NoSyncOnBoundary(Rule):
@@ -86,12 +82,15 @@ class NoSyncOnBoundary(Rule):
         related = [(last.no_sync, "no_sync is active here")] if last.no_sync else []
         yield self.finding(
             last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")],
-            fix=_remedies(last, step),
+            repairs=_repairs(last, step),
         )  # fmt: skip
 
 
-def _remedies(last: Backward, step: Step) -> Iterator[Remedy]:
+def _repairs(last: Backward, step: Step) -> Iterator[Repair]:
     """The condition is upside down, or another one than the boundary's."""
-    yield invert_no_sync(last, last.no_sync, step)
-    if last.no_sync is not None and step.guard is not None:
-        yield ask_boundary(last, last.no_sync, step)
+    no_sync = last.no_sync
+    message = "Use no_sync before the boundary, not on it"
+    yield Repair(message, lambda bench: bench.sync.invert(last, no_sync, step))
+    if no_sync is not None and step.guard is not None:
+        message = "Use no_sync exactly before the boundary"
+        yield Repair(message, lambda bench: bench.sync.ask_boundary(no_sync, step))

@@ -6,11 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, ClipKind, Read
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import measure_first
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class NormMeasuredAfterClip(Rule):
@@ -76,10 +72,14 @@ class NormMeasuredAfterClip(Rule):
             return  # a test of the clip looks at what it did
         if clip is None or not read.params.may_meet(clip.params) or _measured_before(read, clip, state):
             return
-        if clip.kind is ClipKind.NORM and state.pending and same_turn(read, clip):
+        if clip.kind is ClipKind.NORM and state.pending and read.same_turn(clip):
             yield self.finding(
                 read, read=short(read), clip=short(clip), related=[(clip, "clipped here")],
-                fix=measure_first(read, clip),
+                # whoever keeps the clip's own norm wants both
+                repairs=[
+                    Repair(_EARLY, lambda bench: bench.move(read, before=clip, unbound=clip)),
+                    Repair(_LATE, lambda bench: bench.move(clip, after=read, past=(Read,), unbound=clip)),
+                ],
             )  # fmt: skip
 
 
@@ -90,4 +90,6 @@ def _measured_before(read: Read, clip: Clip, state: GradientState) -> bool:
     return any(e.params.may_meet(read.params) and e.params.may_meet(clip.params) for e in before)
 
 
+_EARLY = "Measure the gradients before they are clipped"
+_LATE = "Clip only after the gradients were measured"
 _FINITE = re.compile(r"isnan|isinf|isfinite")

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Edit, EditKind, Read, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.mixed_precision import unscale_before
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
 class ScaledGradientsRead(Rule):
@@ -90,15 +84,19 @@ class ScaledGradientsRead(Rule):
         if state.scaled is not None and "get_scale" not in self.file.words.called:
             yield self.finding(
                 event, what=short(event), related=[(state.scaled, "scaled gradients are made here")],
-                fix=_remedies(event, state),
+                repairs=_repairs(event, state),
             )  # fmt: skip
 
 
-def _remedies(event: Read | Edit, state: GradientState) -> Iterator[Remedy]:
+def _repairs(event: Read | Edit, state: GradientState) -> Iterator[Repair]:
     """Behind the unscale_ that is there, or behind a new one."""
-    later = next((u for u in state.window.after(event, Unscale) if same_turn(event, u)), None)
+    later = next((u for u in state.window.after(event, Unscale) if event.same_turn(u)), None)
     if later is not None:
-        yield move(event, f"Move it behind `{short(later)}`", after=later)
-        yield move(later, f"Move `{short(later)}` in front of it", before=event)
-    else:
-        yield from unscale_before(event, state.scaled, [state.window.step] if state.window.step else [])
+        yield Repair(f"Move it behind `{short(later)}`", lambda bench: bench.move(event, after=later))
+        yield Repair(f"Move `{short(later)}` in front of it", lambda bench: bench.move(later, before=event))
+        return
+    scaled, steps = state.scaled, [state.window.step] if state.window.step else []
+    yield from outward(
+        "Unscale the gradients first", event,
+        lambda bench, outer: bench.scaler.unscale(event, scaled, steps, outer=outer),
+    )  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, Severity
-from gradlint.rule import Call, Draft, File, Rule, RuleMeta
+from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
 
 
 class ScalerWithBfloat16(Rule):

@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerPerMicroBatch(Rule):
@@ -92,11 +89,15 @@ class SchedulerPerMicroBatch(Rule):
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
                 related=[(step, f"the window of {window.size_shown} ends here")],
                 # no fix where the length counts micro-batches: it would have to change, too
-                fix=[move(schedule, _MOVE, after=step, past=(Update, Schedule))] if not counted else [],
+                repairs=[_moved(schedule, step)] if not counted else [],
             )  # fmt: skip
 
 
-_MOVE = "Move the scheduler into the boundary"
+def _moved(schedule: Schedule, step: Step) -> Repair:
+    past = (Update, Schedule)
+    return Repair("Move the scheduler into the boundary", lambda bench: bench.move(schedule, after=step, past=past))
+
+
 _COUNTED = (
     "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: most of its learning rates are never used"
 )

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Kind, Operation, Prob, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -75,7 +72,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         yield self.finding(
             operation.site, operand=operation.operand_shown(40), prob=prob.value,
             loss=operation.function_shown(40), takes=_TAKES[operation.kind],
-            related=[(made, f"the {prob.value} is here")] if made is not None else [], fix=_fixes(operation),
+            related=[(made, f"the {prob.value} is here")] if made is not None else [], repairs=_repairs(operation),
         )  # fmt: skip
 
 
@@ -85,13 +82,13 @@ _TAKES = {
 }
 
 
-def _fixes(operation: Operation) -> Iterator[Remedy]:
+def _repairs(operation: Operation) -> Iterator[Repair]:
     """Only in the function that takes the softmax: what a model returns, others may rely on."""
     if not operation.local:
         return
     if operation.kind is Kind.NLL:
-        yield fuse(operation, "Use `log_softmax`")
+        yield Repair("Use `log_softmax`", lambda bench: bench.numbers.fuse(operation))
     else:
         # whoever wrote a sigmoid may have meant one decision for each class
         safety = FixSafety.UNSAFE if operation.fact.prob is Prob.SIGMOID else None
-        yield fuse(operation, "Hand over the logits", safety=safety)
+        yield Repair("Hand over the logits", lambda bench: bench.numbers.fuse(operation), safety)

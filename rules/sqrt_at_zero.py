@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.numerics import root_to_absolute
-from gradlint.rule import Draft, Kind, Low, Operation, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Low, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class SqrtAtZero(Rule):
@@ -77,12 +75,13 @@ class SqrtAtZero(Rule):
             return  # the derivative of a sigmoid goes to 0 with it
         if not operation.near and fact.zero in _RARELY_ZERO:
             return  # the norm of activations, somewhere in a model
-        at, operand = operation.site, operation.operand_site
+        at, operand, tensor = operation.site, operation.operand_site, fact.grad is True
         yield self.finding(
             at, operand=operation.operand_shown(), what=_what(operation), gradient=_gradient(fact.zero),
             instead=_instead(operation), severity=Severity.ADVICE if fact.zero in _RARELY_ZERO else None,
             # other roots get no fix: which eps is harmless depends on the size of the numbers
-            fix=[root_to_absolute(at, operand, tensor=fact.grad is True)] if fact.zero in _SQUARES else [],
+            repairs=[Repair(_ABSOLUTE, lambda bench: bench.numbers.absolute(at, operand, tensor=tensor))]
+            if fact.zero in _SQUARES else [],
         )  # fmt: skip
 
 
@@ -102,6 +101,7 @@ def _instead(operation: Operation) -> str:
     return _REMEDIES.get(operation.fact.zero, "add an eps inside the root")
 
 
+_ABSOLUTE = "Take the absolute value"
 _SQUARES = frozenset({"a square", "a squared difference"})
 #: zero only where the fit is perfect, all values agree, or a whole vector is zero
 _RARELY_ZERO = frozenset({"a mean squared error", "a variance", "a sum of squares", "a norm"})

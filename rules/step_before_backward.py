@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Manager, Schedule, Step, Update
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.loop import step_behind
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class StepBeforeBackward(Rule):
@@ -67,17 +63,21 @@ class StepBeforeBackward(Rule):
             return
         if not state.last_zero.frames or state.last_zero.frames[-1].loop != step.frames[-1].loop:
             return  # cleared before the loop: later turns step with the gradients of the turn before
-        if any(same_turn(lost, step) for lost, _ in state.own_losses()) or step.manager is Manager.DEEPSPEED:
+        if any(lost.same_turn(step) for lost, _ in state.own_losses()) or step.manager is Manager.DEEPSPEED:
             return  # cleared too early: GL403
         index = state.window.number + 1
         following = state.life.windows[index] if index < len(state.life.windows) else None
         backward = next(following.of(Backward), None) if following else None
-        if backward is not None and same_turn(step, backward) and share_loop(step, backward):
+        if backward is not None and step.same_turn(backward) and step.shares_loop(backward):
             between = state.path.events[step.index + 1 : backward.index]
             followers = [e for e in between if isinstance(e, Update | Schedule)]
             # no fix where it is not sure whose backward the step waits for
             sure = not any(isinstance(e, Backward) for e in between)
             yield self.finding(
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
-                fix=[step_behind(step, backward, followers)] if sure else [],
+                repairs=[Repair(_MOVE, lambda bench: bench.clear.step_behind(step, backward, followers))]
+                if sure else [],
             )  # fmt: skip
+
+
+_MOVE = "Move the step behind the backward"

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Manager, Step, Update
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.mixed_precision import step_through_scaler
-from gradlint.remedy.statements import delete
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class StepBypassesScaler(Rule):
@@ -78,7 +73,7 @@ class StepBypassesScaler(Rule):
     def _again(self, step: Step, state: GradientState) -> Iterator[Draft]:
         """`scaler.step(optimizer)`, and right behind it, in the same block, `optimizer.step()`."""
         first = state.last_step
-        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not same_turn(first, step):
+        if first is None or first.scaler is None or state.phase is not Phase.CONSUMED or not first.same_turn(step):
             return
         # in one block no flag can choose between them
         row = self.file.block_of(first.site)
@@ -86,7 +81,8 @@ class StepBypassesScaler(Rule):
             yield self.finding(
                 step, step=short(step),
                 consequence=f"`{short(first)}` has used these gradients already, so every update is made twice",
-                related=[(first, "stepped through the scaler here")], fix=[delete(step, "Drop the second step")],
+                related=[(first, "stepped through the scaler here")],
+                repairs=[Repair("Drop the second step", lambda bench: bench.delete(step))],
             )  # fmt: skip
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
@@ -96,11 +92,12 @@ class StepBypassesScaler(Rule):
         if scaled is None:
             yield from self._again(step, state)
             return
+        early = list(state.window.between(scaled, step, Update))
         consequence = (
             "inf and NaN gradients reach the weights" if state.scaled is None
             else "the weights are updated with gradients multiplied by the scale"
         )  # fmt: skip
         yield self.finding(
             step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")],
-            fix=[step_through_scaler(step, scaled, list(state.window.between(scaled, step, Update)))],
+            repairs=[Repair("Step through the scaler", lambda bench: bench.scaler.step_through(step, scaled, early))],
         )  # fmt: skip

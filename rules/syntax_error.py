@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.model import Category, Severity
-from gradlint.rule import Rule, RuleMeta
+from gradlint.rule import Category, Rule, RuleMeta, Severity
 
 
 class SyntaxError(Rule):  # noqa: A001  # the rule's name follows from the class: syntax-error

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
 from gradlint.knowledge import naming
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Evidence, File, Rule, RuleMeta
+from gradlint.rule import Category, Draft, Evidence, File, GradientState, Rule, RuleMeta, Severity
 
 
 class TokenMeanAccumulation(Rule):

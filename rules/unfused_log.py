@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.numerics import fuse
-from gradlint.rule import Draft, Kind, Operation, Rule, RuleMeta
+from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class UnfusedLog(Rule):
@@ -87,14 +84,15 @@ class UnfusedLog(Rule):
         yield self.finding(
             operation.site, message=message, operation=_short(operation), fused=fused, prob=_probability(operation),
             related=[(made, f"the {_kind(operation)} is taken here")] if made is not None and told else [],
-            fix=_fixes(operation, fused), severity=severity,
+            repairs=_repairs(operation, fused), severity=severity,
         )  # fmt: skip
 
 
-def _fixes(operation: Operation, fused: str) -> Iterator[Remedy]:
-    yield fuse(operation, f"Use `{fused}`")
+def _repairs(operation: Operation, fused: str) -> Iterator[Repair]:
+    yield Repair(f"Use `{fused}`", lambda bench: bench.numbers.fuse(operation))
     if operation.kind is Kind.BCE:
-        yield fuse(operation, f"Use `{fused}`", safety=FixSafety.UNSAFE)
+        # where the probabilities have another use, too
+        yield Repair(f"Use `{fused}`", lambda bench: bench.numbers.fuse(operation, elsewhere=True), FixSafety.UNSAFE)
 
 
 def _probability(operation: Operation) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.model import Category, Severity
-from gradlint.rule import Rule, RuleMeta
+from gradlint.rule import Category, Rule, RuleMeta, Severity
 
 
 class UnknownSuppressionCode(Rule):

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Manager, Step, Unscale, Wrap
-from gradlint.machine.trace import Life, Trace
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.clipping import log_norm
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
 
 
 class UnmonitoredGradients(Rule):
@@ -99,7 +95,7 @@ class UnmonitoredGradients(Rule):
                 # other paths, and other optimizers, come by the same loop
                 if self.file.once(_reported).setdefault(loop, event.site.node) == event.site.node:
                     norm = ", though the clip returns its norm" if clips else ""
-                    yield self.finding(event, event=short(event), norm=norm, fix=_remedies(clips, trace))
+                    yield self.finding(event, event=short(event), norm=norm, repairs=_repairs(clips, trace))
 
     def _loop(self, step: Step, life: Life) -> int | None:
         """The long loop that this step is in, if it uses gradients."""
@@ -123,6 +119,7 @@ def _reported(file: File) -> dict[int, int]:
     return {}
 
 
+_LOG = "Keep the norm that the clip returns, and log it"
 #: who logs no norm by itself
 _HANDS_OFF = (Manager.NOBODY, Manager.ACCELERATE, Manager.FABRIC, Manager.APEX)
 
@@ -137,14 +134,17 @@ def _clips(trace: Trace, loop: int) -> list[Clip]:
     return list(first.values())
 
 
-def _remedies(clips: list[Clip], trace: Trace) -> list[Remedy]:
+def _repairs(clips: list[Clip], trace: Trace) -> list[Repair]:
     """Nothing without a norm: a clip by value has none, a shard's is not the whole, a scaled one is not true."""
     kinds = (ClipApi.TORCH, ClipApi.MANAGED)
     if not clips or not all(c.api in kinds and c.wrap in (Wrap.NONE, Wrap.DDP) for c in clips):
         return []
     if any(_is_scaled(clip, life) for clip in clips for life in trace.lives.values()):
         return []
-    return [log_norm(clips), log_norm(clips, beside=True)]
+    return [
+        Repair(_LOG, lambda bench: bench.clip.log_norm(clips)),
+        Repair(_LOG, lambda bench: bench.clip.log_norm(clips, beside=True)),
+    ]
 
 
 def _is_scaled(clip: Clip, life: Life) -> bool:

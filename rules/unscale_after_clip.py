@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, ClipApi, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class UnscaleAfterClip(Rule):
@@ -79,11 +75,12 @@ class UnscaleAfterClip(Rule):
         if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.APEX):
             return
         later = next(state.window.after(clip, Unscale), None)
-        if later is not None and same_turn(clip, later):
+        if later is not None and clip.same_turn(later):
             clips = [c for c in state.window.of(Clip) if c.site == clip.site]
             once = not any(True for c in clips for _ in state.window.between(c, later, Backward))
+            message = f"Move `{short(later)}` in front of the clip"
             yield self.finding(
                 clip, clip=short(clip), unscale=short(later), related=[(later, "unscaled only here")],
                 # no fix where the clip runs on every micro-batch: it is the clip that has to move (GL103)
-                fix=[move(later, f"Move `{short(later)}` in front of the clip", before=clip)] if once else [],
+                repairs=[Repair(message, lambda bench: bench.move(later, before=clip))] if once else [],
             )  # fmt: skip

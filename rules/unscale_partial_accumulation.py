@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Clip, Step, Unscale
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import same_turn
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.statements import move, move_all
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class UnscalePartialAccumulation(Rule):
@@ -85,23 +80,24 @@ class UnscalePartialAccumulation(Rule):
             return
         sites = {b.site for b in state.pending}
         again = next((b for b in state.window.after(unscale, Backward) if b.site in sites), None)
-        if again is None or same_turn(again, unscale):
+        if again is None or again.same_turn(unscale):
             return
         if step.window or state.window.inner_loop:
             yield self.finding(
                 unscale, unscale=short(unscale), step=short(step), n=state.window.size_shown,
                 related=[(again, "scaled gradients are added to unscaled ones here"), (step, "used only here")],
-                fix=_remedies(unscale, step, state),
+                repairs=_repairs(unscale, step, state),
             )  # fmt: skip
 
 
-def _remedies(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Remedy]:
+def _repairs(unscale: Unscale, step: Step, state: GradientState) -> Iterator[Repair]:
     """In front of the boundary's clip if it has one."""
-    clips = [c for c in state.window.of(Clip) if same_turn(c, step)]
+    clips = [c for c in state.window.of(Clip) if c.same_turn(step)]
     message = f"Move `{short(unscale)}` into the boundary"
-    along = [c for c in state.window.after(unscale, Clip) if same_turn(c, unscale)]
+    along = [c for c in state.window.after(unscale, Clip) if c.same_turn(unscale)]
     if along:
         # a clip that runs on every micro-batch as well comes along: it needs the unscaled gradients
-        yield move_all([unscale, *along], message, step)
-    for goal in (*clips[:1], step):
-        yield move(unscale, message, before=goal)
+        yield Repair(message, lambda bench: bench.move_all([unscale, *along], step))
+    if clips:
+        yield Repair(message, lambda bench: bench.move(unscale, before=clips[0]))
+    yield Repair(message, lambda bench: bench.move(unscale, before=step))

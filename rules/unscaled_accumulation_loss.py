@@ -8,11 +8,19 @@ from collections.abc import Iterable, Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Manager, Norm, Site, Step
 from gradlint.knowledge.torch_api import SCALE_FREE
-from gradlint.machine.state import GradientState
-from gradlint.machine.trace import Window
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy.accumulation import divide_by_window_instead, divide_loss
-from gradlint.rule import Draft, File, Rule, RuleMeta, short
+from gradlint.rule import (
+    Category,
+    Draft,
+    File,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    Window,
+    short,
+)
 
 
 class UnscaledAccumulationLoss(Rule):
@@ -107,13 +115,13 @@ class UnscaledAccumulationLoss(Rule):
                 yield self.finding(
                     backward, message=_OTHER_NUMBER, backward=short(backward), n=_number(window.size),
                     loss=backward.loss, by=_number(max(backward.divisors)), impact=impact,
-                    related=related, fix=[divide_by_window_instead(backward, step, n)] if backward.divisor else [],
+                    related=related, repairs=[_redivided(backward, step, n)] if backward.divisor else [],
                 )  # fmt: skip
                 continue
             what = "never divided" if backward.norm is Norm.RAW else f"divided by the running `{backward.divisor}`"
             yield self.finding(
                 backward, backward=short(backward), n=n, loss=backward.loss, what=what,
-                impact=_impact(state.optimizer.kind, n), related=related, fix=[divide_loss(backward, step, n)],
+                impact=_impact(state.optimizer.kind, n), related=related, repairs=[_divided(backward, step, n)],
             )  # fmt: skip
 
     @staticmethod
@@ -130,6 +138,16 @@ class UnscaledAccumulationLoss(Rule):
 def _steps_inside(file: File) -> bool:
     """An optimizer that runs inside the backward is none of this rule's business."""
     return any("in_bwd" in word or "in_backward" in word for word in file.words.seen)
+
+
+def _divided(backward: Backward, step: Step, n: str) -> Repair:
+    return Repair(f"Divide the loss by {n}", lambda bench: bench.loss.divide(backward, step))
+
+
+def _redivided(backward: Backward, step: Step, n: str) -> Repair:
+    """Not safe: the divisor that is there may be that of a mean over several terms."""
+    message = f"Divide the loss by {n} instead of `{backward.divisor}`"
+    return Repair(message, lambda bench: bench.loss.redivide(backward, step), FixSafety.UNSAFE)
 
 
 def _divides_more(backward: Backward, window: Window) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.rule import Rule, RuleMeta
+from gradlint.rule import Category, FixSafety, Rule, RuleMeta, Severity
 
 
 class UnusedSuppression(Rule):

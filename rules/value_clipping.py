@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Clip, ClipKind
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.clipping import clip_by_norm
-from gradlint.remedy.expressions import rewrite
-from gradlint.rule import ClipSetting, Draft, Rule, RuleMeta, Setting, short
+from gradlint.rule import (
+    Category,
+    ClipSetting,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Setting,
+    Severity,
+    short,
+)
 
 
 class ValueClipping(Rule):
@@ -78,20 +85,28 @@ class ValueClipping(Rule):
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.kind is ClipKind.VALUE:
             # a limit that is sensible for each value may be tiny for the norm of all
-            yield self.finding(clip, clip=short(clip), fix=[clip_by_norm(clip), clip_by_norm(clip, "1.0")])
+            repairs = [
+                Repair(_BY_NORM, lambda bench: bench.clip.by_norm(clip)),
+                Repair(_BY_NORM, lambda bench: bench.clip.by_norm(clip, "1.0")),
+            ]
+            yield self.finding(clip, clip=short(clip), repairs=repairs)
 
     def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Arguments of trainers are configuration, not events."""
         if not isinstance(setting, ClipSetting) or setting.kind is not ClipKind.VALUE or setting.algorithm is None:
             return
         text = f"gradient_clip_algorithm={setting.algorithm.text}"
-        yield self.finding(setting.algorithm, clip=text, fix=_remedies(setting))
+        yield self.finding(setting.algorithm, clip=text, repairs=_repairs(setting))
 
 
-def _remedies(setting: ClipSetting) -> Iterator[Remedy]:
+def _repairs(setting: ClipSetting) -> Iterator[Repair]:
     """In the call itself; what stands behind a name may be meant for others, too."""
-    if setting.algorithm is not None and setting.literal:
-        yield rewrite(setting.algorithm, '"norm"', "Clip by norm instead")
-        if setting.site is not None and setting.number is None and setting.limit is not None:
-            said = "Clip by norm instead, with a limit that suits it"
-            yield rewrite(setting.algorithm, '"norm"', said, and_at=setting.site, and_code="1.0")
+    algorithm, limit = setting.algorithm, setting.site
+    if algorithm is not None and setting.literal:
+        yield Repair(_BY_NORM, lambda bench: bench.replace(algorithm, '"norm"'))
+        if limit is not None and setting.number is None and setting.limit is not None:
+            message = f"{_BY_NORM}, with a limit that suits it"
+            yield Repair(message, lambda bench: bench.replace_all((algorithm, '"norm"'), (limit, "1.0")))
+
+
+_BY_NORM = "Clip by norm instead"

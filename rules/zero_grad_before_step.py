@@ -6,12 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import BEHIND_STEP, Aspect, Backward, Step, Zero
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import same_turn, share_loop
-from gradlint.model import Category, FixSafety, Severity
-from gradlint.remedy import Remedy
-from gradlint.remedy.statements import move
-from gradlint.rule import Draft, Rule, RuleMeta, short
+from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradBeforeStep(Rule):
@@ -73,7 +68,7 @@ class ZeroGradBeforeStep(Rule):
         lost, zero = losses[-1]
         if zero.optimizer is None and not zero.params.known:
             return  # perhaps only some of them
-        if not same_turn(lost, step) or not same_turn(zero, step) or not share_loop(lost, zero):
+        if not lost.same_turn(step) or not zero.same_turn(step) or not lost.shares_loop(zero):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
         if _WARM_UP.search(state.path.entry):
             return  # one step without gradients makes the optimizer's buffers
@@ -81,14 +76,14 @@ class ZeroGradBeforeStep(Rule):
             yield self.finding(
                 zero, zero=short(zero), backward=short(lost), step=short(step),
                 related=[(lost, "gradients are made here"), (step, "and missed here")],
-                fix=_remedies(zero, lost, step, windowed=bool(step.window) or state.window.inner_loop),
+                repairs=_repairs(zero, lost, step, windowed=bool(step.window) or state.window.inner_loop),
             )  # fmt: skip
 
 
-def _remedies(zero: Zero, lost: Backward, step: Step, *, windowed: bool) -> Iterator[Remedy]:
+def _repairs(zero: Zero, lost: Backward, step: Step, *, windowed: bool) -> Iterator[Repair]:
     """Both are right; people clear before the backward in a plain loop, and behind the step of a window."""
-    early = move(zero, "Move the clearing in front of the backward", before=lost)
-    late = move(zero, "Move the clearing behind the step", after=step, past=BEHIND_STEP)
+    early = Repair("Move the clearing in front of the backward", lambda bench: bench.move(zero, before=lost))
+    late = Repair("Move the clearing behind the step", lambda bench: bench.move(zero, after=step, past=BEHIND_STEP))
     yield from (late, early) if windowed else (early, late)
 
 

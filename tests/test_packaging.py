@@ -27,7 +27,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _built(folder: Path) -> Path:
-    command = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
+    # the hooks of pre-commit and the action are installed with an isolated build
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=folder)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return folder
@@ -40,10 +41,11 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _installed(built: Path, home: Path) -> Path:
-    venv.create(home, with_pip=True)
+    venv.create(home)
     scripts = home / ("Scripts" if os.name == "nt" else "bin")
     (wheel,) = built.glob("*.whl")
-    command = [str(scripts / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
+    there = ["--python", str(scripts / "python")]
+    command = [sys.executable, "-m", "pip", *there, "install", "--quiet", "--no-compile", str(wheel)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return scripts

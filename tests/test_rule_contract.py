@@ -25,7 +25,6 @@ ALLOWED_IMPORTS = (
     "gradlint.machine",
     "gradlint.frontend",
     "gradlint.knowledge",
-    "gradlint.remedy",
 )
 FAMILIES = {
     "1": Category.CLIPPING,

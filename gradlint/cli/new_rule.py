@@ -30,7 +30,7 @@ from gradlint.rule import Draft, Rule, RuleMeta
 
 if TYPE_CHECKING:
     from gradlint.events import Step
-    from gradlint.machine.state import GradientState
+    from gradlint.rule import GradientState
 
 
 class {class_name}(Rule):

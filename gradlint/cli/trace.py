@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from gradlint.events import Event, Path
     from gradlint.frontend.paths import Explorer
-    from gradlint.machine.state import GradientState
+    from gradlint.states import GradientState
 
 #: the line of a node
 Line = Callable[[int], int]
@@ -208,7 +208,7 @@ def _event(row: _Row, line: Line, first: int) -> dict[str, object]:
         "event": type(event).__name__,
         "text": event.text,
         "turns": list(row.turns),
-        "via": [line(node) for node in event.via[first:]],
+        "via": [line(site.node) for site in event.via[first:]],
         "guess": event.guess.clause if event.guess is not None else None,
         "before": {"optimizer": row.optimizer, "phase": row.phase, "window": row.window} if row.optimizer else None,
         "fields": {name: _plain(value, line) for name, value in own.items()},

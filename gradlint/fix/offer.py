@@ -1,4 +1,4 @@
-"""Tries a rule's remedies on the text: what parses, cures the finding and brings no other is offered."""
+"""Tries a rule's repairs on the text: what parses, cures the finding and brings no other is offered."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.inquiry import Inquiry, Reading
-    from gradlint.remedy import Remedy
-    from gradlint.rule import Draft
+    from gradlint.rule import Draft, Repair
 
 #: a fix may uncover this many further mistakes, each of which is mended with it
 _COMPANIONS = 3
@@ -100,8 +99,8 @@ class Offers:
         """
         licence |= Licence(frozenset(draft.rule.mends), reading.optimizers_of(draft.rule))
         uncovering: list[tuple[_Cure, Counter[str]]] = []
-        for remedy in draft.remedies:
-            tried = _attempt(reading, draft, remedy)
+        for repair in draft.repairs:
+            tried = _attempt(reading, draft, repair)
             if isinstance(tried, Refusal):
                 reasons.append(tried.reason)
                 continue
@@ -110,7 +109,7 @@ class Offers:
                 reasons.append(now)
                 continue
             extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
-            cure = _Cure(tried, (remedy.message,), remedy.safety or draft.rule.meta.fix)
+            cure = _Cure(tried, (repair.message,), repair.safety or draft.rule.meta.fix)
             harm = now.harm(licence) if not extra else None
             if harm:
                 reasons.append(harm)
@@ -187,19 +186,19 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A remedy that cannot be carried out."""
+    """A repair that cannot be carried out."""
 
     reason: str
 
 
-def _attempt(reading: Reading, draft: Draft, remedy: Remedy) -> str | Refusal:
+def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Document
     from gradlint.rewrite.refusal import NotFixable
 
     document = Document(reading.anchors)
     try:
-        remedy.act(Bench(document, reading.lowering.origins, reading.path_of(draft)))
+        repair.act(Bench(document, reading.lowering.origins, reading.path_of(draft)))
         return document.text()
     except NotFixable as refusal:
         return Refusal(str(refusal))

@@ -74,8 +74,9 @@ class Said(NamedTuple):
 class Program:
     """A lowered file with its indexes; what rules see of the source."""
 
-    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None) -> None:
+    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "") -> None:
         self.body = body
+        self.path = path
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -169,7 +170,7 @@ class Program:
     def site(self, node: s.Node, text: str | None = None) -> Site:
         if text is None and isinstance(node, s.Name | s.Attr | s.Call | s.Item | s.Bin):
             text = s.render(node)
-        return Site(node.node, text or "")
+        return Site(node.node, text or "", self.path)
 
     def calls(self) -> Iterator[s.Call]:
         """Every call of the file, in source order of statements."""

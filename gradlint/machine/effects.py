@@ -20,6 +20,7 @@ from gradlint.events import (
     Path,
     Read,
     Schedule,
+    Site,
     Step,
     Sync,
     Unscale,
@@ -27,8 +28,9 @@ from gradlint.events import (
     Wrap,
     Zero,
 )
-from gradlint.machine.trace import Trace, build
+from gradlint.machine.trace import build
 from gradlint.records import dataclass
+from gradlint.states import Trace
 
 _ASPECTS: dict[type[Event], Aspect] = {
     Backward: Aspect.BACKWARDS,
@@ -147,7 +149,7 @@ def _moved(was: list[Event], now: list[Event], may: frozenset[Aspect]) -> str | 
 
 
 def _shown(events: list[Event], may: frozenset[Aspect]) -> list[Hashable]:
-    forwards: dict[int, int] = {}
+    forwards: dict[Site, int] = {}
     return [
         (type(e).__name__, tuple(f.turn for f in e.frames), *_details(e, may, forwards))
         for e in events
@@ -156,11 +158,11 @@ def _shown(events: list[Event], may: frozenset[Aspect]) -> list[Hashable]:
     ]
 
 
-def _details(event: Event, may: frozenset[Aspect], forwards: dict[int, int]) -> Iterator[Hashable]:
+def _details(event: Event, may: frozenset[Aspect], forwards: dict[Site, int]) -> Iterator[Hashable]:
     """What else has to stay. Places have other numbers in another text, so forwards are counted."""
     if isinstance(event, Backward):
         if event.forward is not None:
-            yield forwards.setdefault(event.forward.node, len(forwards))
+            yield forwards.setdefault(event.forward, len(forwards))
         if Aspect.SCALE not in may:
             yield event.scaler is not None
         if Aspect.DIVISION not in may:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, Event, Guess, Manager, Mark, Opaque, Path, Role, Step, Unscale, Update, Zero
-from gradlint.machine.state import GradientState
-from gradlint.model import Severity
 from gradlint.records import replace
-from gradlint.rule import Draft, in_user_words, short
+from gradlint.rule import Draft, Severity, in_user_words, short
+from gradlint.states import GradientState
 
 #: a message with its "if" leaves out what follows from the mistake if it gets longer than this
 _LONGEST = 200

@@ -21,10 +21,10 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.machine.grade import graded
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import Life, Trace, build
+from gradlint.machine.trace import build
 from gradlint.records import replace
 from gradlint.rule import Draft, Rule
+from gradlint.states import GradientState, Life, Phase, Trace
 
 #: called with a rule and the exception it raised
 OnCrash: TypeAlias = Callable[[Rule, Exception], None]

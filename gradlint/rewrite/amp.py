@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.calls import call_of, loss_of, optimizer_of, receiver, scaler_of
 from gradlint.rewrite.moving import landing, move
 from gradlint.rewrite.parentheses import bare
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import called
+from gradlint.rewrite.shapes import called, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def unscale(
-    bench: Bench, before: Clip | Read | Edit, backward: Backward | None, steps: Sequence[Step], *, outer: int,
-    wide: bool,
+    bench: Bench, before: Clip | Read | Edit, backward: Backward | None, steps: Sequence[Step], *, outer: int = 0,
+    wide: bool = False,
 ) -> None:  # fmt: skip
     """`scaler.unscale_(optimizer)` in front; `outer`: in front of the call that leads there, so many functions out;
     `wide`: outside of the condition that it stands under."""
@@ -120,7 +119,7 @@ def _step_in_arms(bench: Bench, step: Step, choice: Statement, code: str, made: 
     bench.document.fill(both.blocks[1], plain)
 
 
-def update(bench: Bench, steps: Sequence[Step], *, outer: int, wide: bool) -> None:
+def update(bench: Bench, steps: Sequence[Step], *, outer: int = 0, wide: bool = False) -> None:
     """`scaler.update()` behind the last of these steps; `wide`: outside of its condition."""
     last = steps[-1]
     place = bench.outer(last, outer)

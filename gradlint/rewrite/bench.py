@@ -11,7 +11,23 @@ import libcst as cst
 from gradlint.events import Event, Mark, Opaque, Site, Step
 from gradlint.rewrite.document import Document, Statement
 from gradlint.rewrite.flow import Names, merged, names_of
+from gradlint.rewrite.imports import drop_if_unused
+from gradlint.rewrite.moving import move, move_all
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
+from gradlint.rewrite.verbs import (
+    Calls,
+    Clearings,
+    Clips,
+    Layers,
+    Losses,
+    Numbers,
+    Scalers,
+    Syncs,
+    Verb,
+    Windows,
+)
+from gradlint.subjects import Call
 
 N = TypeVar("N", bound=cst.CSTNode)
 Origin = ast.expr | ast.stmt | ast.pattern
@@ -27,16 +43,6 @@ _IDLE = frozenset({
 })  # fmt: skip
 
 
-def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
-    """All nodes of a kind in a piece of the tree."""
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, kind):
-            yield node
-        pending.extend(reversed(node.children))
-
-
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
 
@@ -46,22 +52,26 @@ class Bench:
         self._origins = origins
         happened = [e for e in events if not isinstance(e, Mark | Opaque)]
         # a loop is followed for several turns, but each place need be known once
-        self._events = list({(e.via, e.site.node, type(e)): e for e in happened}.values())
+        self._events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
+        self.call, self.clip, self.scaler, self.loss = Calls(self), Clips(self), Scalers(self), Losses(self)
+        self.window, self.clear, self.sync = Windows(self), Clearings(self), Syncs(self)
+        self.layers, self.numbers = Layers(self), Numbers(self)
+
+    move = Verb(move)
+    move_all = Verb(move_all)
 
     # -- reading
 
-    def node(self, at: Event | Site) -> cst.CSTNode:
-        return self._numbered(at.site.node if isinstance(at, Event) else at.node)
-
-    def _numbered(self, number: int) -> cst.CSTNode:
-        found = self.document.anchors.node(self._origins[number])
+    def node(self, at: Event | Call | Site) -> cst.CSTNode:
+        site = at if isinstance(at, Site) else at.site
+        found = self.document.anchors.node(self._origins[site.node])
         if found is None:
             raise NotFixable("its code was not found")
         return found
 
-    def code(self, at: Event | Site | cst.CSTNode) -> str:
+    def code(self, at: Event | Call | Site | cst.CSTNode) -> str:
         """The user's own text."""
         return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()
 
@@ -102,7 +112,7 @@ class Bench:
         """The same code, whatever the comments and the spaces."""
         return _dumped(self.code(x.node) for x in some) == _dumped(self.code(x.node) for x in others)
 
-    def statement(self, at: Event | Site | cst.CSTNode) -> Statement:
+    def statement(self, at: Event | Call | Site | cst.CSTNode) -> Statement:
         node = at if isinstance(at, cst.CSTNode) else self.node(at)
         found = self.document.at(node)
         if found is None:
@@ -115,15 +125,14 @@ class Bench:
 
     def standing(self, event: Event) -> list[Statement]:
         """The statement of an event, and those of the calls that led to it, from the outside in."""
-        nodes = [self._numbered(n) for n in (*event.via, event.site.node)]
+        nodes = [self.node(site) for site in event.places]
         return [x for x in (self.document.at(n) for n in nodes) if x is not None]
 
     def outer(self, event: Event, times: int) -> Site:
         """The place of an event, or of the call that led to it, so many functions out."""
-        places = (*event.via, event.site.node)
-        if times >= len(places):
+        if times >= len(event.places):
             raise NotFixable("no function further out calls it")
-        return Site(places[-1 - times], "")
+        return event.places[-1 - times]
 
     @staticmethod
     def common_depth(one: Event, other: Event) -> int:
@@ -140,7 +149,7 @@ class Bench:
 
     def in_frame(self, event: Event, depth: int) -> cst.CSTNode:
         """The node that stands for an event so many calls inside."""
-        return self._numbered((*event.via, event.site.node)[depth])
+        return self.node(event.places[depth])
 
     def guards(self) -> list[Statement]:
         """The `if`s that ask whether a window is full."""
@@ -213,7 +222,7 @@ class Bench:
     def check_nothing_else(self, event: Event, depth: int) -> None:
         """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
         counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
-        places = [self._numbered(n) for n in (*event.via, event.site.node)]
+        places = [self.node(site) for site in event.places]
         caller = self.statement(places[depth])
         self._check_idle(caller)
         if self.names_bound(caller):
@@ -235,8 +244,8 @@ class Bench:
                 raise NotFixable("the function that does it gives something else back")
 
     def _check_idle(self, statement: Statement) -> None:
-        numbers = {n for e in self._events for n in (*e.via, e.site.node)}
-        tops = [self._numbered(n) for n in numbers if self.document.at(self._numbered(n)) is statement]
+        sites = {site for e in self._events for site in e.places}
+        tops = [node for node in map(self.node, sites) if self.document.at(node) is statement]
         mine = {id(call) for top in tops for call in within(top, cst.Call)}
         parts = _header_parts(statement)
         keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
@@ -277,11 +286,20 @@ class Bench:
                 return owner
         return None
 
-    def delete(self, event: Event, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
-        """Takes the statement of an event away; with the loop or condition round it that does only `allowed` things.
+    def delete(self, event: Event | Call, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
+        """Takes the statement of an event, or a call that is one, away; with the loop or condition round it that does
+        only `allowed` things.
 
         `outer`: that of the call that led there, so many functions out.
         """
+        if isinstance(event, Call):
+            statement = self.document.apart(self.statement(event), self.node(event))
+            line = statement.node
+            alone = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+            if not isinstance(alone, cst.Expr) or self.code(alone) != self.code(event):
+                raise NotFixable("it is a part of a statement that does something else, too")
+            self.take_away(statement)
+            return
         place = self.outer(event, outer)
         statement = self.document.apart(self.statement(place), self.node(place))
         if outer:
@@ -320,12 +338,10 @@ class Bench:
 
     def take_away(self, statement: Statement) -> None:
         """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
-        from gradlint.rewrite.imports import drop_if_unused
-
         drop_if_unused(self, statement)
         self.document.take_out(statement)
 
-    def replace(self, old: Event | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
+    def replace(self, old: Event | Call | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
         """Another expression in the place of one."""
         node = old if isinstance(old, cst.CSTNode) else self.node(old)
         statement = self.statement(node)
@@ -334,6 +350,11 @@ class Bench:
                 raise NotFixable("it is not an expression")
             new = self._parsed(new)
         self.document.exchange(statement, node, new)
+
+    def replace_all(self, *pairs: tuple[Event | Site, str]) -> None:
+        """Several expressions at once."""
+        for old, new in pairs:
+            self.replace(old, new)
 
 
 def _is_kept(part: cst.CSTNode) -> bool:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Step
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.definitions import assignments
 from gradlint.rewrite.parentheses import bare, in_product, is_tight
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import assigns, called
+from gradlint.rewrite.shapes import assigns, called, within
 from gradlint.rule import in_user_words
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _has_length(bench: Bench, name: str) -> bool:
 # -- GL308
 
 
-def count_from_one(bench: Bench, step: Step, *, everywhere: bool) -> None:
+def count_from_one(bench: Bench, step: Step, *, everywhere: bool = False) -> None:
     """`i % n == 0` -> `(i + 1) % n == 0`; `everywhere`: in all conditions of the loop that ask the same."""
     modulo = modulo_in(condition(bench, step))
     nodes = [modulo]

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update, Zero
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import optimizer_of
 from gradlint.rewrite.moving import check_not_read, landing, move
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
     from gradlint.rewrite.document import Statement
 
 
-def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool) -> None:
+def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool = False) -> None:
     """At the head of the loop that runs all; without one, or if it must be close, in front of the backward."""
     for step in reversed(steps):
         code = _zero(bench, step)
         loop = None if close else bench.common_loop(backward, step)
         if loop is not None and _choice(bench, step, backward, loop) is _Choice.TURN:
             raise NotFixable("the condition round the step may say when a window is full")
-        if step.site.node in backward.via:
+        if step.site in backward.via:
             # a closure may be called several times for one step: it clears itself
             bench.insert_first(code, _function(bench, backward))
         elif loop is not None:

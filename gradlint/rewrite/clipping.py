@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Clip, Manager, Site
+from gradlint.events import Clip, Event, Manager, Site
 from gradlint.knowledge.torch_api import FSDP1
 from gradlint.rewrite.arguments import argument, named
 from gradlint.rewrite.calls import call_of, call_round, first_argument, receiver
@@ -44,7 +44,7 @@ def _imported(bench: Bench, node: cst.CSTNode, name: str) -> Import:
     raise NotFixable(f"where `{local}` is imported was not found")
 
 
-def clip_by_norm(bench: Bench, clip: Clip, limit: str | None) -> None:
+def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
     """`clip_grad_value_(params, v)` and `clamp_` in a loop over parameters -> `clip_grad_norm_(params, v)`."""
     call = call_of(bench, clip)
     if clip.manager in (Manager.LIGHTNING, Manager.FABRIC):
@@ -186,7 +186,8 @@ def clip_when_synced(bench: Bench, clip: Clip) -> None:
     bench.document.wrap_in(f"if {names.pop()}.sync_gradients:", statement)
 
 
-def insert_clip(bench: Bench, step: Site, model: str) -> None:
+def insert_clip(bench: Bench, step: Event, model: str) -> None:
+    """A clip of the norm to 1.0 in front of the step."""
     if not re.fullmatch(r"[\w.]+", model):
         raise NotFixable("the model has no name here")
     bench.insert(f"{reference(bench, CLIP_NORM)}({model}.parameters(), max_norm=1.0)", before=step)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.records import dataclass
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.flow import names_of
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import assigns
+from gradlint.rewrite.shapes import assigns, within
 
 if TYPE_CHECKING:
     from gradlint.frontend.anchor import Chunk

@@ -10,11 +10,11 @@ import libcst as cst
 
 from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
 from gradlint.rewrite.arguments import argument
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import last_name, size_of_window
 from gradlint.rewrite.calls import call_of, loss_of
 from gradlint.rewrite.parentheses import bare, in_product
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def divide_by_window(bench: Bench, backward: Backward, step: Step) -> None:
     """By the N that the boundary uses; a divisor that is there and wrong makes way for it."""
     if backward.norm is Norm.DIVIDED_BY_COUNTER:
-        redivide(bench, backward, size_of_window(bench, backward, step))
+        redivide(bench, backward, step)
         return
     try:
         size = size_of_window(bench, backward, step)
@@ -50,7 +50,7 @@ def _divide_argument(bench: Bench, backward: Backward, step: Step) -> None:
     bench.replace(handed, f"{in_product(bench.code(handed), handed)} / {_operand(by)}")
 
 
-def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequence[Backward], outer: int) -> None:
+def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequence[Backward], outer: int = 0) -> None:
     """By what the gradients were divided by, in the user's words; a loss that is divided already stays as it is."""
     by = divisor_of(bench, edits[0])
     for edit in edits:
@@ -154,16 +154,23 @@ def _operand(text: str) -> str:
     return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Constant | ast.Subscript) else f"({text})"
 
 
-def redivide(bench: Bench, backward: Backward, by: str) -> None:
-    """Another divisor in the place of the one that is there."""
+def redivide(bench: Bench, backward: Backward, step: Step) -> None:
+    """The N that the boundary uses in the place of the divisor that is there."""
+    size = size_of_window(bench, backward, step)
     found = list(_divisions(bench, backward, backward.divisor))
     if len(found) != 1:
         raise NotFixable(f"where the loss is divided by `{backward.divisor}` was not found")
-    bench.replace(found[0][1], _operand(by))
+    bench.replace(found[0][1], _operand(size))
 
 
-def undivide(bench: Bench, backward: Backward) -> None:
-    """Takes the division away: `loss = loss / n` and `loss /= n` go, `f(x) / n` becomes `f(x)`."""
+def undivide(bench: Bench, backward: Backward | Site) -> None:
+    """Takes the division away: `loss = loss / n` and `loss /= n` go, `f(x) / n` becomes `f(x)`.
+
+    Of a loss that goes backward here, or of the division at this place.
+    """
+    if isinstance(backward, Site):
+        _undivide_at(bench, backward)
+        return
     found = list(_divisions(bench, backward, backward.divisor))
     own = [x for x in found if _makes_loss(bench, x[1], backward)]
     if len(own) != 1 or _is_factor(own[0][0]):
@@ -202,7 +209,7 @@ def _makes_loss(bench: Bench, divisor: cst.BaseExpression, backward: Backward) -
     return isinstance(small, cst.Assign) and any(bench.code(t.target) == loss for t in small.targets)
 
 
-def undivide_at(bench: Bench, loss: Site) -> None:
+def _undivide_at(bench: Bench, loss: Site) -> None:
     """The division whose left side, or target, is here."""
     node = bench.node(loss)
     statement = bench.statement(loss)

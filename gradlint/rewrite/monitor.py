@@ -11,10 +11,9 @@ import libcst as cst
 from gradlint.events import Clip
 from gradlint.records import dataclass
 from gradlint.rewrite.arguments import keyword
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.calls import call_of
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import called
+from gradlint.rewrite.shapes import called, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench

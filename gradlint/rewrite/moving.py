@@ -10,11 +10,11 @@ import libcst as cst
 
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
 from gradlint.records import dataclass, field
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import negated
 from gradlint.rewrite.flow import leaves_block, merged
 from gradlint.rewrite.layout import Leading
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -41,9 +41,15 @@ _MOST_COMPANIONS = 6
 
 def move(
     bench: Bench, event: Event, *, before: Event | None = None, after: Event | None = None,
-    past: tuple[type[Event], ...] = (), level: bool = False,
+    past: tuple[type[Event], ...] = (), level: bool = False, unbound: Event | None = None,
 ) -> Statement:  # fmt: skip
-    """See `remedy.move`; gives what was moved."""
+    """The statement of an event goes beside that of another, with its comments and its condition; gives what was moved.
+
+    `past`: behind what does these things, too, if it follows there. `level`: in the block that it is in, behind (or in
+    front of) whatever holds the other. `unbound`: not if what this event gives is kept.
+    """
+    if unbound is not None:
+        bench.check_binds_nothing(unbound)
     goal = before or after
     assert goal is not None
     moved, target = _statements(bench, event, goal)

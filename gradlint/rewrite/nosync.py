@@ -9,12 +9,11 @@ import libcst as cst
 from gradlint.events import Backward, Site, Step
 from gradlint.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.rewrite.arguments import by_keyword
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.rewrite.definitions import assignments
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import assigns_attribute, called
+from gradlint.rewrite.shapes import assigns_attribute, called, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench
@@ -210,8 +209,11 @@ def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
 # -- GL503
 
 
-def invert(bench: Bench, backward: Backward, no_sync: Site, step: Step) -> None:
-    """no_sync where the condition does not hold, and nothing where it does."""
+def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -> None:
+    """no_sync where the condition does not hold, and nothing where it does; without one, the flag of the model."""
+    if no_sync is None:
+        _invert_flag(bench, backward)
+        return
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
     for stored in _stored_choices(bench, statement):
@@ -288,7 +290,7 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
     raise NotFixable("no_sync stands in the branch of the step, and the other branch does something else")
 
 
-def invert_flag(bench: Bench, backward: Backward) -> None:
+def _invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
     home = bench.statement(backward).function
     flags = [

@@ -5,7 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypeVar
+
 import libcst as cst
+
+N = TypeVar("N", bound=cst.CSTNode)
+
+
+def within(root: cst.CSTNode, kind: type[N]) -> Iterator[N]:
+    """All nodes of a kind in a piece of the tree."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            yield node
+        pending.extend(reversed(node.children))
 
 
 def assigns(node: cst.CSTNode, name: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Step
+from gradlint.events import WINDOW, Step
 from gradlint.frontend import syntax as s
-from gradlint.frontend.interp.run import TURNS, WINDOW
+from gradlint.frontend.interp.run import TURNS
 from tests.frontend.tracing import happened, lowered, paths, turn, usual, windows
 
 #: two whole windows and a rest that no step uses

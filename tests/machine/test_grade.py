@@ -9,9 +9,9 @@ import pytest
 
 from gradlint.events import Clip, Doubt, Event, Guess, Opaque, OptimizerRef, Path, Role, ScalerRef, Step
 from gradlint.machine.judge import Judge
-from gradlint.machine.state import GradientState
-from gradlint.model import Category, Grade, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.model import Grade
+from gradlint.rule import Category, Draft, Rule, RuleMeta, Severity
+from gradlint.states import GradientState
 from tests.machine.scene import OPTIMIZER, backward, clip, owned, path, site, step, turns, zero
 
 GUESS = Guess(Role.OPTIMIZER, "opt", "`opt` is an optimizer")

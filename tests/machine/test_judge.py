@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Event, OptimizerRef, Path, Step, Zero
 from gradlint.machine.judge import Judge
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import Trace
-from gradlint.model import Category, Severity
-from gradlint.rule import Draft, Rule, RuleMeta
+from gradlint.rule import Category, Draft, Rule, RuleMeta, Severity
+from gradlint.states import GradientState, Phase, Trace
 from tests.machine.scene import OPTIMIZER, backward, clip, mark, owned, path, step, zero
 
 

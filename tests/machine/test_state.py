@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import Event, Opaque, OptimizerRef, Read
-from gradlint.machine.state import GradientState, Phase
-from gradlint.machine.trace import Life
+from gradlint.states import GradientState, Life, Phase
 from tests.machine.scene import (
     OPTIMIZER,
     SCALER,

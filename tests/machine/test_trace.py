@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gradlint.events import Backward, Event, Frame, Manager, OptimizerRef, Step, Zero
-from gradlint.machine.trace import Trace, Window, build, same_loss, same_turn, share_loop
+from gradlint.machine.trace import build
+from gradlint.states import Trace, Window
 from tests.machine.scene import (
     LOOP,
     OPTIMIZER,
@@ -158,30 +159,30 @@ def test_an_empty_window_has_no_size() -> None:
     ],
 )
 def test_same_turn(first: tuple[int, ...], second: tuple[int, ...], answer: bool) -> None:
-    assert same_turn(backward(*first), step(*second)) is answer
-    assert same_turn(step(*second), backward(*first)) is answer
+    assert backward(*first).same_turn(step(*second)) is answer
+    assert step(*second).same_turn(backward(*first)) is answer
 
 
 def test_turns_of_different_loops_do_not_differ() -> None:
     elsewhere = replace(step(), frames=turns(5, loop=LOOP + 50))
-    assert same_turn(backward(0), elsewhere)
-    assert not share_loop(backward(0), elsewhere)
+    assert backward(0).same_turn(elsewhere)
+    assert not backward(0).shares_loop(elsewhere)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "answer"),
     [((0,), (1,), True), ((0,), (0, 3), True), ((), (), True), ((), (0,), False), ((0,), (), False)],
 )
-def test_share_loop(first: tuple[int, ...], second: tuple[int, ...], answer: bool) -> None:
-    assert share_loop(backward(*first), step(*second)) is answer
+def test_shares_loop(first: tuple[int, ...], second: tuple[int, ...], answer: bool) -> None:
+    assert backward(*first).shares_loop(step(*second)) is answer
 
 
 def test_same_loss() -> None:
-    assert same_loss(backward(0), backward(1))
-    assert not same_loss(backward(0, loss="a"), backward(1, loss="b"))
+    assert backward(0).same_loss(backward(1))
+    assert not backward(0, loss="a").same_loss(backward(1, loss="b"))
     elsewhere = site("else: loss.backward()")
-    assert same_loss(backward(0), replace(backward(1), site=elsewhere))
-    assert not same_loss(backward(0), replace(backward(0), site=elsewhere)), "one turn has one loss of a name"
+    assert backward(0).same_loss(replace(backward(1), site=elsewhere))
+    assert not backward(0).same_loss(replace(backward(0), site=elsewhere)), "one turn has one loss of a name"
 
 
 # -- whose events

@@ -135,6 +135,10 @@ def test_a_run_of_dead_steps_is_told_whatever_the_loss_does(norm: float | None, 
     assert judge.findings[0].until == 30
 
 
+def test_a_loss_of_exactly_0_has_no_gradient() -> None:
+    assert steps([0.0] * 3 * LIFELESS, loss=0.0).findings == []
+
+
 def test_few_steps_that_are_all_dead_are_told_at_the_end() -> None:
     judge = steps([None, None])
     assert judge.findings == []

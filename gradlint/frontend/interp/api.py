@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, EditKind, Manager, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
+from gradlint.events import (
+    WINDOW,
+    ClipApi,
+    ClipKind,
+    EditKind,
+    Manager,
+    Norm,
+    OptimizerRef,
+    Params,
+    ScalerRef,
+    Wrap,
+    Zero,
+)
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.frameworks import Frameworks
 from gradlint.frontend.interp.gradients import Arguments
-from gradlint.frontend.interp.run import TURNS, WINDOW, owner
+from gradlint.frontend.interp.run import TURNS, owner
 from gradlint.knowledge import naming
 from gradlint.knowledge import torch_api as api
 

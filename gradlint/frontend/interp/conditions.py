@@ -6,10 +6,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from gradlint.events import WINDOW
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.branches import Branches, Weight
-from gradlint.frontend.interp.run import FAR, WINDOW, Run
+from gradlint.frontend.interp.run import FAR, Run
 from gradlint.frontend.oracle import AMP, NOW
 from gradlint.knowledge import naming
 from gradlint.records import dataclass

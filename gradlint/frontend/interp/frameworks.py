@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gradlint.events import ClipApi, ClipKind, Manager, Norm, OptimizerRef, Role, Step, Zero
+from gradlint.events import WINDOW, ClipApi, ClipKind, Manager, Norm, OptimizerRef, Role, Step, Zero
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.gradients import Arguments, Gradients
-from gradlint.frontend.interp.run import WINDOW
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge import naming
 

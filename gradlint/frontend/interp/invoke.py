@@ -50,7 +50,7 @@ class Invoke(Api):
         outer, self.env = self.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
-        via, self.run.via = self.run.via, (*self.run.via, node.node)
+        via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
         contexts = len(self.run.contexts)
         quiet = self._enter_decorators(definition)
         try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gradlint.events import Clip, ClipApi, Mark
+from gradlint.events import WINDOW, Clip, ClipApi, Mark
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp.calls import Calls
 from gradlint.frontend.interp.invoke import Unwound
-from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, WINDOW, Guard, LoopState
+from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, Guard, LoopState
 from gradlint.knowledge import naming
 
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 
-#: the N of every window whose size is unknown, and the turns of a loop: two whole windows and a rest
-WINDOW = 3
+#: the turns of a loop: two whole windows and a rest
 TURNS = 8
 OUTER_TURNS = 2
 #: a counter is never compared with a number beyond this
@@ -97,7 +96,7 @@ class Run:
     guards: list[Guard] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     #: the nodes of the calls that led here
-    via: tuple[int, ...] = ()
+    via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
     #: accelerate: whether this micro-batch is the last of its window (None outside of `accumulate`)
     accelerate_sync: bool | None = None

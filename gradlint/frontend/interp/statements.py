@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gradlint.events import Backward, Role, Step, Sync, Unscale, Update
+from gradlint.events import WINDOW, Backward, Role, Step, Sync, Unscale, Update
 from gradlint.frontend import roles
 from gradlint.frontend import syntax as s
 from gradlint.frontend import values as v
 from gradlint.frontend.interp import tensors
 from gradlint.frontend.interp.invoke import Raised, Returned, Unwound
 from gradlint.frontend.interp.loops import Break, Continue, Loops
-from gradlint.frontend.interp.run import WINDOW, Guard
+from gradlint.frontend.interp.run import Guard
 from gradlint.frontend.interp.tensors import IN_PLACE
 from gradlint.knowledge import naming
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import Site
 from gradlint.frontend import syntax as s
 from gradlint.frontend.names.constants import Constants
 from gradlint.frontend.names.lineage import lineage
@@ -33,8 +32,8 @@ def second_divisions(program: Program) -> Iterator[DivisionSetting]:
             yield from _lightning(cls, program)
 
 
-def _setting(found: returned_loss.Division, trainer: str) -> DivisionSetting:
-    return DivisionSetting(Site(found.loss.node, s.render(found.loss)), s.render(found.divisor), trainer)
+def _setting(found: returned_loss.Division, trainer: str, program: Program) -> DivisionSetting:
+    return DivisionSetting(program.site(found.loss, s.render(found.loss)), s.render(found.divisor), trainer)
 
 
 def _descends(cls: s.Class, wanted: Pattern, program: Program) -> bool:
@@ -50,7 +49,7 @@ def _hugging_face(cls: s.Class, program: Program) -> Iterator[DivisionSetting]:
         for found in returned_loss.divisions(method):
             name = _number_name(found.divisor)
             if "gradient_accumulation" in name and not returned_loss.multiplies(method, name):
-                yield _setting(found, "the Trainer")
+                yield _setting(found, "the Trainer", program)
 
 
 def _trainer_divides(cls: s.Class, method: s.Def, program: Program) -> bool:
@@ -101,7 +100,7 @@ def _lightning(cls: s.Class, program: Program) -> Iterator[DivisionSetting]:
         own = s.render(found.divisor).endswith(f"trainer.{known.LIGHTNING_STEPS}")
         same = isinstance(found.divisor, s.Const) and numbers == {found.divisor.value}
         if (own or same or name in names) and not returned_loss.multiplies(method, name or s.render(found.divisor)):
-            yield _setting(found, "Lightning")
+            yield _setting(found, "Lightning", program)
 
 
 def _window_numbers(program: Program) -> set[float]:

@@ -60,7 +60,8 @@ class Structure(ModelCode):
                     self._enter(stmt, self._defaults(stmt.params, self._given(stmt.name, stmt.params)), None)
         except (TooMuch, RecursionError):
             return []
-        return self.found.stacks()
+        path = self.program.path
+        return [replace(x, hidden=tuple(replace(y, path=path) for y in x.hidden)) for x in self.found.stacks()]
 
     def _builds(self, function: s.Def) -> bool:
         """A function (or a method) that puts a stack together, whoever calls it."""

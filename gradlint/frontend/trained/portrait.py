@@ -42,7 +42,7 @@ class Portraits:
 
     def round(self, event: Event) -> list[Home]:
         """The function of an event, and those from which it was called, from the inside out."""
-        return [self.homes.home(node) for node in (event.site.node, *reversed(event.via))]
+        return [self.homes.home(site.node) for site in reversed(event.places)]
 
     def in_test(self, event: Event) -> bool:
         """A unit test takes a step or two; nothing is trained there."""

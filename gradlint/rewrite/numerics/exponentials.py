@@ -8,7 +8,6 @@ import libcst as cst
 
 from gradlint.records import dataclass, field
 from gradlint.rewrite.arguments import comma, keyword
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.definitions import Definition, check_unchanged, definition, readers
 from gradlint.rewrite.imports import reference
 from gradlint.rewrite.numerics.tensor_code import (
@@ -22,7 +21,7 @@ from gradlint.rewrite.numerics.tensor_code import (
 )
 from gradlint.rewrite.parentheses import bare, tight
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import called, is_name, is_whole_number
+from gradlint.rewrite.shapes import called, is_name, is_whole_number, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench

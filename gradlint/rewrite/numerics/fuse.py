@@ -46,7 +46,9 @@ class _Log:
     complement: bool
 
 
-def fuse(bench: Bench, operation: Operation, exp: Operation | None, *, elsewhere: bool) -> None:
+def fuse(
+    bench: Bench, operation: Operation, exp: Operation | None = None, *, elsewhere: bool = False
+) -> None:  # fmt: skip
     """What the operation and the call that made its operand do, done by one function.
 
     `exp`: the exp() that the operand is made of. `elsewhere`: a BCE also where the probabilities have another use.

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Site
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.definitions import root
 from gradlint.rewrite.imports import drop_if_last, imports
 from gradlint.rewrite.numerics.precision import smallest_guard
 from gradlint.rewrite.numerics.tensor_code import check_comments_kept
 from gradlint.rewrite.parentheses import bare, enclosed, tight
 from gradlint.rewrite.refusal import NotFixable
-from gradlint.rewrite.shapes import called, number
+from gradlint.rewrite.shapes import called, number, within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench

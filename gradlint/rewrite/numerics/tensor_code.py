@@ -10,12 +10,12 @@ import libcst as cst
 
 from gradlint.knowledge import tensor_api as api
 from gradlint.rewrite.arguments import comma
-from gradlint.rewrite.bench import within
 from gradlint.rewrite.definitions import Definition, root
 from gradlint.rewrite.imports import drop, imports, uses
 from gradlint.rewrite.layout import with_leading
 from gradlint.rewrite.parentheses import bare, tight
 from gradlint.rewrite.refusal import NotFixable
+from gradlint.rewrite.shapes import within
 
 if TYPE_CHECKING:
     from gradlint.rewrite.bench import Bench

@@ -90,7 +90,7 @@ class Judge:
         self._used: set[str] = set()
         self._steps = 0
         self._lifeless = 0
-        self._held_back: Observation | None = None
+        self._held_back: tuple[Observation, int] | None = None
 
     def startling(self, norm: float) -> bool:
         """Whether the gradients of a step with this norm are worth a look that was not due."""
@@ -129,7 +129,7 @@ class Judge:
             steps = "the only step" if self._steps == 1 else f"each of the {self._steps} steps"
             self._hold(lifeless(missing, steps), self._steps)
         if self._held_back is not None and self.losses.trend is Trend.EARLY:
-            self._hold(self._held_back, self._steps)
+            self._hold(*self._held_back)
         return self.findings[began:]
 
     def hold(self, observation: Observation, step: int) -> list[Finding]:
@@ -141,11 +141,12 @@ class Judge:
     def _of_total(self, total: Total, sample: Sample | None, circumstances: Circumstances) -> Iterable[Observation]:
         bad = broken(total, sample, circumstances, self._diverged())
         if bad is not None:
+            self._held_back = None
             yield bad
             return
         if (high := too_high(total, self.limits)) is not None:
             # Too early to say whether the loss falls: until it can be said, it waits.
-            self._held_back = high if self.losses.trend is Trend.EARLY else None
+            self._held_back = (high, total.step) if self.losses.trend is Trend.EARLY else None
             if self._held_back is None and not self.losses.trains:
                 yield high
         if (peak := spike(total, self.totals.usual, self.limits)) is not None:
@@ -176,7 +177,7 @@ class Judge:
             yield from beside_weights(sample, self.limits, ", and the loss rises")
 
     def _alive(self, total: Total, line: Line) -> None:
-        if total.norm:
+        if total.norm or total.loss == 0:  # a loss of exactly 0 has nothing left to teach
             for condition in (Condition.NO_GRADIENTS, Condition.DEAD_STEPS):
                 if condition in self._episodes:
                     self._clear(self._episodes[condition], total.step, peace=1)

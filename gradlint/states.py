@@ -1,0 +1,292 @@
+"""The state of one optimizer's gradients, how each event moves it on, and the window and the path that it is in."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from typing import TypeVar
+
+from gradlint.events import (
+    Backward,
+    Clip,
+    Edit,
+    EditKind,
+    Event,
+    Frame,
+    Manager,
+    Opaque,
+    OptimizerRef,
+    Path,
+    Save,
+    ScalerRef,
+    Step,
+    Unscale,
+    Update,
+    Zero,
+)
+from gradlint.records import dataclass, field
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(slots=True)
+class Window:
+    """What happened to one optimizer's gradients between two of its steps."""
+
+    number: int
+    events: list[Event] = field(default_factory=list)
+    step: Step | None = None
+    #: it is known to have one micro-batch
+    single: bool = False
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind))
+
+    def after(self, event: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind) and e.index > event.index)
+
+    def before(self, event: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind) and e.index < event.index)
+
+    def between(self, first: Event, last: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind) and first.index < e.index < last.index)
+
+    @property
+    def accumulates(self) -> bool:
+        """The same backward runs several times, in several turns, before the step."""
+        if self.by_hand:
+            return False
+        seen: list[Backward] = []
+        for backward in self.of(Backward) if not self.single else ():
+            if any(first.same_loss(backward) and first.frames != backward.frames for first in seen):
+                return True
+            seen.append(backward)
+        return False
+
+    @property
+    def by_hand(self) -> bool:
+        """The code puts the step's gradients together itself: writes them anew, or keeps them when they are cleared."""
+        if any(edit.kind is EditKind.NEW for edit in self.of(Edit)):
+            return True
+        return any(True for save in self.of(Save) for _ in self.after(save, Zero))
+
+    @property
+    def closes(self) -> bool:
+        """It accumulates and is known to end at a boundary: a modulo, a full counter, an inner loop."""
+        if self.step is None or not self.accumulates:
+            return False
+        return bool(self.step.window) or bool(self.micro_loop) or self.step.manager is Manager.ACCELERATE
+
+    @property
+    def micro_loop(self) -> str:
+        """N of the inner loop over micro-batches that the backwards are in and the step is not."""
+        if self.step is None:
+            return ""
+        around = {f.loop for f in self.step.frames}
+        for backward in self.of(Backward):
+            for frame in backward.frames:
+                if frame.loop not in around and frame.window:
+                    return frame.window
+        return ""
+
+    @property
+    def size_text(self) -> str:
+        """The user's own words for N; just N if there are none, or too many."""
+        text = (self.step.window if self.step else "") or self.micro_loop
+        return (
+            text if text and len(text) <= 40 and ("(" not in text or " / " in text or text.startswith("len(")) else "N"
+        )
+
+    @property
+    def size_shown(self) -> str:
+        """N for a message: in backticks if these are the user's words."""
+        return "N" if self.size_text == "N" else f"`{self.size_text}`"
+
+    @property
+    def size(self) -> int | None:
+        """N as a number, where the file says it: of loops inside of each other the product."""
+        parts = [f.size for f in self.inner_frames]
+        if self.step is not None and self.step.window:
+            parts.append(self.step.size)
+        total = 1
+        for part in parts:
+            if part is None:
+                return None
+            total *= part
+        return total if parts else None
+
+    @property
+    def inner_frames(self) -> list[Frame]:
+        """The loops that the first backward is in and the step is not: their turns make up the window."""
+        first = next(self.of(Backward), None)
+        around = {f.loop for f in self.step.frames} if self.step else set()
+        return [f for f in first.frames if f.loop not in around] if first is not None and self.step else []
+
+    def counts(self, text: str, number: float | None) -> bool:
+        """Whether this text, or this number, is the N of the window; names are compared by their last part."""
+        size = self.size
+        if number is not None and size is not None:
+            return abs(number - size) < 1e-6 * size
+        told = (
+            [self.step.window] if self.step is not None and self.step.window else [f.count for f in self.inner_frames]
+        )
+        return len(told) == 1 and bool(text) and _last_part(text) == _last_part(told[0])
+
+    @property
+    def inner_loop(self) -> bool:
+        """The backwards are in a loop that the step is not in."""
+        around = {f.loop for f in self.step.frames} if self.step else set()
+        return any(f.loop not in around for b in self.of(Backward) for f in b.frames)
+
+
+@dataclass(slots=True)
+class Life:
+    """One optimizer's part in a path."""
+
+    optimizer: OptimizerRef
+    windows: list[Window] = field(default_factory=list)
+    of_event: dict[int, Window] = field(default_factory=dict)
+
+    @property
+    def accumulates(self) -> bool:
+        return any(w.accumulates and w.step is not None for w in self.windows)
+
+    def events(self, kind: type[E]) -> Iterator[E]:
+        for window in self.windows:
+            yield from window.of(kind)
+
+
+@dataclass(slots=True)
+class Trace:
+    """A path, with the lives of its optimizers."""
+
+    path: Path
+    lives: dict[str, Life]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.path.events
+
+
+class Phase(enum.Enum):
+    """Where in their life the gradients are."""
+
+    UNKNOWN = "unknown"
+    EMPTY = "empty"
+    FILLED = "filled"
+    CONSUMED = "consumed"
+
+
+@dataclass(slots=True)
+class GradientState:
+    """What is known before an event. Rules read it; only `advance` writes it."""
+
+    optimizer: OptimizerRef
+    path: Path
+    life: Life
+    phase: Phase = Phase.UNKNOWN
+    window: Window = field(default_factory=lambda: Window(0))
+    #: backwards whose gradients are there now
+    pending: list[Backward] = field(default_factory=list)
+    #: backwards that were cleared before any step used them, with the zeroing, in this window
+    lost: list[tuple[Backward, Zero]] = field(default_factory=list)
+    #: the first of the pending ones came on top of gradients that this step had used already
+    stale: Step | None = None
+    #: a pending backward whose gradients are still multiplied by the scale
+    scaled: Backward | None = None
+    unscaled: Unscale | None = None
+    clip: Clip | None = None
+    last_step: Step | None = None
+    last_zero: Zero | None = None
+    #: a step through the scaler after which update() has not been called yet
+    waiting_update: Step | None = None
+    steps: int = 0
+    #: what is pending was put aside: clearing does not lose it
+    saved: bool = False
+
+    @property
+    def has_backward(self) -> bool:
+        """Some backward on this path makes gradients for this optimizer."""
+        return any(True for _ in self.life.events(Backward))
+
+    def advance(self, event: Event) -> None:
+        """Move on."""
+        match event:
+            case Zero():
+                if not self.saved and not event.aborts:
+                    self.lost.extend((b, event) for b in self.pending)
+                self.pending.clear()
+                self.phase, self.stale, self.scaled, self.clip, self.last_zero = Phase.EMPTY, None, None, None, event
+                if event.aborts:
+                    self.phase = Phase.UNKNOWN
+            case Backward():
+                if self.phase is Phase.CONSUMED:
+                    self.stale = self.last_step
+                self.pending.append(event)
+                self.phase, self.clip, self.saved = Phase.FILLED, None, False
+                if event.scaler is not None and event.scaler.enabled is not False:
+                    self.scaled = event
+            case Unscale():
+                self.unscaled, self.scaled = event, None
+            case Clip():
+                self.clip = event
+            case Save():
+                self.saved = True
+            case Edit():
+                self._edited(event)
+            case Step():
+                self._step(event)
+            case Update():
+                self._updated(event)
+            case Opaque():
+                self._forget()
+            case _:
+                pass
+
+    def _edited(self, edit: Edit) -> None:
+        """A gradient made by hand is one to step with, and nothing holds for it that held for the old one."""
+        if edit.kind is EditKind.NEW:
+            self.clip, self.scaled, self.stale = None, None, None
+        if edit.kind is EditKind.NEW or (edit.fresh and self.phase is Phase.EMPTY):
+            self.lost.clear()
+            self.phase = Phase.FILLED
+
+    def _updated(self, update: Update) -> None:
+        """Of several scalers only the one that was updated starts anew."""
+        if self.unscaled is not None and _same_scaler(self.unscaled.scaler, update.scaler):
+            self.unscaled = None
+        if self.waiting_update is not None and _same_scaler(self.waiting_update.scaler, update.scaler):
+            self.waiting_update = None
+
+    def own_losses(self) -> list[tuple[Backward, Zero]]:
+        """What was cleared unused, without what another optimizer had its step for before."""
+        return [(b, z) for b, z in self.lost if not any(self._foreign(e) for e in self.path.events[b.index : z.index])]
+
+    def _foreign(self, event: Event) -> bool:
+        return isinstance(event, Step) and event.optimizer != self.optimizer.id
+
+    def _step(self, step: Step) -> None:
+        self.pending.clear()
+        self.lost.clear()
+        self.phase, self.last_step, self.steps = Phase.CONSUMED, step, self.steps + 1
+        self.scaled, self.clip, self.stale = None, None, None
+        if step.scaler is not None:
+            self.waiting_update = step
+
+    def _forget(self) -> None:
+        self.phase = Phase.UNKNOWN
+        self.pending.clear()
+        self.lost.clear()
+        self.scaled, self.unscaled, self.clip, self.stale, self.waiting_update = None, None, None, None, None
+        self.last_step = None
+        self.steps += 1
+
+
+def _same_scaler(a: ScalerRef | None, b: ScalerRef | None) -> bool:
+    return a is None or b is None or a.id == b.id
+
+
+def _last_part(text: str) -> str:
+    """`self.accum`, `args["accum"]` and a parameter `accum` are the same number."""
+    return re.split(r"[.\[]", text.replace(" ", ""))[-1].strip("\"'])")
