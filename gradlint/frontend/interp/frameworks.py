@@ -134,7 +134,7 @@ class Frameworks(Gradients):
         """Starts a micro-batch; `sync_gradients` keeps its value behind the block, as it does in Accelerate."""
         self.run.accelerate_count += 1
         loop = self.run.loops[-1] if self.run.loops else None
-        last = loop is not None and loop.data and loop.turn == loop.turns - 1  # a loader's end closes the window
+        last = loop is not None and loop.data and loop.number() == loop.turns - 1  # a loader's end closes the window
         size = self.window_size(naming.last(framework.window)) if framework.window else WINDOW
         full = self.run.accelerate_count % size == 0
         self.run.accelerate_sync = not framework.accumulates or full or last
