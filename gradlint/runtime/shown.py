@@ -13,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gradlint.model import Severity
 from gradlint.registry import by_code
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.verification import Cure, Judged, Unshowable, Verdict, Verification
 
 _COLOURS = {
@@ -45,6 +47,7 @@ def as_json(verification: Verification) -> str:
             "steps": verification.steps,
             "findings": [_record(verification, j) for j in verification.findings],
             "runtime_only": [_record(verification, j) for j in verification.runtime_only],
+            "health": [_plain_symptom(verification, s) for s in verification.health],
             "not_shown_by_a_run": [_plain(verification, u) for u in verification.unshowable],
             "notes": verification.notes,
             "failure": verification.failure or None,
@@ -60,6 +63,20 @@ def _record(verification: Verification, judged: Judged) -> dict[str, object]:
         "evidence": judged.evidence,
         "after_fix": judged.after_fix.value,
         "after": judged.after,
+    }
+
+
+def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, object]:
+    cell, line = verification.place(symptom.filename, symptom.line)
+    return {
+        "name": symptom.name,
+        "severity": symptom.severity.label,
+        "filename": symptom.filename,
+        **({} if cell is None else {"cell": cell}),
+        "line": line,
+        "step": symptom.step,
+        "subject": symptom.subject,
+        "message": symptom.message,
     }
 
 
@@ -90,6 +107,8 @@ def summary(verification: Verification) -> str:
             parts.append(said)
     if verification.stepless and not counts[Verdict.CONFIRMED]:
         return ", ".join(["nothing was judged", *parts])
+    if verification.health:
+        parts.append(f"{len(verification.health)} more that the run shows")
     return ", ".join(parts) or "nothing to confirm"
 
 
@@ -101,6 +120,10 @@ def printed(verification: Verification) -> Group:
 def _parts(verification: Verification) -> Iterator[RenderableType]:
     if verification.findings or verification.runtime_only:
         yield _table(verification)
+    for symptom in verification.health:
+        where = f" line {symptom.line}{_file(verification, symptom.filename)}" if symptom.line else ""
+        style = "bold red" if symptom.severity is Severity.ERROR else "bold yellow"
+        yield Text.assemble((symptom.name, style), f"{where}: {symptom.message}")
     for found in verification.unshowable:
         yield Text.assemble(
             ("  ", ""), (f"{found.code} ", "bold"),

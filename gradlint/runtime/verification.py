@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 from gradlint.model import Cell, Severity
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.recording import Recording
 
 
@@ -95,6 +96,8 @@ class Verification:
     notes: list[str] = field(default_factory=list)
     #: the script's own traceback (and the end of its output), if it failed for a reason that no finding explains
     failure: str = ""
+    #: what is wrong with the run whatever its order of events
+    health: list[Symptom] = field(default_factory=list)
     #: of notebooks: what the lines of their program mean
     cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
 
@@ -121,4 +124,5 @@ class Verification:
 
     @property
     def confirmed(self) -> bool:
-        return any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+        """Something is wrong, and was seen."""
+        return bool(self.health) or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gradlint.config.loader import ConfigTree
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
+from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch import Job, Outcome, run
 from gradlint.runtime.launching.entry import Module
 from gradlint.runtime.recording import Raised, Recording
@@ -87,6 +88,7 @@ class _Verifier:
         case = Case.of(result.before)
         result.findings, result.unshowable = judged(case, linted.values())
         result.runtime_only = seen_only_in_run(case, linted)
+        result.health = symptoms(case.scene)
         result.notes += case.crashes
         self._tell(outcome, result.before)
         if not explained((*result.findings, *result.runtime_only), result.before):

@@ -143,6 +143,7 @@ def test_json(gradlint: Command, found: list[Verification]) -> None:
             }
         ],
         "runtime_only": [],
+        "health": [],
         "not_shown_by_a_run": [
             {
                 "code": "GL209",
@@ -223,7 +224,8 @@ def test_a_report_that_cannot_be_written(
 
 
 def _run(gradlint: Command, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    outcome = gradlint("verify", "--device", "cpu", "--output-format", "json", *arguments)
+    patience = f"--timeout={PATIENCE}"
+    outcome = gradlint("verify", "--device", "cpu", "--output-format", "json", patience, *arguments)
     data: dict[str, Any] = outcome.json()  # stdout is JSON and nothing else
     return outcome.code, data, outcome.err
 

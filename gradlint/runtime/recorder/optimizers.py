@@ -208,7 +208,10 @@ def _before(recorder: Recorder, life: Life, call: Call) -> None:
     call.about["before"] = life.gradient(scale=stored)
     found = getattr(optimizer, "found_inf", None)
     call.about["found_inf"] = found is not None and float(found) > 0
-    call.about["weights"] = [norms.copy(p) for p in life.parameters()]
+    parameters = life.parameters()
+    call.about["weights"] = [norms.copy(p) for p in parameters]
+    if not life.steps and recorder.world > 1 and not recorder.parts.distributed.is_sharded(parameters):
+        call.about["start"] = norms.sums(parameters)
     call.about["places"] = recorder.here()
 
 
@@ -233,7 +236,8 @@ def _after(recorder: Recorder, life: Life, call: Call) -> None:
     about["weights"].clear()
     if about.get("closure"):  # its backwards came after the step began
         about["before"] = life.gradient(scale=about["fused_scale"])
-    tell_step(recorder, life, about["before"], about["places"], skipped, moved, bool(about.get("closure")))
+    closure, start = bool(about.get("closure")), about.get("start")
+    tell_step(recorder, life, about["before"], about["places"], skipped, moved, closure, start)
     for tell in about.get("afterwards", []):
         tell()
 
@@ -257,12 +261,14 @@ def tell_step(
     skipped: bool,
     moved: float | None,
     closure: bool = False,
+    start: tuple[float, float] | None = None,
 ) -> None:
     scaled = recorder.call_of("scaler.step")
     if scaled is not None:
         scaled.about["stepped"] = True
     life.steps += 1
     recorder.steps += 1
+    recorder.parts.wellbeing.stepped(life)
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()
@@ -283,5 +289,6 @@ def tell_step(
         rates=life.rates(),
         moved=None if skipped else moved,
         weights=_checksum(recorder, parameters),
+        start=start,
         manager=recorder.manager,
     )
