@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from gradlint.home import rule_url
+from gradlint.model import Cell, Severity
 from gradlint.registry import by_code
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.page import monitor_page, verification_page, write_verification
 from gradlint.runtime.page.findings import headline
 from gradlint.runtime.page.render import asset, prose
@@ -380,3 +382,27 @@ def test_every_rank_is_shown() -> None:
     assert rows[0][0] == str(first.steps)
     alone = read(verification_page(EXAMPLES["amp"]()))
     assert not any("by rank" in figure.one("h3").text for figure in alone.all("figure", "plots"))
+
+
+def test_what_else_the_run_shows() -> None:
+    symptom = Symptom("no-gradient", Severity.WARNING, "`head.weight` has no gradient", SCRIPT, 3, 8, "head.weight")
+    verification = Verification(SCRIPT, before=EXAMPLES["amp"]().before, health=[symptom])
+    page = read(verification_page(verification))
+    assert page.one("h1").text == "Nothing to confirm, but 1 thing looks wrong in the run"
+    (line,) = page.one("ul", "unshowable").all("li")
+    assert "no gradient" in line.text
+    assert "step 8" in line.text
+    assert "train.py:3" in line.text
+    assert "The run showed nothing wrong" not in page.text
+
+
+def test_a_run_without_a_step_vouches_for_nothing() -> None:
+    page = read(verification_page(Verification(SCRIPT)))
+    assert page.one("h1").text == "Nothing was judged: no optimizer step was taken"
+
+
+def test_lines_of_a_notebook_are_told_by_cell() -> None:
+    verification = EXAMPLES["amp"]()
+    verification.cells = {SCRIPT: (Cell(2, 1, 5), Cell(4, 6, 9))}
+    page = read(verification_page(verification))
+    assert "train.py:cell 4:5" in page.one("table", "evidence").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.page.changes import changes
 from gradlint.runtime.page.curves import curves
 from gradlint.runtime.page.findings import entries, headline, mood, summary, where
@@ -19,7 +20,7 @@ BEFORE, AFTER, ALONE = "Before the fix", "After the fix", "The run"
 
 
 def page(verification: Verification) -> str:
-    places = Places(verification.before.sources, verification.script)
+    places = Places(verification.before.sources, verification.script, verification.cells)
     runs = _runs(verification, places)
     told = story([run for run, _ in runs])
     sides = [(run.heading, side.recordings) for (run, _), side in zip(runs, _sides(verification), strict=False)]
@@ -39,6 +40,7 @@ def page(verification: Verification) -> str:
         failure=verification.failure,
         story=told,
         curves=curves([(run.heading, recording, run.cast) for run, recording in runs]),
+        health=[(s, _place(s, places), places.source(s.filename, s.line)) for s in verification.health],
         changes=changes(verification, places),
         ranks=tables,
         by_rank=by_rank,
@@ -54,10 +56,14 @@ def _runs(verification: Verification, places: Places) -> list[tuple[Run, Recordi
         heading = ALONE if verification.after is None else BEFORE
         runs.append((Run(heading, before, places, flags_before(judged)), before))
     if verification.after is not None and after is not None:
-        fixed = Places(verification.after.sources, verification.script)
+        fixed = Places(verification.after.sources, verification.script, verification.cells)
         flags = flags_after(judged, before, after, (places, fixed)) if before is not None else {}
         runs.append((Run(AFTER, after, fixed, flags), after))
     return runs
+
+
+def _place(symptom: Symptom, places: Places) -> str:
+    return places.at(symptom.filename, symptom.line) if symptom.filename else ""
 
 
 def _sides(verification: Verification) -> list[Side]:
