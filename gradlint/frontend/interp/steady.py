@@ -17,7 +17,7 @@ from gradlint.frontend.interp.run import LoopState, Run
 from gradlint.records import replace
 
 #: values that change in place
-_MUTABLE = (v.Collection, v.ParamsValue, v.Optimizer, v.Instance, v.Model, v.Framework, v.Scheduler, v.Scaler)
+_MUTABLE = (v.Collection, v.ParamsValue, v.Optimizer, v.Instance, v.Model, v.Managing, v.Scheduler, v.Scaler)
 #: how deep values are compared; what is nested more deeply counts as different
 _DEPTH = 6
 
@@ -73,8 +73,8 @@ class Steady:
     def _snapshot(self, env: v.Env) -> Snapshot:
         run = self._run
         numbers = (
-            run.serial, run.no_grad, run.accelerate_sync, run.accelerate_count, run.unsure_sync, run.partial,
-            run.over_parameters, run.aborting, run.in_automatic_step, len(run.doubts), len(run.hooked),
+            run.serial, run.no_grad, run.window_full, run.window_count, run.unsure_sync, run.partial,
+            run.over_parameters, run.aborting, run.behind, len(run.doubts), len(run.hooked),
             len(run.own_norms), len(run.exits), len(run.contexts),
         )  # fmt: skip
         scopes: list[v.Env] = []
