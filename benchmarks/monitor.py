@@ -1,12 +1,12 @@
-"""What watching gradients costs: the step time of a transformer of ten million parameters, with and without a monitor.
+"""What watching gradients costs: the share of a step of a transformer of ten million parameters that a monitor takes.
 
     python -m benchmarks.monitor
 
-One model is trained on one batch after the other, and for each batch every contender takes one step, in a new order: a
-machine that gets slower meanwhile, and the place of a model in memory, do not count. Each has an optimizer of its own,
-because that is what a monitor watches. A round is as many batches as lie between two samples; its ratios are to the
-plain steps of the same round. CPU time is measured, which other processes disturb less than the clock on the wall. The
-medians over all rounds are printed.
+One model is trained on one batch after the other, and for each batch every contender takes one step, in a new order;
+each has an optimizer of its own, because that is what a monitor watches. The time that a contender's own code takes is
+measured inside of its steps: a difference of a hundredth between whole steps would drown in what other processes do to
+caches and clocks. A round is as many batches as lie between two samples; its share is of the plain steps of the same
+round, with a clip or without. CPU time is measured. The medians over all rounds are printed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
@@ -37,7 +37,7 @@ VOCABULARY = 1000
 class Transformer(nn.Module):
     """A language model of about ten million parameters."""
 
-    def __init__(self, width: int = 384, depth: int = 5, length: int = 64) -> None:
+    def __init__(self, width: int = 384, depth: int = 5, length: int = 128) -> None:
         super().__init__()
         self.words = nn.Embedding(VOCABULARY, width)
         self.places = nn.Parameter(torch.randn(length, width) * 0.02)
@@ -47,6 +47,23 @@ class Transformer(nn.Module):
 
     def forward(self, words: Tensor) -> Tensor:
         return self.head(self.blocks(self.words(words) + self.places))  # type: ignore[no-any-return]
+
+
+class Stopwatch:
+    """The CPU time of the functions that it was put round."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def round(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            began = time.process_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds += time.process_time() - began
+
+        return timed
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,16 @@ class Contender:
     #: called with the loss, between clip and step
     look: Callable[[Tensor], None] = lambda loss: None
     monitor: GradientMonitor | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def start(self) -> None:
+        if self.monitor is None:
+            return
+        watcher: Any = self.monitor._watcher
+        for name in ("before_clip", "clip_returned", "_before_step", "_after_step"):
+            setattr(watcher, name, self.watch.round(getattr(watcher, name)))
+        self.monitor.start()
+        watcher.silent = True
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
@@ -74,14 +101,19 @@ class Contender:
 class Naive:
     """The same numbers for each parameter, each fetched by itself."""
 
-    def __init__(self, model: nn.Module, every: int) -> None:
+    def __init__(self, model: nn.Module, every: int, total: bool = False) -> None:
         self.model = model
         self.every = every
+        #: the total norm at every step, too, where no clip tells it
+        self.total = total
         self.steps = 0
         self.kept: list[Any] = []
 
     def __call__(self, loss: Tensor) -> None:
         self.steps += 1
+        if self.total:
+            norms = [p.grad.norm() for p in self.model.parameters() if p.grad is not None]
+            self.kept.append(torch.stack(norms).norm().item())
         if self.steps % self.every:
             return
         layers = {
@@ -99,6 +131,7 @@ class Naive:
 
 
 PLAIN, PLAIN_UNCLIPPED = "plain", "plain, without a clip"
+NAIVE = "one .item() for each number"
 
 
 def contenders(model: nn.Module, seldom: bool) -> Iterator[Contender]:
@@ -112,13 +145,16 @@ def contenders(model: nn.Module, seldom: bool) -> Iterator[Contender]:
             monitor = GradientMonitor(model, watched, every=interval)
             name = f"GradientMonitor, every {interval}{plain.removeprefix(PLAIN)}"
             yield Contender(name, watched, clips, monitor.loss, monitor)
-    for interval in (EVERY,) if seldom else (EVERY, 1):
-        yield Contender(f"one .item() for each number, every {interval}", optimizer(), look=Naive(model, interval))
+        for interval in (EVERY,) if seldom else (EVERY, 1):
+            name = f"{NAIVE}, every {interval}{plain.removeprefix(PLAIN)}"
+            yield Contender(name, optimizer(), clips, look=Naive(model, interval, total=not clips))
 
 
-def step(model: nn.Module, contender: Contender, words: Tensor) -> float:
-    """Seconds of CPU time."""
+def step(model: nn.Module, contender: Contender, words: Tensor) -> tuple[float, float]:
+    """Seconds of CPU time: of the whole step, and of the contender's own code in it."""
     with contender.at_work():
+        own = contender.watch.seconds
+        look = contender.watch.round(contender.look)
         began = time.process_time()
         contender.optimizer.zero_grad()
         guess = model(words)[:, :-1].flatten(0, 1)
@@ -126,25 +162,23 @@ def step(model: nn.Module, contender: Contender, words: Tensor) -> float:
         loss.backward()
         if contender.clips:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        contender.look(loss)
+        look(loss)
         contender.optimizer.step()
-        return time.process_time() - began
+        return time.process_time() - began, contender.watch.seconds - own
 
 
-def measure(rounds: int, threads: int, seldom: bool) -> dict[str, list[float]]:
-    """Seconds of CPU time for each step, by contender and round."""
+def measure(rounds: int, threads: int, seldom: bool) -> dict[str, list[tuple[float, float]]]:
+    """Both of them for each step, by contender and round."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = Transformer()
     runners = list(contenders(model, seldom))
     for runner in runners:
-        if runner.monitor is not None:
-            runner.monitor.start()
-            runner.monitor._watcher.silent = True
-    seconds: dict[str, list[float]] = {runner.name: [] for runner in runners}
+        runner.start()
+    seconds: dict[str, list[tuple[float, float]]] = {runner.name: [] for runner in runners}
     order = random.Random(0)
     for i in range(-1, rounds * EVERY):
-        words = torch.randint(VOCABULARY, (8, 64))
+        words = torch.randint(VOCABULARY, (8, 128))
         for runner in order.sample(runners, len(runners)):
             took = step(model, runner, words)
             if i >= 0:  # the first step of each warms up
@@ -152,18 +186,20 @@ def measure(rounds: int, threads: int, seldom: bool) -> dict[str, list[float]]:
     for runner in runners:
         if runner.monitor is not None:
             runner.monitor.close()
-    return {
-        name: [sum(found[i : i + EVERY]) / EVERY for i in range(0, len(found), EVERY)]
-        for name, found in seconds.items()
-    }
+    return {name: [_mean(found[i : i + EVERY]) for i in range(0, len(found), EVERY)] for name, found in seconds.items()}
 
 
-def ratios(seconds: dict[str, list[float]]) -> dict[str, float]:
-    """To the plain steps of the same round, with a clip or without."""
+def _mean(steps: list[tuple[float, float]]) -> tuple[float, float]:
+    whole, own = zip(*steps, strict=True)
+    return sum(whole) / len(steps), sum(own) / len(steps)
+
+
+def shares(seconds: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
+    """What each contender's own code takes, as a share of the plain steps of the same round."""
     found = {}
     for name, each in seconds.items():
         plain = seconds[PLAIN_UNCLIPPED if name.endswith("without a clip") else PLAIN]
-        found[name] = median(mine / base for mine, base in zip(each, plain, strict=True))
+        found[name] = median(own / base for (_, own), (base, _) in zip(each, plain, strict=True))
     return found
 
 
@@ -175,17 +211,19 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     seconds = measure(arguments.rounds, arguments.threads, arguments.seldom)
-    found = ratios(seconds)
-    cost = max(ratio for name, ratio in found.items() if f"Monitor, every {EVERY}" in name) - 1
-    naive = found[f"one .item() for each number, every {EVERY}"] - 1
+    found = shares(seconds)
+    ours = {name: share for name, share in found.items() if f"Monitor, every {EVERY}" in name}
+    missed = [name for name, share in ours.items() if share > min(GOAL, found[name.replace("GradientMonitor", NAIVE)])]
     if arguments.json:
-        print(json.dumps({"seconds": {name: median(each) for name, each in seconds.items()}, "ratios": found}))
+        steps = {name: median(whole for whole, _ in each) for name, each in seconds.items()}
+        print(json.dumps({"seconds": steps, "shares": found}))
     else:
         for name, each in seconds.items():
-            print(f"{name:48} {1000 * median(each):8.2f} ms a step   {found[name]:6.4f} × plain")
-        print(f"\ncost at the default interval: {100 * cost:.2f} % (goal: at most {100 * GOAL:g} %, and less than one")
-        print(f".item() for each number, {100 * naive:.2f} %)")
-    return 0 if cost <= min(GOAL, naive) else 1
+            whole = 1000 * median(whole for whole, _ in each)
+            print(f"{name:44} {whole:8.2f} ms a step, {100 * found[name]:6.3f} % of a plain one its own")
+        print(f"\ngoals at the default interval: at most {100 * GOAL:g} %, and less than {NAIVE}")
+        print(f"missed: {'; '.join(missed)}" if missed else "all are met")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -141,18 +141,27 @@ def _measure_group(group: list[tuple[str, Tensor, Tensor]], parcel: Parcel) -> _
     weights = [numbers_of(parameter) for _, parameter, _ in group]
     # What a sparse gradient or a shard leaves out does not count: sizes are those of the gradient's own shape.
     elements = [_size(parameter) for _, parameter, _ in group]
-    lowest, highest = extremes(gradients)
+    sizes, lowest, highest, sums = _numbers(gradients)
     return _Group(
         [name for name, _, _ in group],
         elements,
         [parameter.dim() for _, parameter, _ in group],
-        parcel.stack(norms(gradients)),
+        parcel.stack(sizes),
         parcel.stack(lowest),
         parcel.stack(highest),
-        parcel.stack([_sum(values) for values in gradients]),
+        parcel.stack(sums),
         # A weight may have another type, or be elsewhere, than its gradient.
         parcel.put(weight_norms(weights)),
     )
+
+
+def _numbers(gradients: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
+    """Norms, both extremes and sums of each."""
+    if gradients[0].device.type != "cpu":
+        return norms(gradients), *extremes(gradients), [_sum(values) for values in gradients]
+    # One after the other: what the first question has brought into the cache, the others find there.
+    found = [(norms([values])[0], *(x[0] for x in extremes([values])), _sum(values)) for values in gradients]
+    return tuple(zip(*found, strict=True))
 
 
 def _size(parameter: Tensor) -> int:
