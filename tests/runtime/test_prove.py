@@ -79,7 +79,9 @@ RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL106": lambda b, a: _clip_is_late(b, a) and b["warnings"] > 0 == a["warnings"],
     "GL107": lambda b, a: _clip_is_late(b, a) and b["gradients_clipped"] == 0 < a["gradients_clipped"],
     "GL108": lambda b, a: b["norm_at_step"] > 100 and _close(a["norm_at_step"], 1.0),
-    "GL109": lambda b, a: (b["clips"], b["clips_that_acted"], a["clips"]) == (12, 0, 0),
+    "GL109": lambda b, a: (
+        (b["clips"], b["clips_that_acted"], a["clips"]) == (12, 0, 0) and b["norms_at_steps"] == a["norms_at_steps"]
+    ),
     "GL110": lambda b, a: b["future_warnings"] > 0 == a["future_warnings"],
     "GL111": _clip_is_late,
     "GL112": lambda b, a: _close(b["norm_in_the_log"], b["max_norm"]) and a["norm_in_the_log"] > 10 * a["max_norm"],

@@ -164,7 +164,7 @@ def needless_clip(run: Run) -> Measured:
     active = sum(bool(clip.active) for clip in clips)
     largest = max(run.norms(), default=0.0)
     return Measured(
-        {"clips": len(clips), "clips_that_acted": active, "norm_at_step": largest, "updates": run.updates},
+        {"clips": len(clips), "clips_that_acted": active, "norms_at_steps": run.norms(), "updates": run.updates},
         mistaken=run.complete and len(clips) == 12 and active == 0,
         right=run.complete and not clips and largest < 5.0,
         sentence=f"{active} of {many(len(clips), 'clip')} acted; norm at the step up to {largest:.3g}",
