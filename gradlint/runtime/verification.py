@@ -94,12 +94,12 @@ class Verification:
     #: None if there was nothing to fix, or fixes were not wanted
     after: Side | None = None
     notes: list[str] = field(default_factory=list)
-    #: of notebooks: what the lines of their program mean
-    cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
     #: the script's own traceback (and the end of its output), if it failed for a reason that no finding explains
     failure: str = ""
     #: what is wrong with the run whatever its order of events
     health: list[Symptom] = field(default_factory=list)
+    #: of notebooks: what the lines of their program mean
+    cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
