@@ -244,9 +244,8 @@ class Anchors:
             return self._in_string(node, self._strings[node])
         if isinstance(node, ast.pattern):
             # the bracket of `case (a, b):` is no part of libcst's pattern
-            return _only(
-                chunk.index.get((cst.MatchCase, start), chunk.index.get((cst.MatchCase, self._behind(start)), []))
-            )
+            places = (chunk.index.get((cst.MatchCase, place)) for place in (start, self._behind(start)))
+            return _only(next((found for found in places if found), []))
         kinds = _KINDS[type(node)]
         if isinstance(node, ast.stmt):
             return next((found for kind in kinds if (found := _only(chunk.index.get((kind, start), [])))), None)
