@@ -66,7 +66,7 @@ def _four_times(before: Numbers, after: Numbers) -> bool:
 
 def _finite_again(before: Numbers, after: Numbers) -> bool:
     lost = before["losses_not_finite"] + before["gradients_not_finite"]
-    return lost > 0 == after["losses_not_finite"] + after["gradients_not_finite"]
+    return bool(lost > 0 == after["losses_not_finite"] + after["gradients_not_finite"])
 
 
 #: how the numbers before and after must relate, in the words of the rulebook
