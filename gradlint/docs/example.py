@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import io
 import itertools
 import re
@@ -74,7 +73,6 @@ def comparison(rule: type[Rule]) -> Comparison | None:
     return _compared(rule.meta.code)
 
 
-@functools.cache
 def _compared(named: str) -> Comparison | None:
     rule = by_code()[named]
     if rule.meta.fix is FixSafety.NONE:

@@ -88,16 +88,17 @@ def test_quiet_prints_findings_only(gradlint: Command, project: Path) -> None:
 def test_code_that_was_not_followed_is_told(
     gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("gradlint.frontend.paths.PATH_BUDGET", 60)
     (project / "train.py").write_text(CLIP_AFTER_STEP)
     said = "`train` is too long to be followed to its end"
-    for _ in range(2):  # the second time from the cache
-        outcome = gradlint("check", "-v", "--output-format", "json", "-j1")
-        assert f"gradlint: train.py: {said}\n" in outcome.err
-        assert [row["exhausted"] for row in outcome.json()] == [[said]]
-    assert said not in gradlint("check").err
-    monkeypatch.undo()
-    assert "exhausted" not in gradlint("check", "--no-cache", "--output-format", "json").json()[0]
+    with monkeypatch.context() as short:
+        short.setattr("gradlint.frontend.paths.PATH_BUDGET", 60)
+        for _ in range(2):  # the second time from the cache
+            outcome = gradlint("check", "-v", "--output-format", "json", "-j1")
+            assert f"gradlint: train.py: {said}\n" in outcome.err
+            assert [row["exhausted"] for row in outcome.json()] == [[said]]
+        assert said not in gradlint("check").err
+    (found,) = gradlint("check", "--no-cache", "--output-format", "json").json()
+    assert "exhausted" not in found
 
 
 def test_verbose_tells_what_the_run_cost_on_stderr(gradlint: Command, project: Path) -> None:

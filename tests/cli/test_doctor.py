@@ -146,6 +146,7 @@ def test_devices_are_named(gradlint: Command, project: Path, monkeypatch: pytest
     )
     monkeypatch.setenv("PYTHONPATH", str(project / "fake"))
     monkeypatch.setattr(doctor_module, "_version", lambda package: "9.9")
+    monkeypatch.setattr(doctor_module, "_PATIENCE", PATIENCE)
     answer = _answers(gradlint("doctor", "--output-format", "json"))["torch"]
     assert answer == "9.9, built for CUDA 13.0, CUDA: Card 0, Card 1, MPS"
 
@@ -155,7 +156,8 @@ def test_the_real_torch_is_asked_in_another_process(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "torch.py").write_text("raise SystemExit('a file of the user')\n")
     script = (
-        "import sys; from gradlint.cli import run; code = run(['doctor']); sys.exit(code or 'torch' in sys.modules)"
+        f"import sys; from gradlint.cli import doctor, run; doctor._PATIENCE = {PATIENCE}; "
+        "code = run(['doctor']); sys.exit(code or 'torch' in sys.modules)"
     )
     outcome = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}, capture_output=True,

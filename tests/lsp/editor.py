@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from pygls.protocol import default_converter
 from pytest_lsp import LanguageClient
 from pytest_lsp.client import register_lsp_features
 
+from tests.patience import PATIENCE
+
 SERVER = [sys.executable, "-m", "gradlint", "server"]
-TIMEOUT = 600.0
 _numbers = itertools.count()
 
 #: a loop with one mistake on line 8 (GL101); its fix is safe
@@ -81,10 +84,10 @@ class Editor(LanguageClient):
     # -- a server that is gone never answers
 
     async def initialize_session(self, params: types.InitializeParams) -> types.InitializeResult:
-        return await asyncio.wait_for(super().initialize_session(params), TIMEOUT)
+        return await asyncio.wait_for(super().initialize_session(params), PATIENCE)
 
     async def shutdown_session(self) -> None:
-        await asyncio.wait_for(super().shutdown_session(), TIMEOUT)
+        await asyncio.wait_for(super().shutdown_session(), PATIENCE)
 
     # -- what a person does
 
@@ -112,11 +115,24 @@ class Editor(LanguageClient):
     def close(self, uri: str) -> None:
         self.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
 
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is sent inside comes to the server together, however busy the machine is: meanwhile it is stopped."""
+        if not hasattr(signal, "SIGSTOP"):  # Windows
+            yield
+            return
+        assert self._server is not None
+        self._server.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._server.send_signal(signal.SIGCONT)
+
     # -- what a person sees
 
     async def until(self, met: Callable[[], Any]) -> Any:
         """What is met, as soon as it is."""
-        end = time.monotonic() + TIMEOUT
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if found := met():
                 return found
@@ -144,17 +160,17 @@ class Editor(LanguageClient):
         asked = self.protocol.send_request(types.TEXT_DOCUMENT_CODE_ACTION, params, msg_id=f"action {next(_numbers)}")
         # the library takes an action that has a command for a bare command
         self.protocol._result_types = dict.fromkeys(self.protocol._result_types)
-        found = await asyncio.wait_for(asyncio.wrap_future(asked), TIMEOUT)
+        found = await asyncio.wait_for(asyncio.wrap_future(asked), PATIENCE)
         structure = self.protocol._converter.structure
         return [structure(action, types.CodeAction) for action in found]
 
     async def hover(self, uri: str, line: int, character: int) -> types.Hover | None:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
-        return await asyncio.wait_for(self.text_document_hover_async(params), TIMEOUT)
+        return await asyncio.wait_for(self.text_document_hover_async(params), PATIENCE)
 
     async def pull(self, uri: str, known: str | None = None) -> types.DocumentDiagnosticReport:
         params = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri), previous_result_id=known)
-        return await asyncio.wait_for(self.text_document_diagnostic_async(params), TIMEOUT)
+        return await asyncio.wait_for(self.text_document_diagnostic_async(params), PATIENCE)
 
 
 def edits_of(edit: types.WorkspaceEdit | None) -> dict[str, list[types.TextEdit]]:

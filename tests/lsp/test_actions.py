@@ -128,9 +128,10 @@ async def test_unsafe_fixes_are_applied_if_the_editor_says_so(start: Start, tmp_
 async def test_an_action_for_a_text_that_is_gone_is_refused(editor: Editor, uri: str) -> None:
     editor.open(uri, MISTAKES)
     await editor.told(uri, 1)
-    asked = asyncio.ensure_future(editor.actions(uri, 0, 0, only=["source.fixAll"]))
-    await asyncio.sleep(0)  # it is sent
-    editor.type(uri, 2, "# x\n", (0, 0))
+    with editor.at_once():
+        asked = asyncio.ensure_future(editor.actions(uri, 0, 0, only=["source.fixAll"]))
+        await asyncio.sleep(0)  # it is sent
+        editor.type(uri, 2, "# x\n", (0, 0))
     with pytest.raises(JsonRpcException) as caught:
         await asked
     assert caught.value.code == types.LSPErrorCodes.ContentModified
@@ -144,8 +145,9 @@ async def test_a_cancelled_request_is_answered_as_such_and_the_next_one_works(ed
     params = types.CodeActionParams(
         types.TextDocumentIdentifier(uri), place, types.CodeActionContext([], ["source.fixAll"])
     )
-    asked = editor.protocol.send_request(types.TEXT_DOCUMENT_CODE_ACTION, params, msg_id="to be cancelled")
-    editor.cancel_request(types.CancelParams(id="to be cancelled"))
+    with editor.at_once():
+        asked = editor.protocol.send_request(types.TEXT_DOCUMENT_CODE_ACTION, params, msg_id="to be cancelled")
+        editor.cancel_request(types.CancelParams(id="to be cancelled"))
     with pytest.raises(JsonRpcRequestCancelled):
         await asyncio.wrap_future(asked)
     assert len(await editor.actions(uri, 0, 0, only=["source.fixAll"])) == 1

@@ -187,7 +187,7 @@ class TestWorkingDirectory:
     def test_a_file_beside_the_script_is_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(tmp_path, {"data/words.txt": "hello", "data/train.py": self.TEXT})
         monkeypatch.chdir(tmp_path)
-        outcome = run(Job(Path("data/train.py")))
+        outcome = run(Job(Path("data/train.py"), limit=PATIENCE))
         assert (outcome.code, outcome.output) == (0, "hello\n")
         assert outcome.cwd == tmp_path / "data"
         assert outcome.notes == [f"run in {tmp_path / 'data'}: `words.txt` is there and not in the working directory"]

@@ -208,7 +208,7 @@ def test_a_script_that_is_its_own_fix_and_findings_that_are_left_are_no_proofs()
     own, other, left = map(pair, chosen(["GL301", "GL403", "GL405"]))
     pairs = [replace(own, after=own.before, left=0), replace(other, after=other.before, left=0), replace(left, left=1)]
     with workers_forked():
-        proofs = list(prove_pairs(pairs, "cpu"))
+        proofs = list(prove_pairs(pairs, "cpu", limit=PATIENCE))
     assert [proof.passed for proof in proofs] == [False, False, False]
     assert "still has 1 finding" in proofs[2].note
 

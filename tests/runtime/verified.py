@@ -165,8 +165,8 @@ def verify(script: Script, folder: Path, changed: Changes = (), *, whole: bool =
         path.write_text(text.replace(old, new), encoding="utf-8")
     before = contents(place)
     done = (command if whole else in_this_process)(
-        path, "--device", "cpu", "--output-format", "json", *script.head("options"), "--", *script.head("arguments"),
-        cwd=folder,
+        path, "--device", "cpu", "--output-format", "json", f"--timeout={PATIENCE}", *script.head("options"),
+        "--", *script.head("arguments"), cwd=folder,
     )  # fmt: skip
     return Verified(done.returncode, done.stdout, done.stderr, before, contents(place))
 

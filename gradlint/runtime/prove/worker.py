@@ -28,8 +28,9 @@ from gradlint.runtime.prove.observed import Job, Observed, Used
 from gradlint.runtime.recorder import Recorder, Wish
 from gradlint.runtime.recording import encode
 
-#: seconds until a rank that waits for a lost one gives up
-PATIENCE = 30
+#: seconds until a rank that waits for a lost one gives up; who has started both ends it long before, and on a busy
+#: machine the other may be slow to come
+PATIENCE = 300
 #: more optimizer steps than any case makes
 ENDLESS = 10_000
 MEETING = "GRADLINT_PROVE_MEETING"

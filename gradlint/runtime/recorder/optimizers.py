@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -241,6 +242,12 @@ def _after(recorder: Recorder, life: Life, call: Call) -> None:
         tell()
 
 
+def _checksum(recorder: Recorder, parameters: list[Tensor]) -> tuple[float, float] | None:
+    """To compare the ranks by, where there are several; shards differ from rank to rank, as they should."""
+    several = recorder.world > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
+    return norms.sums(parameters) if several and not recorder.parts.distributed.is_sharded(parameters) else None
+
+
 def _same_parameters(left: Any, right: Any) -> bool:
     first, second = ({id(p) for g in opt.param_groups for p in g["params"]} for opt in (left, right))
     return bool(first & second)
@@ -281,8 +288,7 @@ def tell_step(
         gradients=(after,),
         rates=life.rates(),
         moved=None if skipped else moved,
-        # shards differ from rank to rank, as they should
-        weights=None if recorder.parts.distributed.is_sharded(parameters) else norms.sums(parameters),
+        weights=_checksum(recorder, parameters),
         start=start,
         manager=recorder.manager,
     )
