@@ -225,6 +225,13 @@ def test_its_right_twin_is_let_alone(
     assert _symptoms(tmp_path, text, ranks) == []
 
 
+def test_what_is_an_order_of_events_is_left_to_the_rules(tmp_path: Path) -> None:
+    """Cleared before each step (GL403): gradients were made, and none was used."""
+    late = LOOP.replace("    optimizer.zero_grad()\n", "")
+    text = HEAD + SGD + late.replace("    optimizer.step()", "    optimizer.zero_grad()\n    optimizer.step()")
+    assert _symptoms(tmp_path, text, 1) == []
+
+
 def test_the_operation_is_named(tmp_path: Path) -> None:
     logarithm = next(text for case, _, text, _, _ in CASES if case == "log of 0")
     (found,) = _symptoms(tmp_path, logarithm, 1)

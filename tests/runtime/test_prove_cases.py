@@ -15,7 +15,7 @@ from gradlint.config.errors import ConfigError
 from gradlint.engine import lint
 from gradlint.model import FixSafety
 from gradlint.registry import all_rules, by_code
-from gradlint.runtime.prove.case import SCRIPTS, Case, all_cases, chosen
+from gradlint.runtime.prove.case import Case, all_cases, chosen, proofs
 from gradlint.runtime.prove.pairs import BY_HAND, PairError, pair
 from tests.patience import PATIENCE
 from tests.rules.expectations import expectations
@@ -144,9 +144,9 @@ def test_what_is_promised_is_there() -> None:
 
 
 def test_every_script_belongs_to_a_case() -> None:
-    used = {case.script.name for case in CASES.values()}
-    used |= {case.right.name for case in CASES.values() if case.right is not None}
-    assert {path.name for path in SCRIPTS.glob("gl*.py")} == used
+    used = {case.script for case in CASES.values()}
+    used |= {case.right for case in CASES.values() if case.right is not None}
+    assert set(proofs().glob("*/proof*.py")) == used
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.code)
@@ -179,8 +179,9 @@ def _changed(before: str, after: str) -> tuple[list[str], list[str]]:
 
 def test_a_script_without_the_mistake_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["GL101"]
-    (tmp_path / case.script.name).write_text("print('nothing to find')\n", encoding="utf-8")
-    monkeypatch.setattr("gradlint.runtime.prove.case.SCRIPTS", tmp_path)
+    (tmp_path / "clip_after_step").mkdir()
+    (tmp_path / "clip_after_step" / "proof.py").write_text("print('nothing to find')\n", encoding="utf-8")
+    monkeypatch.setattr("gradlint.runtime.prove.case.proofs", lambda: tmp_path)
     with pytest.raises(PairError, match="does not find GL101"):
         pair(case)
 

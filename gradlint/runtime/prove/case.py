@@ -14,7 +14,13 @@ from gradlint.model import Category
 from gradlint.registry import by_code
 from gradlint.runtime.prove.observed import Run
 
-SCRIPTS = Path(__file__).parent / "cases"
+
+def proofs() -> Path:
+    """The scripts, a folder for each rule: in this package where it is installed, else the checkout's fixtures."""
+    home = Path(__file__).resolve().parents[2]
+    return next((x for x in (home / "proofs", home.parent / "fixtures") if x.is_dir()), home / "proofs")
+
+
 _MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed", "numerics", "model")
 
 Value = float | int | str | None | list[int] | list[float]
@@ -70,12 +76,12 @@ class Case:
 
     @property
     def script(self) -> Path:
-        return SCRIPTS / f"{self.code.lower()}_{self.name.replace('-', '_')}.py"
+        return proofs() / self.name.replace("-", "_") / "proof.py"
 
     @property
     def right(self) -> Path | None:
         """The script put right by hand, for rules that have no fixer."""
-        path = self.script.with_name(f"{self.script.stem}_right.py")
+        path = self.script.with_name("proof_right.py")
         return path if path.exists() else None
 
 
