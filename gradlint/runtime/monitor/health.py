@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
 from gradlint.runtime.monitor.data import Health
-from gradlint.runtime.monitor.measure import norms, numbers_of
+from gradlint.runtime.monitor.measure import Parcel, norms, numbers_of
 from gradlint.runtime.monitor.parameters import Roster, readable
 
 #: samples in a row in which a unit must have had no gradient: a batch that does not excite it is nothing
@@ -35,7 +35,7 @@ class Checkup:
         self._roster = roster
         self._shard = shard
         self._looks = 0
-        self._former: tuple[list[str], Tensor] | None = None
+        self._former: tuple[list[str], list[float]] | None = None
         self._found: tuple[str, ...] = ()
         self._units = Units(roster)
         self._graphs = Graphs()
@@ -72,11 +72,13 @@ class Checkup:
             self._former, self._found = None, ()
             return ()
         names = [name for name, _ in others]
-        now = torch.stack([norms([values])[0].double().cpu() for _, values in others])
+        parcel = Parcel()
+        for _, values in others:
+            parcel.put(norms([values]))
+        now = parcel.open()
         former, self._former = self._former, (names, now)
         if former is not None and former[0] == names:
-            same = (former[1] == now).tolist()
-            self._found = tuple(name for name, unchanged in zip(names, same, strict=True) if unchanged)
+            self._found = tuple(name for name, was, norm in zip(names, former[1], now, strict=True) if was == norm)
         return self._found
 
 
