@@ -18,8 +18,8 @@ END = "<!-- end of hooks -->"
 
 #: what hooks are called with, beside events
 SEEN = (
-    states.GradientState, states.Window, states.Life, states.Trace, events.Path, events.Params, subjects.Call,
-    subjects.Argument, subjects.ClipSetting, subjects.DivisionSetting, subjects.Stack, subjects.Layer,
+    states.GradientState, states.Window, states.Life, states.Trace, events.Path, events.Params, events.Framework,
+    subjects.Call, subjects.Argument, subjects.ClipSetting, subjects.DivisionSetting, subjects.Stack, subjects.Layer,
     subjects.Operation, subjects.File, subjects.Words,
 )  # fmt: skip
 #: what rules use of the bench itself

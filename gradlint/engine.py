@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
-from gradlint.frontend.bytescan import worth_reading
 from gradlint.inquiry import Inquiry, crash
 from gradlint.model import (
     SYNTAX_ERROR,
@@ -140,7 +139,7 @@ def _judged(
 
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
-    if worth_reading(text.data, enabled):
+    if worth_reading(text.data, settings, path):
         inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes)
         reading = inquiry.read(text) if memory is None else memory.read(inquiry, text, path, (settings, enabled))
     drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
@@ -160,6 +159,13 @@ def _judged(
     return FileResult(
         path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted
     )  # fmt: skip
+
+
+def worth_reading(source: bytes, settings: Settings, path: str) -> bool:
+    """Whether a rule that is on for this file could have anything to say about it."""
+    from gradlint.prefilter import prefilter
+
+    return not settings.prefilter or prefilter(settings.enabled_for(path)).accepts(source)
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Update,
         Zero,
     )
+    from gradlint.knowledge.rows import About
     from gradlint.rewrite.bench import Bench
 
 #: what rules import, beside events and what is known of PyTorch
@@ -170,10 +171,14 @@ class Rule:
     calls: ClassVar[tuple[str, ...]] = ()
     #: what `on_operation` is called for
     operations: ClassVar[frozenset[Kind]] = frozenset()
-    #: what must be in a file, all of it, for the rule to have anything to say; the event of a hook goes without saying
-    needs: ClassVar[tuple[type[Event] | Kind, ...]] = ()
-    #: words of which a file must have one, for a rule that has no hook but `on_file`
+    #: what must be in a file, all of it, for the rule to have anything to say; the event of a hook goes without saying,
+    #: and what is configured needs no event
+    needs: ClassVar[tuple[About | Kind, ...]] = ()
+    #: what `on_setting` is called for
+    configured: ClassVar[tuple[type[Setting], ...]] = ()
+    #: for a rule that has no hook but `on_file`: words of which a file must have one, and what a line must look like
     words: ClassVar[tuple[str, ...]] = ()
+    looks: ClassVar[str] = ""
     #: the hooks that it overrides
     hooks: ClassVar[frozenset[str]] = frozenset()
     #: set before any hook is called

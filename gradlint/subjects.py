@@ -99,8 +99,9 @@ class ClipSetting:
     limit: float | None = None
     #: where the number stands, if that is elsewhere
     number: Site | None = None
-    #: where the algorithm is given
+    #: where the algorithm is given, and the argument that takes it
     algorithm: Site | None = None
+    switch: str = ""
     #: the algorithm is written in its place, not behind a name
     literal: bool = False
     framework: Framework = PLAIN

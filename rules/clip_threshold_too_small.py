@@ -27,7 +27,8 @@ class ClipThresholdTooSmall(Rule):
     Finds a `max_norm` below 0.05, also when the number stands in a constant elsewhere in the file. It finds the limits
     of the norm that frameworks take, too: Lightning's `Trainer(gradient_clip_val=...)`, `max_grad_norm` of
     `TrainingArguments` and of trl's configurations, `gradient_clipping` in a DeepSpeed configuration that is a dict of
-    the file, or in Accelerate's plugins, Fabric's `clip_gradients(max_norm=...)`. The option `threshold` holds for all.
+    the file, or in Accelerate's plugins, Fabric's `clip_gradients(max_norm=...)`, and Composer's
+    `GradientClipping(clipping_type="norm", clipping_threshold=...)`. The option `threshold` holds for all.
 
     ## Why is this bad?
     Healthy gradient norms often lie between 0.1 and 10 (a rule of thumb). Far below that, every step is cut to the
@@ -73,6 +74,7 @@ class ClipThresholdTooSmall(Rule):
     """
 
     meta = RuleMeta("GL105", Category.CLIPPING, Severity.WARNING, runs=True)
+    configured = (ClipSetting,)
     message = "`{clip}` limits the norm to {threshold:g}: nearly every step is clipped to it"
     options: ClassVar[Mapping[str, OptionValue]] = {"threshold": 0.05}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Norm, Site
+from gradlint.events import Aspect, Backward, Norm, Site, Step
 from gradlint.rule import (
     Category,
     DivisionSetting,
@@ -27,7 +27,8 @@ class LossDividedTwice(Rule):
     divides as well: an `Accelerator` that is given `gradient_accumulation_steps`, itself or through a
     `GradientAccumulationPlugin` or `DeepSpeedPlugin`; a DeepSpeed engine; the Hugging Face `Trainer` with what
     `compute_loss` returns; Lightning's automatic optimisation with what `training_step` returns, where the divisor is
-    `self.trainer.accumulate_grad_batches` or the number that a `Trainer` of the same file is given.
+    `self.trainer.accumulate_grad_batches` or the number that a `Trainer` of the same file is given; Composer with what
+    `loss` of a `ComposerModel` returns.
 
     ## Why is this bad?
     The gradients are 1/N of what was meant; with N = 4 they are exactly a quarter. With SGD that is a learning rate
@@ -91,6 +92,8 @@ class LossDividedTwice(Rule):
 
     meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
+    configured = (DivisionSetting,)
+    needs = (Step,)
     message = "`{loss}` is divided by `{divisor}`, and {who} divides it again: gradients are 1/N of what was meant"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Event, Norm, Sync, Wrap
 from gradlint.knowledge import naming
+from gradlint.knowledge.rows import Thing
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
@@ -64,7 +65,7 @@ class ManualGradientSync(Rule):
 
     meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.EDITS,)
-    needs = (Backward,)
+    needs = (Backward, Thing.WRAPPER)
     message = "`{edit}` averages gradients that DDP has averaged already"
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

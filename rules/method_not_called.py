@@ -58,7 +58,8 @@ class MethodNotCalled(Rule):
 
     meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, cause=True)
     mends = tuple(Aspect)
-    words = ("zero_grad", "backward", "unscale_")
+    words = (".zero_grad", ".backward", ".unscale_", ".step", ".update")
+    looks = r"(?m)\.(?:zero_grad|backward|unscale_|step|update)\s*(?:[#;)].*)?$"
     message = "`{method}` is not called: the parentheses are missing, so nothing happens"
 
     def on_file(self) -> Iterator[Draft]:

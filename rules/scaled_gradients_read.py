@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Aspect, Backward, Edit, EditKind, Read, Unscale
+from gradlint.knowledge.rows import Thing
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
@@ -70,7 +71,7 @@ class ScaledGradientsRead(Rule):
 
     meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.READS, Aspect.EDITS, Aspect.UNSCALES)
-    needs = (Backward,)
+    needs = (Backward, Thing.SCALER)
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:

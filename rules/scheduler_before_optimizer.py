@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Aspect, Opaque, Schedule, Step, Update
+from gradlint.knowledge.rows import Thing
 from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -63,7 +64,7 @@ class SchedulerBeforeOptimizer(Rule):
 
     meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
-    needs = (Step,)
+    needs = (Step, Thing.SCHEDULER)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"
 
     def on_schedule(self, schedule: Schedule, state: GradientState) -> Iterator[Draft]:

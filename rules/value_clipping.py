@@ -25,10 +25,10 @@ class ValueClipping(Rule):
 
     ## What it does
     Finds `clip_grad_value_` (PyTorch's and Accelerate's), `.grad.clamp_(...)`, Lightning's
-    `gradient_clip_algorithm="value"`, as an argument of the `Trainer` or of `self.clip_gradients`, and Fabric's
-    `clip_gradients(..., clip_val=...)`. Every other limit that frameworks take is one of the norm: `max_grad_norm` of
-    `TrainingArguments`, `gradient_clipping` of DeepSpeed and of Accelerate's plugins, Lightning's `gradient_clip_val`
-    alone.
+    `gradient_clip_algorithm="value"`, as an argument of the `Trainer` or of `self.clip_gradients`, Fabric's
+    `clip_gradients(..., clip_val=...)`, and `clipping_type="value"` of Composer's `GradientClipping`. Every other limit
+    that frameworks take is one of the norm: `max_grad_norm` of `TrainingArguments`, `gradient_clipping` of DeepSpeed
+    and of Accelerate's plugins, Lightning's `gradient_clip_val` alone.
 
     ## Why is this bad?
     Each entry is cut on its own: large entries shrink, small ones stay. The gradient does not only become shorter, it
@@ -80,6 +80,7 @@ class ValueClipping(Rule):
 
     meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, runs=True)
     mends = (Aspect.CLIPS,)
+    configured = (ClipSetting,)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
@@ -95,7 +96,7 @@ class ValueClipping(Rule):
         """Arguments of trainers are configuration, not events."""
         if not isinstance(setting, ClipSetting) or setting.kind is not ClipKind.VALUE or setting.algorithm is None:
             return
-        text = f"gradient_clip_algorithm={setting.algorithm.text}"
+        text = f"{setting.switch}={setting.algorithm.text}"
         yield self.finding(setting.algorithm, clip=text, repairs=_repairs(setting))
 
 

@@ -23,7 +23,7 @@ ALLOWED_IMPORTS = ("gradlint.rule", "gradlint.events", "gradlint.knowledge")
 #: where codes stand beside their rules, in strings that are no documentation
 CODES_ELSEWHERE = (
     "gradlint/model.py",  # the rules about gradlint itself: GL900 to GL902
-    "gradlint/runtime/evidence/",  # until the machine gives the verdicts of a run, and rules their proofs
+    "gradlint/runtime/measure/",  # what a mistake amounts to in a run, until rules have their proofs
     "gradlint/runtime/prove/",
     "gradlint/runtime/monitor/",  # advice that names the rule which explains it
     "gradlint/frontend/bytescan.py",  # until the byte test is compiled from what rules declare

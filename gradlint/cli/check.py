@@ -18,6 +18,7 @@ from gradlint.cli.request import STDIN, Request, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.loader import ConfigTree, Overrides
 from gradlint.model import SYNTAX_ERROR, Severity
+from gradlint.records import replace
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
@@ -72,6 +73,7 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write .gradlint_cache.")
+@click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--force-exclude", is_flag=True, help="Apply excludes to files named on the command line, too.")
@@ -134,6 +136,8 @@ class _Check:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
             files = [file for file in files if file.explicit or not file.path.endswith((".md", ".markdown"))]
+        if request.no_prefilter:
+            files = [file._replace(settings=replace(file.settings, prefilter=False)) for file in files]
         if not request.show_files:
             if not files:
                 self._output.warn("no Python files found under the given paths")
@@ -181,7 +185,8 @@ class _Check:
         from gradlint.runner.files import SourceFile
         from gradlint.runner.run import run_text
 
-        fixing, settings = self._fixing(folder), self._tree.at(folder)
+        fixing = self._fixing(folder)
+        settings = replace(self._tree.at(folder), prefilter=not self._request.no_prefilter)
         file = SourceFile(name, os.path.abspath(name), 0, len(source), settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())

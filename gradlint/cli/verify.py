@@ -12,18 +12,21 @@ from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_op
 from gradlint.config.loader import ConfigTree, Overrides
 
 if TYPE_CHECKING:
+    from gradlint.runtime.launching.entry import Module
     from gradlint.runtime.verification import Verification
 
 
 class Request(NamedTuple):
     """The command line, as given."""
 
-    script: str
+    script: str | None
+    module: str | None
     arguments: tuple[str, ...]
     steps: int
     timeout: float
     device: str
     nproc: int
+    pretend_gpus: int
     seed: int
     no_fix: bool
     unsafe_fixes: bool
@@ -50,8 +53,9 @@ class _Command(click.Command):
 
 
 @click.command(cls=_Command)
-@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("script", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
+@click.option("-m", "module", metavar="MODULE", help="Run a module in place of a script, as `python -m` does.")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -81,6 +85,13 @@ class _Command(click.Command):
     help="Ranks to start, through torchrun (gloo on the CPU).",
 )
 @click.option(
+    "--pretend-gpus",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="On the CPU, tell the script of N GPUs; what it puts there lands on the CPU.",
+)
+@click.option(
     "--seed", type=int, default=0, show_default=True, help="For random, numpy and torch, before the script begins."
 )
 @click.option("--no-fix", is_flag=True, help="Do not run the fixed copy.")
@@ -95,10 +106,10 @@ class _Command(click.Command):
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what the script prints, on stderr.")
 def verify(**options: object) -> int:
-    """RUN a training script for a few steps, and say which findings are real.
+    """RUN a training script or notebook for a few steps, and say which findings are real.
 
-    This command runs SCRIPT, with ARGS, on this machine, with all that it does: it reads and writes what the script
-    reads and writes. Then it runs a copy with the fixes applied; your file is not changed.
+    This command runs SCRIPT (or `-m MODULE`), with ARGS, on this machine, with all that it does: it reads and writes
+    what the script reads and writes. Then it runs a copy with the fixes applied; your file is not changed.
 
     Exit codes: 0 nothing confirmed, 1 something confirmed, 2 usage, 3 the script failed or took no optimizer step.
     """
@@ -108,9 +119,7 @@ def verify(**options: object) -> int:
 def _verify(request: Request) -> int:
     if request.config is not None and request.isolated:
         raise click.UsageError("--config and --isolated cannot be used together.")
-    script = Path(request.script)
-    if script.suffix not in (".py", ".pyw", ""):
-        raise click.UsageError(f"{request.script} is not a Python script.")
+    module, script, arguments = _what_to_run(request)
     page = Path(request.html) if request.html is not None else None
     if page is not None and page.is_dir():
         raise click.UsageError(f"--html: {page} is a folder.")
@@ -118,15 +127,20 @@ def _verify(request: Request) -> int:
         raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
     require_torch("verify")
     tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
-    from gradlint.runtime.devices import resolve
+    from gradlint.runtime.devices import resolve, too_few
     from gradlint.runtime.launch import LaunchError
     from gradlint.runtime.verify import Wanted, verify
 
+    device = resolve("cpu" if request.pretend_gpus else request.device)
+    if note := too_few(device, request.nproc):
+        device = "cpu"
+        _say(f"gradlint: {note}")
     wanted = Wanted(
-        script, request.arguments, request.steps, request.timeout, request.seed, resolve(request.device), request.nproc,
-        not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None,
+        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, not request.no_fix,
+        request.unsafe_fixes, _script_output if request.verbose else None, module, request.pretend_gpus,
     )  # fmt: skip
-    _say(f"gradlint runs {request.script} on this machine ({wanted.device}), for {wanted.steps} optimizer steps")
+    name = request.module or request.script
+    _say(f"gradlint runs {name} on this machine ({wanted.device}), for {wanted.steps} optimizer steps")
     try:
         result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
     except LaunchError as error:
@@ -142,6 +156,27 @@ def _verify(request: Request) -> int:
         _say("gradlint: no optimizer step was taken, so nothing was judged: have the script train, if only for a batch")
         return 3
     return 0
+
+
+def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]]:
+    """The module, if it is one, its file, and the arguments of the script itself."""
+    if request.module is not None:
+        from gradlint.runtime.launching.entry import find_module
+
+        module = find_module(request.module)
+        if module is None:
+            raise click.UsageError(f"-m: there is no module {request.module} to run, here or where Python looks.")
+        first = () if request.script is None else (request.script,)
+        return module, module.path, (*first, *request.arguments)
+    if request.script is None:
+        raise click.UsageError("Missing argument 'SCRIPT', or `-m MODULE`.")
+    script = Path(request.script)
+    if not script.is_file():
+        what = "is a directory" if script.is_dir() else "does not exist"
+        raise click.BadParameter(f"File {request.script!r} {what}.", param_hint="'SCRIPT'")
+    if script.suffix not in (".py", ".pyw", ".ipynb", ""):
+        raise click.UsageError(f"{request.script} is not a Python script.")
+    return None, script, request.arguments
 
 
 def _write(result: Verification, page: Path) -> None:

@@ -37,6 +37,8 @@ class Settings:
     include_markdown: bool = False
     #: how the run is to be; no part of the fingerprint, for the findings are the same
     fixing: FixChoice = FixChoice()
+    #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
+    prefilter: bool = True
     #: a file with findings that stay silent; the cache holds them all the same
     baseline: str | None = None
 

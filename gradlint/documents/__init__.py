@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     #: given what was found in a program, and the program: what of it counts
     Keep = Callable[[FileResult, str], FileResult]
 
-__all__ = ["Kind", "fix", "kind_of", "lint", "program_text"]
+__all__ = ["Kind", "fix", "kind_of", "lint", "program_text", "runnable"]
 
 
 def lint(source: bytes, path: str, settings: Settings) -> FileResult:
@@ -58,3 +58,14 @@ def program_text(source: bytes, path: str) -> str:
     from gradlint.frontend.source import decoded
 
     return decoded(source)
+
+
+def runnable(source: bytes, path: str) -> bytes:
+    """What Python can run of a file, row by row as in `program_text`: of a notebook all cells, with magics left out."""
+    if kind_of(path) is not Kind.NOTEBOOK:
+        return source
+    from gradlint.documents.cells import join
+    from gradlint.documents.raw import NotANotebook, read
+
+    notebook = read(source)
+    return b"" if isinstance(notebook, NotANotebook) else join(notebook.code_cells()).program

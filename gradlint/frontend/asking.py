@@ -24,7 +24,9 @@ def about_file(rules: Sequence[Rule], file: File, on_crash: OnCrash) -> Iterator
             yield from asked.ask(rule, "on_call", call)
     if asked.rules("on_setting"):
         for setting in file.settings:
-            yield from asked("on_setting", setting)
+            for rule in asked.rules("on_setting"):
+                if isinstance(setting, rule.configured):
+                    yield from asked.ask(rule, "on_setting", setting)
     if asked.rules("on_stack"):
         for stack in file.stacks:
             yield from asked("on_stack", stack)

@@ -11,6 +11,7 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp import Interpreter
 from gradlint.frontend.interp.invoke import Unwound, is_module
 from gradlint.frontend.interp.run import TURNS, LoopState, OutOfBudget, Run
+from gradlint.frontend.interp.steady import Steady
 from gradlint.frontend.oracle import AMP, Oracle, alternatives
 from gradlint.frontend.program import Program
 from gradlint.frontend.roles import settle
@@ -259,18 +260,23 @@ class Explorer:
         # called once for each batch, as its own loop would do
         loop = LoopState(function.node, function.body, 0, TURNS)
         run.loops.append(loop)
+        steady = Steady(run, loop) if not any(_counts(param) for param in function.params) else None
         for turn in range(TURNS):
             loop.turn = turn
+            if steady is not None:
+                steady.begin()
             frames = (Frame(loop.id, turn),)
             run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop=loop.id))
             self._call(interpreter, run, value, turn)
+            if steady is not None and steady.reached(run.module) and steady.repeat():
+                break
         run.loops.pop()
 
     def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
         assert isinstance(value.node, s.Def)
         kwargs: dict[str, v.Value] = {}
         for param in value.node.params:
-            if turn is not None and naming.COUNTER.search(param.name) and param.default is None:
+            if turn is not None and _counts(param):
                 exact = bool(naming.ZERO_BASED.search(param.name))
                 kwargs[param.name] = v.Known(param.name, turn, exact=exact, counter=True)
             elif param.name not in ("self", "cls") and not param.star:
@@ -321,6 +327,11 @@ class Explorer:
 def _last(run: Run) -> int:
     """The number of the last event; -1 if nothing happens."""
     return next((event.index for event in reversed(run.events) if not isinstance(event, Mark)), -1)
+
+
+def _counts(param: s.Param) -> bool:
+    """It is handed the number of the batch."""
+    return bool(naming.COUNTER.search(param.name)) and param.default is None
 
 
 def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:

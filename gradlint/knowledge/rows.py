@@ -131,11 +131,19 @@ class Row:
     #: what can be asked for the words of, if it is anything
     about: About | None = None
 
-    def __init__(self, names: tuple[str, ...], words: tuple[str, ...] = (), telling: bool = False) -> None:
-        """`words`: where better ones than the names can be looked for; `telling`: nobody else has such a method."""
+    def __init__(
+        self, names: tuple[str, ...], words: tuple[str, ...] = (), telling: bool = False,
+        beside: tuple[str, ...] = (), looks: str = "",
+    ) -> None:  # fmt: skip
+        """`words`: where better ones than the names can be looked for; `telling`: nobody else has such a method.
+
+        `beside`: words of which one more has to be there; `looks`: a regular expression for one line of the file.
+        """
         self.names = names
+        self.beside = frozenset(beside)
+        self.looks = looks
         self.telling = telling
-        self.words = frozenset(words or map(_word, names))
+        self.words = frozenset(words or map(last_word, names))
         if not self.words or min(map(len, self.words)) < _SHORTEST:
             raise ValueError(f"{self!r}: no word follows from it by which a file could be found")
 
@@ -186,8 +194,9 @@ class Does(Row):
         self, event: type[Event] | None, *names: str, on: Thing = Thing.OBJECT, loss: At = LOSS,
         undivided: str = "", given: str = "", kind: ClipKind = ClipKind.NORM, value: At | None = None,
         limit: At | None = None, algorithm: At | None = None, words: tuple[str, ...] = (), telling: bool = False,
+        beside: tuple[str, ...] = (), looks: str = "",
     ) -> None:  # fmt: skip
-        super().__init__(names, words, telling)
+        super().__init__(names, words, telling, beside, looks)
         self.about = self.event = event
         self.on = on
         #: of a backward: its loss, and an argument that keeps the framework from dividing it, unless it is True
@@ -238,9 +247,9 @@ class Calls(Row):
 
     def __init__(
         self, method: str, *, of: tuple[str, ...], alike: tuple[str, ...] = (), by_hand: str = "",
-        divides: Callable[[OwnClass], bool] | None = None, divisor: str = "",
+        divides: Callable[[OwnClass], bool] | None = None, divisor: str = "", words: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        super().__init__((method,))
+        super().__init__((method,), words)
         self.method = method
         #: the classes that it is derived from, and the methods by which one is known whose base is not
         self.of = of
@@ -302,7 +311,7 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def _word(name: str) -> str:
+def last_word(name: str) -> str:
     """The longest part of a name that is always there, from the back; Python calls `__call__` without its name."""
     if name.startswith("__"):
         return ""

@@ -87,6 +87,9 @@ PARAMETER_METHODS = {"parameters", "named_parameters", "trainable_parameters", "
 HOOKS = {"register_hook", "register_post_accumulate_grad_hook"}
 
 _DERIVED = ("grad", "Grad")
+#: not "backwards compatible", nor the steps of a schedule
+_BACKWARD = r"[._]backward\b|\bimport\b.*\bbackward\b"
+_STEP = r"\.step\b"
 #: what of torch makes events, as rows: the names are those that the interpreter asks for, by the sets above
 ROWS: tuple[Row, ...] = (
     Makes(
@@ -107,20 +110,23 @@ ROWS: tuple[Row, ...] = (
     ),
     Makes(Thing.SCALER, *(f"**.{name}" for name in sorted(SCALER_CLASSES)), words=("caler",)),
     Makes(Thing.WRAPPER, *(f"**.{name}" for name in sorted(DDP | FSDP1 | FSDP2))),
-    Does(Backward, "backward", "torch.autograd.backward", on=Thing.TENSOR),
-    Does(Step, "step", on=Thing.OPTIMIZER),
+    Does(Backward, "backward", "torch.autograd.backward", on=Thing.TENSOR, looks=_BACKWARD),
+    Does(Step, "step", on=Thing.OPTIMIZER, looks=_STEP),
     # a helper that steps the optimizer it is given: see naming.OPTIMIZES
     Does(Step, "**.optimize", "**.optimise", on=Thing.TEXT),
-    Does(Schedule, "step", on=Thing.SCHEDULER),
+    Does(Schedule, "step", on=Thing.SCHEDULER, looks=_STEP),
     # and `p.grad = None`, `p.grad.zero_()`, `clear_gradients(model)`
     Does(Zero, "zero_grad", on=Thing.OPTIMIZER, words=_DERIVED),
-    Does(Unscale, "unscale_", on=Thing.SCALER),
-    Does(Update, "update", on=Thing.SCALER),
+    Does(Unscale, "unscale_", on=Thing.SCALER, beside=("caler",)),
+    Does(Update, "update", on=Thing.SCALER, beside=("caler",)),
+    # a function of any name that says so, and `p.grad.clamp_()`
     Does(
         Clip, *sorted(CLIP_NORM | CLIP_VALUE), "clip_gradients", "clip_grads", on=Thing.TEXT,
-        words=("clip", "Clip", "CLIP"),
+        words=("clip", "Clip", "CLIP"), beside=_DERIVED, looks=r"(?i)clip\w*grad|grad\w*clip|grad.*\.clip_\(",
     ),
-    Does(Clip, "**.clamp_", on=Thing.TEXT),
+    Does(Clip, "**.clamp_", on=Thing.TEXT, beside=(".grad",), looks=r"\.clamp_\("),
+    # gradients that are scaled in a loop over parameters, which may be used up
+    Does(Clip, "**.grad", on=Thing.TEXT, looks=r"\.grad\S* ?[*/]="),
     Does(Edit, "**.grad", on=Thing.TEXT, words=_DERIVED),
     Does(Save, "**.grad", on=Thing.TEXT, words=_DERIVED),
     Does(Read, "**.grad", "**.*norm*", on=Thing.TEXT, words=(*_DERIVED, "norm", "Norm")),

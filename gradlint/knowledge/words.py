@@ -5,9 +5,13 @@ A word is a piece of text, not always a whole name: `grad` stands in `zero_grad`
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
 from gradlint.events import Mark, Opaque
 from gradlint.knowledge.frameworks import FRAMEWORKS
-from gradlint.knowledge.rows import About, Context, Does, Opens, Row, Thing
+from gradlint.knowledge.rows import About, Context, Does, Opens, Row, Thing, last_word
 from gradlint.knowledge.torch_api import ROWS
 
 #: contexts whose calls are events as far as paths are concerned
@@ -29,6 +33,82 @@ def words(about: About) -> frozenset[str]:
     if not found:
         raise ValueError(f"no row speaks of {about}")
     return frozenset(word for word in found if not any(other in word for other in found if other != word))
+
+
+class Text:
+    """The bytes of a file; each word is looked for once, and not at all if a shorter one in it is missing."""
+
+    def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
+        self.source = source
+        self._stems = stems
+        self._known: dict[bytes, bool] = {}
+
+    def has(self, word: bytes) -> bool:
+        found = self._known.get(word)
+        if found is None:
+            stem = self._stems.get(word)
+            found = self._known[word] = (stem is None or self.has(stem)) and word in self.source
+        return found
+
+
+def stems(words: Collection[bytes]) -> dict[bytes, bytes]:
+    """The shortest other word in each word that has one."""
+    by_length = sorted(words, key=lambda word: (len(word), word))
+    found = ((word, next((x for x in by_length if x in word and x != word), None)) for word in words)
+    return {word: stem for word, stem in found if stem is not None}
+
+
+class Need(NamedTuple):
+    """What a file must hold: one of the words, one of those beside them, and a line that looks like it."""
+
+    words: frozenset[bytes]
+    beside: frozenset[bytes] = frozenset()
+    looks: re.Pattern[bytes] | None = None
+
+    def is_in(self, text: Text) -> bool:
+        if not any(map(text.has, self.words)) or (self.beside and not any(map(text.has, self.beside))):
+            return False
+        return self.looks is None or any(map(self.looks.search, self._lines(text)))
+
+    def _lines(self, text: Text) -> Iterator[bytes]:
+        """The lines with one of the words."""
+        source = text.source
+        for word in filter(text.has, self.words):
+            place = source.find(word)
+            while place >= 0:
+                start, end = source.rfind(b"\n", 0, place) + 1, source.find(b"\n", place)
+                end = len(source) if end < 0 else end
+                yield source[start : end + 1]
+                place = source.find(word, end)
+
+
+def needs(about: About) -> frozenset[Need]:
+    """One of these is in each file in which there is such an event, object, context or setting."""
+    words(about)  # refused if there are none
+    alike: dict[tuple[frozenset[str], str], set[str]] = {}
+    for row in all_rows():
+        if row.about is about:
+            alike.setdefault((row.beside, row.looks or _as_called(row)), set()).update(row.words)
+    return frozenset(
+        Need(as_bytes(found), as_bytes(beside), re.compile(looks.encode()) if looks else None)
+        for (beside, looks), found in alike.items()
+    )
+
+
+def _as_called(row: Row) -> str:
+    """A method is looked up in something, a function is called or gets another name; "" if the row says it better."""
+    if not isinstance(row, Does | Opens) or row.words != frozenset(map(last_word, row.names)):
+        return ""
+    methods = "|".join(sorted(row.methods))
+    functions = "|".join(sorted(last_word(name) for name in row.functions))
+    ways = ([rf"[._](?:{methods})\b"] if methods else []) + (
+        [rf"\b(?:{functions})(?:\s*\(| as\b)"] if functions else []
+    )
+    return "|".join(ways) if not any("*" in name.rpartition(".")[2] for name in row.names) else ""
+
+
+def as_bytes(found: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in found)
 
 
 def _methods() -> frozenset[str]:

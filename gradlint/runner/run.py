@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from gradlint import engine
 from gradlint.config.settings import Settings
 from gradlint.documents.kinds import Kind, kind_of
-from gradlint.frontend.bytescan import worth_reading
 from gradlint.model import FileResult, Fixed, Unreadable
 from gradlint.runner.files import SourceFile
 from gradlint.runner.processes import Candidate, Workforce, fix_one, lint_one, relax_collector
@@ -214,12 +214,7 @@ def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
     """Whether any rule could say anything: about an event, a number, or one of our own comments."""
     if b"torch" in source and kind_of(path) is not Kind.PYTHON:
         return True  # what else is asked of the bytes goes by the lines of a program
-    return worth_reading(source, _beyond_default(settings)) or b"gradlint:" in source
-
-
-def _beyond_default(settings: Settings) -> Container[str]:
-    """What is on, if anything was asked for; with no wish at all the rules need not be loaded to know."""
-    return settings.enabled_for("") if settings.layers else ()
+    return engine.worth_reading(source, settings, path) or b"gradlint:" in source
 
 
 def sound(source: bytes, path: str) -> bool:

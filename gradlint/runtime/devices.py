@@ -15,7 +15,8 @@ _QUESTION = """
 import sys
 sys.path[:] = [folder for folder in sys.path if folder]
 import json, torch
-print(json.dumps({"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}))
+cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+print(json.dumps({"cuda": cards, "mps": int(torch.backends.mps.is_available())}))
 """
 
 
@@ -33,9 +34,16 @@ def resolve(wanted: str) -> str:
     return wanted
 
 
+def too_few(device: str, ranks: int) -> str:
+    """A word about ranks that have no device of their own, and run on the CPU therefore; "" if all have one."""
+    if device == "cpu" or ranks <= (cards := available()[device]):
+        return ""
+    return f"{ranks} ranks, and {cards} {device} device{'' if cards == 1 else 's'}: they run on the CPU"
+
+
 @functools.cache
-def available() -> tuple[str, ...]:
-    """The accelerators that torch sees. Asked in another process: it costs seconds and much memory to import."""
+def available() -> dict[str, int]:
+    """The accelerators that torch sees, and how many. Asked in another process: torch takes seconds and memory."""
     answer = subprocess.run(
         [sys.executable, "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -43,5 +51,5 @@ def available() -> tuple[str, ...]:
     if answer.returncode != 0 or not lines:
         reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise ConfigError(f"torch cannot be imported: {reason}")
-    seen: dict[str, bool] = json.loads(lines[-1])
-    return tuple(name for name, there in seen.items() if there)
+    seen: dict[str, int] = json.loads(lines[-1])
+    return {name: cards for name, cards in seen.items() if cards}

@@ -22,6 +22,7 @@ from pathlib import Path
 from gradlint.runtime import recording
 from gradlint.runtime.launching import entry, orders
 from gradlint.runtime.launching.ending import Ending, Patience, endings, forget_lost_ranks, troubles, were_stopped
+from gradlint.runtime.launching.entry import Module
 from gradlint.runtime.launching.family import Family
 from gradlint.runtime.launching.orders import Orders
 from gradlint.runtime.launching.output import Follower, end_of, without_torchrun
@@ -64,6 +65,10 @@ class Job:
     cwd: Path | None = None
     #: further folders whose files are the user's own code, though they look installed
     own: tuple[str, ...] = ()
+    #: the dotted name of a script that is run as `python -m package.train`, from the folder that holds the package
+    module: Module | None = None
+    #: GPUs that the script is told of on the CPU
+    pretended: int = 0
 
 
 @dataclass
@@ -139,7 +144,10 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
 def _orders(folder: Path, job: Job) -> Orders:
     script = job.script.absolute()
     overlay = {os.path.abspath(original): os.path.abspath(copy) for original, copy in job.overlay.items()}
-    place = entry.examine(script, Overlay(overlay).read(str(script)))
+    if job.module is not None:
+        place = entry.Entry(job.module.home, job.module.name)
+    else:
+        place = entry.examine(script, Overlay(overlay).read(str(script)))
     return Orders(
         folder=str(folder),
         script=str(script),
@@ -152,6 +160,7 @@ def _orders(folder: Path, job: Job) -> Orders:
         module=place.module,
         home=place.home,
         paths=place.paths,
+        pretended=job.pretended,
     )
 
 

@@ -65,6 +65,30 @@ class Gradient:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter with which something may be wrong, as it was at the end of a run."""
+
+    name: str
+    #: the class of the layer that it belongs to; "" if no model that ran has it
+    layer: str = ""
+    #: that has it; "" if none has
+    optimizer: str = ""
+    trainable: bool = True
+    #: it had a gradient at a step
+    fed: bool = False
+    #: its layer ran "with a graph", "without a graph" (no_grad), or not at all
+    ran: str = ""
+    #: nothing that its layer was given needs a gradient: the data comes in there
+    first: bool = False
+    #: its layer is in training mode
+    awake: bool = True
+    #: its model has parameters that an optimizer moves
+    related: bool = False
+    #: where its layer was called
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Happening:
     """Something that happened in a run. Subclasses say what.
 
@@ -138,6 +162,8 @@ class Forwarded(Happening):
     #: distributed models: whether this pass prepared for a synchronisation (None: not distributed)
     sync: bool | None = None
     autocast: str = ""
+    #: it is in eval mode, and has layers of these kinds, which then do something else
+    asleep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +200,10 @@ class BackwardRan(Happening):
     managed_division: float = 1.0
     #: hooks of the user's changed the gradients on their way to the parameters
     hooked: bool = False
+    #: what made the loss NaN or Inf, or can have made the gradients so, if they are
+    made_by: str = ""
+    #: graphs of earlier backwards that are still alive
+    alive: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +303,8 @@ class Stepped(Happening):
     moved: float | None = None
     #: norm and sum of all weights afterwards: equal on all ranks if these agree
     weights: tuple[float, float] | None = None
+    #: the same before it, of the first step
+    start: tuple[float, float] | None = None
     manager: str = ""
 
 
@@ -340,6 +372,15 @@ class Raised(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class Surveyed(Happening):
+    """At the end: the parameters of models and optimizers that stand out."""
+
+    KIND = "survey"
+
+    rows: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ended(Happening):
     """The last line of a process: "finished", "enough" (stopped after the wanted steps), "exit", "raised"."""
 
@@ -353,7 +394,7 @@ KINDS: dict[str, type[Happening]] = {
     kind.KIND: kind
     for kind in (
         Met, Zeroed, Forwarded, BackwardRan, Unscaled, Edited, Looked, Clipped, Synced, Stepped, Updated, Scheduled,
-        LoaderTurned, Warned, Raised, Ended,
+        LoaderTurned, Warned, Raised, Surveyed, Ended,
     )
 }  # fmt: skip
 
@@ -405,6 +446,10 @@ def decode(line: str) -> Happening:
     for name in ("gradients", "before"):
         if name in data:
             data[name] = tuple(Gradient(**g) for g in data[name])
+    if "rows" in data:
+        data["rows"] = tuple(
+            Parameter(**{**row, "places": tuple(Place(**p) for p in row.get("places", ()))}) for row in data["rows"]
+        )
     if data.get("exhausted_by") is not None:
         data["exhausted_by"] = Place(**data["exhausted_by"])
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}

@@ -13,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gradlint.model import Severity
 from gradlint.registry import by_code
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.verification import Cure, Judged, Unshowable, Verdict, Verification
 
 _COLOURS = {
@@ -43,9 +45,10 @@ def as_json(verification: Verification) -> str:
             "nproc": verification.nproc,
             "seed": verification.seed,
             "steps": verification.steps,
-            "findings": [_record(j) for j in verification.findings],
-            "runtime_only": [_record(j) for j in verification.runtime_only],
-            "not_shown_by_a_run": [_plain(u) for u in verification.unshowable],
+            "findings": [_record(verification, j) for j in verification.findings],
+            "runtime_only": [_record(verification, j) for j in verification.runtime_only],
+            "health": [_plain_symptom(verification, s) for s in verification.health],
+            "not_shown_by_a_run": [_plain(verification, u) for u in verification.unshowable],
             "notes": verification.notes,
             "failure": verification.failure or None,
         },
@@ -53,9 +56,9 @@ def as_json(verification: Verification) -> str:
     )
 
 
-def _record(judged: Judged) -> dict[str, object]:
+def _record(verification: Verification, judged: Judged) -> dict[str, object]:
     return {
-        **_plain(judged),
+        **_plain(verification, judged),
         "verdict": judged.verdict.value,
         "evidence": judged.evidence,
         "after_fix": judged.after_fix.value,
@@ -63,13 +66,29 @@ def _record(judged: Judged) -> dict[str, object]:
     }
 
 
-def _plain(found: Judged | Unshowable) -> dict[str, object]:
+def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, object]:
+    cell, line = verification.place(symptom.filename, symptom.line)
+    return {
+        "name": symptom.name,
+        "severity": symptom.severity.label,
+        "filename": symptom.filename,
+        **({} if cell is None else {"cell": cell}),
+        "line": line,
+        "step": symptom.step,
+        "subject": symptom.subject,
+        "message": symptom.message,
+    }
+
+
+def _plain(verification: Verification, found: Judged | Unshowable) -> dict[str, object]:
+    cell, line = verification.place(found.filename, found.line)
     return {
         "code": found.code,
         "name": found.name,
         "severity": found.severity.label,
         "filename": found.filename,
-        "line": found.line,
+        "line": line,
+        **({} if cell is None else {"cell": cell}),
         "message": found.message,
     }
 
@@ -88,6 +107,8 @@ def summary(verification: Verification) -> str:
             parts.append(said)
     if verification.stepless and not counts[Verdict.CONFIRMED]:
         return ", ".join(["nothing was judged", *parts])
+    if verification.health:
+        parts.append(f"{len(verification.health)} more that the run shows")
     return ", ".join(parts) or "nothing to confirm"
 
 
@@ -99,9 +120,14 @@ def printed(verification: Verification) -> Group:
 def _parts(verification: Verification) -> Iterator[RenderableType]:
     if verification.findings or verification.runtime_only:
         yield _table(verification)
+    for symptom in verification.health:
+        where = f" line {symptom.line}{_file(verification, symptom.filename)}" if symptom.line else ""
+        style = "bold red" if symptom.severity is Severity.ERROR else "bold yellow"
+        yield Text.assemble((symptom.name, style), f"{where}: {symptom.message}")
     for found in verification.unshowable:
         yield Text.assemble(
-            ("  ", ""), (f"{found.code} ", "bold"), f"line {found.line}{_file(verification, found.filename)}: ",
+            ("  ", ""), (f"{found.code} ", "bold"),
+            f"{verification.spoken(found.filename, found.line)}{_file(verification, found.filename)}: ",
             (_why_not(found.code), "dim"),
         )  # fmt: skip
     for note in verification.notes:
@@ -129,7 +155,7 @@ def _table(verification: Verification) -> Table:
 
 
 def _row(verification: Verification, judged: Judged, fixed: bool, remark: str) -> list[RenderableType]:
-    name = f"[bold]{judged.code}[/] {escape(judged.name)}\nline {judged.line}"
+    name = f"[bold]{judged.code}[/] {escape(judged.name)}\n{verification.spoken(judged.filename, judged.line)}"
     name += escape(_file(verification, judged.filename)) + (f"\n[dim]{remark}[/]" if remark else "")
     verdict = Text(word(judged.verdict), _COLOURS[judged.verdict])
     row: list[RenderableType] = [Text.from_markup(name), verdict, Text(judged.evidence)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from gradlint.model import Severity
+from gradlint.model import Cell, Severity
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.recording import Recording
 
 
@@ -95,10 +96,26 @@ class Verification:
     notes: list[str] = field(default_factory=list)
     #: the script's own traceback (and the end of its output), if it failed for a reason that no finding explains
     failure: str = ""
+    #: what is wrong with the run whatever its order of events
+    health: list[Symptom] = field(default_factory=list)
+    #: of notebooks: what the lines of their program mean
+    cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
         return self.before.steps
+
+    def place(self, filename: str, line: int) -> tuple[int | None, int]:
+        """The cell of a notebook, or None, and the line in it."""
+        for cell in reversed(self.cells.get(filename, ())):
+            if cell.first_row <= line:
+                return cell.number, line - cell.first_row + 1
+        return None, line
+
+    def spoken(self, filename: str, line: int) -> str:
+        """`line 12`, `cell 3, line 2`."""
+        cell, row = self.place(filename, line)
+        return f"line {row}" if cell is None else f"cell {cell}, line {row}"
 
     @property
     def stepless(self) -> bool:
@@ -107,4 +124,5 @@ class Verification:
 
     @property
     def confirmed(self) -> bool:
-        return any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+        """Something is wrong, and was seen."""
+        return bool(self.health) or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradlint.config.loader import ConfigTree
-from gradlint.engine import fix, lint
+from gradlint.documents import Kind, fix, kind_of, lint, runnable
+from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch import Job, Outcome, run
+from gradlint.runtime.launching.entry import Module
 from gradlint.runtime.recording import Raised, Recording
 from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
 from gradlint.runtime.verification import Judged, Side, Verdict, Verification
@@ -34,11 +37,15 @@ class Wanted:
     unsafe: bool = False
     #: gets the script's own output, line by line
     on_output: Callable[[str], None] | None = None
+    #: run as `python -m` would
+    module: Module | None = None
+    #: GPUs that the script is told of on the CPU
+    pretended: int = 0
 
     def job(self, overlay: Mapping[str, str], cwd: Path | None = None) -> Job:
         return Job(
             self.script, self.arguments, steps=self.steps, limit=self.limit, seed=self.seed, device=self.device,
-            nproc=self.nproc, overlay=overlay, cwd=cwd,
+            nproc=self.nproc, overlay=overlay, cwd=cwd, module=self.module, pretended=self.pretended,
         )  # fmt: skip
 
 
@@ -72,7 +79,8 @@ class _Verifier:
         script = str(self._wanted.script)
         linted = {script: self._lint(script)}
         self._progress(f"running {self._wanted.script.name} for {self._wanted.steps} optimizer steps")
-        outcome = run(self._wanted.job({}), on_output=self._wanted.on_output)
+        with self._overlay({}) as overlay:
+            outcome = run(self._wanted.job(overlay), on_output=self._wanted.on_output)
         for name in _files_of(outcome.recordings):
             if name not in linted and Path(name).is_file():
                 linted[name] = self._lint(name)
@@ -80,6 +88,7 @@ class _Verifier:
         case = Case.of(result.before)
         result.findings, result.unshowable = judged(case, linted.values())
         result.runtime_only = seen_only_in_run(case, linted)
+        result.health = symptoms(case.scene)
         result.notes += case.crashes
         self._tell(outcome, result.before)
         if not explained((*result.findings, *result.runtime_only), result.before):
@@ -91,7 +100,20 @@ class _Verifier:
     def _lint(self, name: str) -> Linted:
         source = self._sources[name] = Path(name).read_bytes()
         settings = self._tree.at(str(Path(name).parent))
-        return Linted(name, settings, lint(source, name, settings), _text(source), settings.enabled_for(name))
+        result = lint(source, name, settings)
+        self._result.cells[name] = result.cells
+        return Linted(name, settings, result, _text(runnable(source, name)), settings.enabled_for(name))
+
+    @contextlib.contextmanager
+    def _overlay(self, texts: Mapping[str, bytes]) -> Iterator[dict[str, str]]:
+        """What runs in place of which file: the fixed texts, and of notebooks their cells as one program."""
+        notebooks = {name: source for name, source in self._sources.items() if kind_of(name) is Kind.NOTEBOOK}
+        if not texts and not notebooks:
+            yield {}
+            return
+        programs = {name: runnable(text, name) for name, text in {**notebooks, **texts}.items()}
+        with tempfile.TemporaryDirectory(prefix="gradlint-fixed-", ignore_cleanup_errors=True) as folder:
+            yield _written(programs, Path(folder))
 
     def _cure(self, linted: dict[str, Linted], before: Outcome) -> None:
         """Runs the fixed copy where the script ran, and looks at what was confirmed once more."""
@@ -101,9 +123,8 @@ class _Verifier:
             result.findings = [_unfixed(j, linted[j.filename], unsafe=self._wanted.unsafe) for j in result.findings]
             return
         self._progress("running the fixed copy with the same seed")
-        with tempfile.TemporaryDirectory(prefix="gradlint-fixed-", ignore_cleanup_errors=True) as folder:
-            job = self._wanted.job(_written(fixes.texts, Path(folder)), before.cwd)
-            outcome = run(job, on_output=self._wanted.on_output)
+        with self._overlay(fixes.texts) as overlay:
+            outcome = run(self._wanted.job(overlay, before.cwd), on_output=self._wanted.on_output)
         result.after = _side(outcome, fixes.linted)
         case = Case.of(result.after)
         failure = _raised(outcome, self._wanted)
@@ -125,7 +146,7 @@ class _Verifier:
                 fixes.linted[name] = file
                 continue
             fixes.texts[name] = fixed.source
-            fixes.linted[name] = replace(file, result=fixed.result, text=_text(fixed.source))
+            fixes.linted[name] = replace(file, result=fixed.result, text=_text(runnable(fixed.source, name)))
         return fixes
 
     def _tell(self, outcome: Outcome, side: Side) -> None:

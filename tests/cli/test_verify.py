@@ -112,7 +112,9 @@ def test_the_user_is_told_that_the_script_runs(gradlint: Command, found: list[Ve
     found.append(_verification())
     outcome = gradlint("verify", "train.py", "--device", "cpu", "--output-format", "json")
     assert outcome.err == "gradlint runs train.py on this machine (cpu), for 8 optimizer steps\n"
-    assert "runs SCRIPT, with ARGS, on this machine" in " ".join(gradlint("verify", "--help").out.split())
+    assert "runs SCRIPT (or `-m MODULE`), with ARGS, on this machine" in " ".join(
+        gradlint("verify", "--help").out.split()
+    )
 
 
 def test_json(gradlint: Command, found: list[Verification]) -> None:
@@ -141,6 +143,7 @@ def test_json(gradlint: Command, found: list[Verification]) -> None:
             }
         ],
         "runtime_only": [],
+        "health": [],
         "not_shown_by_a_run": [
             {
                 "code": "GL209",
@@ -162,7 +165,8 @@ def test_json(gradlint: Command, found: list[Verification]) -> None:
     [
         (("missing.py",), "File 'missing.py' does not exist"),
         (("folder",), "File 'folder' is a directory"),
-        (("notebook.ipynb",), "notebook.ipynb is not a Python script"),
+        (("notes.md",), "notes.md is not a Python script"),
+        (("-m", "nowhere.train"), "-m: there is no module nowhere.train to run"),
         ((), "Missing argument 'SCRIPT'"),
         (("train.py", "--epochs", "3"), "go behind `--`: gradlint verify SCRIPT -- --epochs …"),
         (("train.py", "--device", "tpu"), "'tpu' is not one of"),
@@ -179,7 +183,7 @@ def test_json(gradlint: Command, found: list[Verification]) -> None:
 )
 def test_usage(gradlint: Command, arguments: tuple[str, ...], said: str) -> None:
     write("train.py", MISTAKE)
-    write("notebook.ipynb", "{}")
+    write("notes.md", "")
     Path("folder").mkdir()
     outcome = gradlint("verify", *arguments)
     assert outcome.code == 2
@@ -405,6 +409,35 @@ def test_verbose_shows_what_the_script_prints_on_stderr(gradlint: Command) -> No
     assert code == 1
     assert said.count("  | the script speaks\n") == 2, "once in each run"
     assert "gradlint: running the fixed copy with the same seed\n" in said
+
+
+@pytest.mark.slow
+def test_a_module_is_run_as_python_does(gradlint: Command) -> None:
+    Path("package").mkdir()
+    write("package/__init__.py", "")
+    write("package/parts.py", "import sys\n\nwanted = sys.argv[1:]\n")
+    write("package/train.py", "from .parts import wanted\nassert wanted == ['a', '--lr', '1'], wanted\n" + MISTAKE)
+    code, data, _ = _run(gradlint, "-m", "package.train", "--steps", "3", "a", "--", "--lr", "1")
+    assert code == 1
+    assert (data["findings"][0]["verdict"], data["findings"][0]["after_fix"]) == ("confirmed", "cured")
+
+
+@pytest.mark.slow
+def test_a_notebook_is_run_cell_by_cell(gradlint: Command, project: Path) -> None:
+    lines = MISTAKE.splitlines(keepends=True)
+    loop = next(i for i, line in enumerate(lines) if line.startswith("for "))
+    cells = [["%matplotlib inline\n", "!pip install torch\n"], lines[:loop], ["display(model)\n"], lines[loop:]]
+    written = [{"cell_type": "markdown", "metadata": {}, "source": ["# Training\n"]}]
+    written += [{"cell_type": "code", "metadata": {}, "outputs": [], "source": cell} for cell in cells]
+    notebook = json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": written})
+    write("train.ipynb", notebook)
+    code, data, said = _run(gradlint, "train.ipynb", "--steps", "3")
+    assert code == 1, said
+    (finding,) = data["findings"]
+    assert (finding["verdict"], finding["after_fix"], finding["cell"]) == ("confirmed", "cured", 5)
+    assert finding["line"] <= len(lines[loop:])
+    assert (project / "train.ipynb").read_text(encoding="utf-8") == notebook
+    assert f"cell 5, line {finding['line']}" in " ".join(gradlint("verify", "train.ipynb", "--no-fix").out.split())
 
 
 @pytest.mark.slow

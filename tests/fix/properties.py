@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import io
 import itertools
+import re
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -14,12 +16,19 @@ from gradlint import engine
 from gradlint.config import Layer, Settings
 from gradlint.engine import lint
 from gradlint.fix.rounds import edited
-from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Severity
+from gradlint.model import Category, Edit, FileResult, Finding, Fixed, Position, Severity
+from gradlint.registry import all_rules
 
 DEFAULT = Settings()
 PATH = "train.py"
-#: fixes that take a statement away, and with it the comment that speaks of it
-DELETING = frozenset({"GL102", "GL202", "GL213", "GL302", "GL306", "GL504", "GL604", "GL605", "GL606", "GL901"})
+#: verbs of the bench that take a statement away, and with it the comment that speaks of it
+_DELETING_VERB = re.compile(r"\bbench\.(?:\w+\.)*(?:delete|undivide|divide_not_gradients|fuse)\(")
+#: the rules whose repairs use them, and those about comments
+DELETING = frozenset(
+    rule.meta.code
+    for rule in all_rules()
+    if rule.meta.category is Category.META or _DELETING_VERB.search(inspect.getsource(inspect.getmodule(rule) or rule))
+)
 
 
 @functools.lru_cache(maxsize=512)

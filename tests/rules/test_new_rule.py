@@ -50,10 +50,6 @@ NO_LOOP = "from torch import autograd\n\n\ndef set_up():\n    autograd.set_detec
 FILLER = "".join(f"def part_{n}(rows):\n    return [row * {n} for row in rows if row]\n\n\n" for n in range(1000))
 LONG = f"import torch as t\n\n\n{FILLER}def last():\n    t.autograd.set_detect_anomaly(True)\n    return 0\n"
 
-until_the_byte_test = pytest.mark.xfail(
-    strict=True, reason="the byte test is not compiled from what rules declare yet: it knows no such call"
-)
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -71,8 +67,8 @@ def _run(folder: Path, file: Path, *options: str) -> str:
     ("source", "line"),
     [
         pytest.param(TRAINS, 3, id="in a training script"),
-        pytest.param(NO_LOOP, 5, id="without a loop", marks=until_the_byte_test),
-        pytest.param(LONG, 4005, id="in the last function of 60 KB", marks=until_the_byte_test),
+        pytest.param(NO_LOOP, 5, id="without a loop"),
+        pytest.param(LONG, 4005, id="in the last function of 60 KB"),
     ],
 )
 def test_it_speaks(folder: Path, tmp_path: Path, source: str, line: int) -> None:

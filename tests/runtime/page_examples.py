@@ -293,7 +293,7 @@ def hostile_verification() -> Verification:
     found = Judged(evil, evil, Severity.ERROR, evil, evil, 3, Verdict.CONFIRMED, evil, Cure.NOT_CURED, evil, (mark,))
     hidden = Unshowable(evil, evil, Severity.ERROR, evil, evil, 3)
     side = run.side(torch=evil, notes=[evil])
-    return Verification(evil, (evil,), evil, 1, 0, [found], [found], [hidden], side, side, [evil], evil)
+    return Verification(evil, (evil,), evil, 1, 0, [found], [found], [hidden], side, side, [evil], failure=evil)
 
 
 #: every kind of page, by name

@@ -12,7 +12,7 @@ import pytest
 from gradlint.config.errors import ConfigError
 from gradlint.runtime import devices, launch
 from gradlint.runtime.launching.ending import Ending, elsewhere, endings, note_trouble, troubles
-from gradlint.runtime.launching.entry import Entry, examine
+from gradlint.runtime.launching.entry import Entry, examine, find_module
 from gradlint.runtime.launching.family import Family
 from gradlint.runtime.launching.orders import Orders, read
 from gradlint.runtime.launching.output import Follower, end_of
@@ -207,16 +207,37 @@ def test_a_family_ends_together(tmp_path: Path) -> None:
     assert not is_alive(int(printed))
 
 
+class TestModules:
+    def test_a_module_is_found_and_not_imported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(tmp_path, {"pkg/__init__.py": "raise ValueError", "pkg/train.py": "", "pkg/tool/__main__.py": ""})
+        monkeypatch.chdir(tmp_path)
+        found = find_module("pkg.train")
+        assert found is not None
+        assert (found.name, found.path, found.home) == ("pkg.train", tmp_path / "pkg" / "train.py", str(tmp_path))
+        package = find_module("pkg.tool")
+        assert package is not None
+        assert (package.name, package.path) == ("pkg.tool.__main__", tmp_path / "pkg" / "tool" / "__main__.py")
+        assert find_module("pkg.missing") is None
+        assert find_module("pkg") is None
+        assert find_module("sys") is None
+
+
 class TestDevices:
     def test_what_is_there_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(devices, "available", lambda: ("cuda",))
+        monkeypatch.setattr(devices, "available", lambda: {"cuda": 2})
         assert [devices.resolve(wanted) for wanted in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
         with pytest.raises(ConfigError, match="torch sees no mps device on this machine"):
             devices.resolve("mps")
 
     def test_nothing_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(devices, "available", lambda: ())
+        monkeypatch.setattr(devices, "available", dict)
         assert devices.resolve("auto") == "cpu"
+        assert devices.too_few("cpu", 8) == ""
+
+    def test_ranks_beyond_the_devices_go_to_the_cpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(devices, "available", lambda: {"cuda": 2})
+        assert devices.too_few("cuda", 2) == ""
+        assert devices.too_few("cuda", 4) == "4 ranks, and 2 cuda devices: they run on the CPU"
 
     def test_no_such_device(self) -> None:
         with pytest.raises(ConfigError, match="unknown device `gpu`"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -138,9 +139,40 @@ while True:
 """
 
 
-def _run(folder: Path, text: str, nproc: int = 1) -> Outcome:
+PRETENDING = """
+import torch
+
+assert torch.cuda.is_available()
+assert torch.cuda.device_count() == 2
+assert torch.nn.DataParallel(torch.nn.Linear(2, 1)).device_ids == []  # torch itself knows better
+
+device = torch.device("cuda", torch.cuda.device_count() - 1)
+model = torch.nn.Linear(2, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        model(torch.rand(4, 2, device=device)).mean().backward()
+    optimizer.step()
+"""
+
+COMPILED = """
+import torch
+
+model = torch.nn.Linear(2, 1)
+compiled = torch.compile(lambda x: x.sin() * 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.cuda.get_device_properties(0)
+while True:
+    optimizer.zero_grad()
+    compiled(model(torch.rand(4, 2))).mean().backward()
+    optimizer.step()
+"""
+
+
+def _run(folder: Path, text: str, nproc: int = 1, pretended: int = 0) -> Outcome:
     write(folder, {"train.py": text})
-    outcome = run(Job(folder / "train.py", steps=3, limit=PATIENCE, nproc=nproc))
+    outcome = run(Job(folder / "train.py", steps=3, limit=PATIENCE, nproc=nproc, pretended=pretended))
     assert outcome.traceback == ""
     assert outcome.code == 0
     return outcome
@@ -158,6 +190,19 @@ def test_ranks_for_nccl(tmp_path: Path) -> None:
     recordings = _run(tmp_path, RANKS, nproc=2).recordings
     assert [r.steps for r in recordings] == [3, 3]
     assert all("gloo connects the ranks in place of nccl" in r.notes for r in recordings)
+
+
+def test_a_script_that_is_told_of_gpus(tmp_path: Path) -> None:
+    (recorded,) = _run(tmp_path, PRETENDING, pretended=2).recordings
+    assert recorded.steps == 3
+    assert "the script was told of 2 GPUs; there are none" in recorded.notes
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
+def test_inductor_compiles_for_the_cpu(tmp_path: Path) -> None:
+    """What scripts are told of a card must not reach torch's compiler."""
+    (recorded,) = _run(tmp_path, COMPILED).recordings
+    assert recorded.steps == 3
 
 
 def test_a_script_for_the_cpu_is_told_nothing(tmp_path: Path) -> None:

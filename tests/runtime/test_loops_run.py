@@ -9,6 +9,7 @@ import pytest
 from gradlint.config import Settings
 from gradlint.config.selectors import known_codes
 from gradlint.engine import lint
+from gradlint.runtime.health import symptoms
 from gradlint.runtime.measure import all_measures
 from gradlint.runtime.recording import Recording
 from gradlint.runtime.scene import Spot
@@ -89,8 +90,10 @@ def test_nothing_is_seen_in_a_right_loop(path: Path, runs: dict[Path, list[Recor
     settings = Settings()
     text = path.read_text(encoding="utf-8")
     linted = Linted(str(path), settings, lint(text.encode(), str(path), settings), text, known_codes())
-    found = seen_only_in_run(case_of(path, runs[path]), {str(path): linted})
+    case = case_of(path, runs[path])
+    found = seen_only_in_run(case, {str(path): linted})
     assert [(j.code, j.line, j.message, j.evidence) for j in found] == []
+    assert symptoms(case.scene) == []
 
 
 @each_loop

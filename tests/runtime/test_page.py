@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.home import rule_url
+from gradlint.model import Cell, Severity
+from gradlint.registry import by_code
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.page import monitor_page, verification_page, write_verification
 from gradlint.runtime.page.findings import headline
 from gradlint.runtime.page.render import asset, prose
-from gradlint.runtime.recording import Recording, Zeroed
+from gradlint.runtime.recording import Recording, Stepped, Zeroed
 from gradlint.runtime.verification import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES, SCRIPT, amp, amp_verification
@@ -41,6 +45,10 @@ def amp_page() -> Element:
     return read(verification_page(amp_verification()))
 
 
+#: the only pages that links lead to
+RULES = {rule_url(code) for code in by_code()}
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_is_well_formed_stands_alone_and_is_always_the_same(name: str) -> None:
     text, page = shown(name)
@@ -52,7 +60,8 @@ def test_is_well_formed_stands_alone_and_is_always_the_same(name: str) -> None:
         for attribute in ("src", "srcset", "action", "data", "poster", "xlink:href"):
             assert attribute not in element.attributes, f"<{element.tag} {attribute}> could load something"
         link = element.attributes.get("href", "#")
-        assert link.startswith("#") or (element.tag == "link" and link == "data:,")
+        known = link in RULES if element.tag == "a" else element.tag == "link" and link == "data:,"
+        assert link.startswith("#") or known
         assert not [a for a in element.attributes if a.startswith("on")], f"<{element.tag}> runs code by attribute"
     assert not re.search(r"@import|url\(", page.one("style").text)
     assert len(page.all("script")) == 1
@@ -68,7 +77,7 @@ def test_headings_go_down_one_by_one_and_ids_are_unique(name: str) -> None:
     ids = [e.attributes["id"] for e in page.walk() if "id" in e.attributes]
     assert len(ids) == len(set(ids))
     for link in page.all("a"):
-        assert link.attributes["href"][1:] in ids
+        assert link.attributes["href"][1:] in ids or link.attributes["href"] in RULES
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -199,7 +208,7 @@ def test_plots_have_limits_skips_and_odd_values(amp_page: Element) -> None:
     before, after = norms.all("svg", "plot")
     assert before.all("path", "alarm")
     assert not after.all("path", "alarm")
-    assert {t.text for t in before.all("text", "oddtext")} == {"Inf", "NaN"}
+    assert {t.text for t in before.all("text", "oddtext")} == {"Inf, NaN"}
     assert "log scale" in before.text
     assert before.all("path", "skip")
     assert [li.text for li in rates.one("ul", "legend").all("li")] == ["group 0", "group 1", "skipped by the scaler"]
@@ -342,3 +351,58 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_the_fix_is_shown_line_by_line(amp_page: Element) -> None:
+    (change,) = amp_page.all("figure", "change")
+    assert change.one("figcaption").text == "train.py"
+    assert [line.text.strip() for line in change.all("span", "plus")] == ["+    scaler.unscale_(optimizer)"]
+    assert not change.all("span", "minus")
+    assert not read(verification_page(EXAMPLES["empty"]())).all("figure", "change")
+
+
+def test_codes_lead_to_the_pages_of_their_rules(amp_page: Element) -> None:
+    links = {link.text: link.attributes["href"] for link in amp_page.all("a", "code")}
+    assert links["GL201"] == rule_url("GL201")
+
+
+def test_every_rank_is_shown() -> None:
+    verification = EXAMPLES["accumulation"]()
+    (first,) = verification.before.recordings[:1]
+    other = replace(first, rank=1)
+    steps = [h for h in other.happenings if isinstance(h, Stepped)]
+    other.happenings = [replace(h, weights=(2.0, 3.0)) if h in steps else h for h in other.happenings]
+    first.happenings = [replace(h, weights=(1.0, 3.0)) if h in steps else h for h in first.happenings]
+    verification.before.recordings = [first, other]
+    page = read(verification_page(verification))
+    plot = next(figure for figure in page.all("figure", "plots") if "by rank" in figure.one("h3").text)
+    assert [li.text for li in plot.one("ul", "legend").all("li")] == ["rank 0", "rank 1"]
+    rows = [[cell.text for cell in row.all("td")] for row in page.all("table", "numbers")[0].one("tbody").all("tr")]
+    assert [row[-1] for row in rows] == ["yes", "no"]
+    assert rows[0][0] == str(first.steps)
+    alone = read(verification_page(EXAMPLES["amp"]()))
+    assert not any("by rank" in figure.one("h3").text for figure in alone.all("figure", "plots"))
+
+
+def test_what_else_the_run_shows() -> None:
+    symptom = Symptom("no-gradient", Severity.WARNING, "`head.weight` has no gradient", SCRIPT, 3, 8, "head.weight")
+    verification = Verification(SCRIPT, before=EXAMPLES["amp"]().before, health=[symptom])
+    page = read(verification_page(verification))
+    assert page.one("h1").text == "Nothing to confirm, but 1 thing looks wrong in the run"
+    (line,) = page.one("ul", "unshowable").all("li")
+    assert "no gradient" in line.text
+    assert "step 8" in line.text
+    assert "train.py:3" in line.text
+    assert "The run showed nothing wrong" not in page.text
+
+
+def test_a_run_without_a_step_vouches_for_nothing() -> None:
+    page = read(verification_page(Verification(SCRIPT)))
+    assert page.one("h1").text == "Nothing was judged: no optimizer step was taken"
+
+
+def test_lines_of_a_notebook_are_told_by_cell() -> None:
+    verification = EXAMPLES["amp"]()
+    verification.cells = {SCRIPT: (Cell(2, 1, 5), Cell(4, 6, 9))}
+    page = read(verification_page(verification))
+    assert "train.py:cell 4:5" in page.one("table", "evidence").text

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.runtime.monitor.data import Sample
+from gradlint.home import rule_url
+from gradlint.model import Severity
+from gradlint.runtime.monitor.data import Condition, Finding, Sample
 from gradlint.runtime.page import monitor_page, write_monitor
 from tests.runtime.page_monitors import MONITORS, monitored
 from tests.runtime.page_reading import Element, read
@@ -75,7 +77,8 @@ def test_clipping_scaled_gradients_shows_the_limit_that_acted() -> None:
     data.samples = [Sample(n, 5.0, 1 / 1024, 1.0, True, 1024.0, True) for n in range(1, 5)]
     page = read(monitor_page(data))
     assert [li.text for li in page.all("ul", "legend")[0].all("li")] == [
-        "max_norm 1", "limit that really acted: max_norm / scale", "before the clip", "at the step",
+        "max_norm 1", "limit that really acted: max_norm / scale", "before the clip, every step",
+        "after the clip, sampled",
     ]  # fmt: skip
     assert "Scale: 1024 throughout" in page.text
 
@@ -96,3 +99,20 @@ def test_without_a_sample() -> None:
 def test_is_written(tmp_path: Path) -> None:
     write_monitor(MONITORS["calm"](), tmp_path / "gradients.html")
     assert (tmp_path / "gradients.html").read_text(encoding="utf-8") == monitor_page(MONITORS["calm"]())
+
+
+def test_remedies_lines_and_skipped_steps_are_shown() -> None:
+    data = MONITORS["calm"]()
+    data.findings = [
+        Finding(
+            Condition.EXPLODING, 7, Severity.WARNING, "exploding", remedies=("clip", "numerics (GL601)"), line="a.py:3"
+        )
+    ]
+    data.totals, data.skips = [(step, float(step)) for step in range(1, 31)], [4, 9]
+    page = read(monitor_page(data))
+    assert [li.text for li in page.one("ol", "remedies").all("li")] == ["clip", "numerics (GL601)"]
+    assert page.one("a", "code").attributes["href"] == rule_url("GL601")
+    assert "a.py:3" in page.one("td", "when").text
+    norm = page.all("figure", "plots")[0]
+    assert len(norm.all("path", "skip")) == 2
+    assert "skipped by the scaler" in norm.text

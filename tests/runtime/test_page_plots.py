@@ -36,6 +36,24 @@ def test_more_than_two_decades_are_logarithmic() -> None:
     assert value_axis([0.0, 1e-3, 5.0]).log is True
 
 
+def test_an_outlier_does_not_squeeze_the_others() -> None:
+    usual = [0.5, 1.0, 2.0, 1.5]
+    high = value_axis([*usual, 15675.0])
+    assert high.log
+    assert high.share(2.0) - high.share(0.5) > 0.1
+    low = value_axis([*usual * 4, 1e-30])
+    assert low.share(1e-30) == 0
+    assert low.share(2.0) - low.share(0.5) > 0.06
+
+
+def test_words_for_values_that_are_not_finite_stand_apart() -> None:
+    svg = plot(*[1.0] * 40, *[math.nan] * 20, *[1.0] * 40, math.inf)
+    assert len(svg.all("path", "odd")) == 21
+    places = [float(text.attributes["x"]) for text in svg.all("text", "oddtext")]
+    assert {text.text for text in svg.all("text", "oddtext")} == {"NaN", "Inf"}
+    assert all(right - left > 20 for left, right in pairwise(places))
+
+
 @pytest.mark.parametrize(
     "values",
     [[], [math.nan], [0.0], [5.0], [5.0, 5.0], [-3.0, -3.0], [1e-30, 1e30], [1e-308, 1e308], [math.inf, 1.0], [1e-12]],
@@ -123,7 +141,18 @@ def test_what_never_changes_is_told_in_words() -> None:
         run.step(2.0)
     found = told(run)
     assert [p.title for p in found.plots] == ["Gradient norm"]
-    assert found.constants == ["Learning rate: 0.001 throughout", "Scale: 1024 throughout"]
+    assert found.constants == ["Loss: 0.7 throughout", "Learning rate: 0.001 throughout", "Scale: 1024 throughout"]
+
+
+def test_the_loss_is_that_before_it_was_divided() -> None:
+    run = Run("optimizer.step(")
+    run.optimizer("o1", "SGD")
+    for loss in (4.0, 2.0):
+        for _ in range(2):
+            run.backward(2.0, loss=loss / 2, factor=0.5)
+        run.step(2.0)
+    (plot,) = [plot for plot in told(run).plots if plot.title == "Loss"]
+    assert [curve.points for curve in plot.charts[0].curves] == [((1, 4.0), (2, 2.0))]
 
 
 def test_no_data_no_plot() -> None:

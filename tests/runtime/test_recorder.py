@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from gradlint.runtime.recorder import norms  # noqa: E402
 from gradlint.runtime.recording import (  # noqa: E402
     BackwardRan,
     Clipped,
@@ -97,10 +98,21 @@ def test_a_step_tells_the_gradients_it_used_and_how_far_it_went(loop: Run) -> No
     assert step.before[0].clipped
     assert step.moved == pytest.approx(0.1 * step.before[0].norm, rel=1e-3)
     assert (step.number, step.rates, step.owner, step.skipped, step.closure) == (1, (0.1,), "optimizer1", False, False)
-    weights = torch.cat([p.detach().double().flatten() for p in loop.names["model"].parameters()])
-    last = loop.of(Stepped)[-1].weights
-    assert last is not None
-    assert last == pytest.approx((float(weights.norm()), float(weights.sum())))
+    assert loop.of(Stepped)[-1].weights is None  # there is no other rank to compare them with
+
+
+def test_weights_are_compared_by_their_norm_and_sum() -> None:
+    tensors = [torch.randn(3, 5), torch.randn(7)]
+    flat = torch.cat([tensor.double().flatten() for tensor in tensors])
+    assert norms.sums(tensors) == pytest.approx((float(flat.norm()), float(flat.sum())))
+
+
+def test_scalar_products_of_what_changed_and_what_did_not() -> None:
+    before = [torch.randn(3, 5), torch.randn(7), torch.randn(2)]
+    after = [before[0].clone(), before[1] * 0.5, before[2]]
+    flat, other = (torch.cat([t.double().flatten() for t in tensors]) for tensors in (before, after))
+    expected = (float(flat @ flat), float(flat @ other), float(other @ other))
+    assert norms.products(before, after) == pytest.approx(expected, rel=1e-5)
 
 
 def test_zero_grad_leaves_nothing(loop: Run) -> None:

@@ -47,6 +47,7 @@ def test_what_is_right_is_let_alone(script: Script, tmp_path: Path) -> None:
     assert script.expected() == []
     assert verified.confirmed() == {}
     assert verified.data["runtime_only"] == []
+    assert verified.data["health"] == []
     assert verified.data["failure"] is None
     assert verified.data["steps"] > 1
     assert verified.code == 0

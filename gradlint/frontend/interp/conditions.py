@@ -89,7 +89,7 @@ class Conditions:
         if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops:
             # a counter that lives elsewhere goes with the turns of the loop, from a start that is unknown
             if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
-                a = v.Known(left.key, self.run.loops[-1].turn, exact=False, counter=True)
+                a = v.Known(left.key, self.run.loops[-1].number(), exact=False, counter=True)
         if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.Dotted | v.Symbol):
             b = v.Known(right.key, WINDOW, made_up=True)
         if a is None or b is None:
@@ -293,7 +293,7 @@ class Conditions:
         for a, b in ((left, right), (right, left)):
             if isinstance(a, v.Known) and a.counter and isinstance(b, v.Unknown) and self.run.loops:
                 loop = self.run.loops[-1]
-                return loop.turn == loop.turns - 1
+                return loop.number() == loop.turns - 1
         return None
 
     def _decide_atom(self, key: str, q: _Question) -> bool:
@@ -304,7 +304,7 @@ class Conditions:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
             if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
                 self._full_window, self._window_by_name = key, True
-                return self.run.loops[-1].turn % WINDOW == WINDOW - 1
+                return self.run.loops[-1].number() % WINDOW == WINDOW - 1
         return self._ask(key, q)
 
     def _ask(self, key: str, q: _Question) -> bool:

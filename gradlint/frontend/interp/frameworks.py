@@ -181,7 +181,7 @@ class Frameworks(Gradients):
         """Starts a micro-batch; the attribute that tells of the boundary keeps its value behind the block."""
         self.run.window_count += 1
         loop = self.run.loops[-1] if self.run.loops else None
-        last = loop is not None and loop.data and loop.turn == loop.turns - 1  # a loader's end closes the window
+        last = loop is not None and loop.data and loop.number() == loop.turns - 1  # a loader's end closes the window
         size = self.window_size(naming.last(managing.window)) if managing.window else WINDOW
         full = self.run.window_count % size == 0
         self.run.window_full = not managing.accumulates or full or last

@@ -10,7 +10,11 @@ from gradlint.frontend import values as v
 from gradlint.frontend.interp.calls import Calls
 from gradlint.frontend.interp.invoke import Unwound
 from gradlint.frontend.interp.run import OUTER_TURNS, TURNS, Guard, LoopState
+from gradlint.frontend.interp.steady import Steady
 from gradlint.knowledge import naming
+
+#: a loop of fewer turns is run as it is
+_MANY = 4
 
 
 class Break(Unwound):
@@ -39,7 +43,7 @@ class Loops(Calls):
         )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
-        self._loop(loop, stmt, values, self._around(iterable))
+        self._loop(loop, stmt, values, self._around(iterable), self._steady(loop, stmt, iterable, values))
         self.run.over_parameters -= over
 
     def _around(self, iterable: v.Value) -> list[Guard]:
@@ -78,14 +82,31 @@ class Loops(Calls):
         test = self.ev(stmt.test)
         return isinstance(test, v.Known) and not test.value
 
+    def _steady(self, loop: LoopState, stmt: s.For, iterable: v.Value, values: list[v.Value]) -> Steady | None:
+        """Watches a loop whose turns can be alike: what they are given is, or nothing asks for the number."""
+        if len(values) < _MANY:
+            return None
+        if values[0] is values[-1]:
+            return Steady(self.run, loop)
+        target, last = stmt.target, values[-1]
+        if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items:
+            target, last = target.items[0], last.items[0]
+        plain = isinstance(iterable, v.Counted) and not isinstance(iterable.inner, v.Collection | v.Counted)
+        if not plain or not isinstance(target, s.Name) or target.id in self.program.words(stmt.body).seen:
+            return None
+        return Steady(self.run, loop, (target, last))
+
     def _loop(
-        self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = ()
-    ) -> None:
+        self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = (),
+        steady: Steady | None = None,
+    ) -> None:  # fmt: skip
         self.run.loops.append(loop)
         guards = self.run.guards
         try:
             for turn, value in enumerate(values):
                 loop.turn = turn
+                if steady is not None:
+                    steady.begin()
                 self.run.guards = list(around)
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
@@ -93,8 +114,12 @@ class Loops(Calls):
                 try:
                     self.run_body(stmt.body)
                 except Continue:
-                    continue
+                    pass
                 except Break:
+                    break
+                if steady is not None and steady.reached(self.env) and steady.repeat():
+                    if steady.counter is not None:
+                        self.assign(*steady.counter)
                     break
         finally:
             self.run.guards = guards

@@ -64,6 +64,13 @@ class LoopState:
     #: how often it goes round: see Frame
     count: str = ""
     size: int | None = None
+    #: something hangs on the number of the turn
+    asked: bool = False
+
+    def number(self) -> int:
+        """The turn, for what hangs on it."""
+        self.asked = True
+        return self.turn
 
 
 @dataclass(slots=True)

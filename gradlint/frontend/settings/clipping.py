@@ -68,10 +68,10 @@ class _Reader:
                 kind = None  # the file's own hook makes of the limit what it likes
         if value is not None:
             text = f"{called(call)}({row.argument}={s.render(value)})"
-            yield from self._limit(text, value, home, kind, named, framework)
+            yield from self._limit(framework, row, text, value, home, kind, named)
         elif named is not None:
             site = self._program.site(named, s.render(named))
-            yield ClipSetting("", kind, None, algorithm=site, literal=isinstance(named, s.Const))
+            yield ClipSetting("", kind, None, algorithm=site, switch=row.algorithm, literal=isinstance(named, s.Const))
 
     def _algorithm(self, row: Configures, named: s.Expr, scope: Scope) -> ClipKind | None:
         """By the string, or by a constant of the framework's; None stands for what holds without it."""
@@ -85,7 +85,14 @@ class _Reader:
         return {"norm": ClipKind.NORM, "value": ClipKind.VALUE}.get(str(found.value).lower())
 
     def _limit(
-        self, text: str, value: s.Expr, scope: Scope, kind: ClipKind | None, named: s.Expr | None, framework: Framework
+        self,
+        framework: Framework,
+        row: Configures,
+        text: str,
+        value: s.Expr,
+        scope: Scope,
+        kind: ClipKind | None,
+        named: s.Expr | None,
     ) -> Iterator[ClipSetting]:
         found, _ = self.constants.value(value, scope)
         limit = self.constants.number(value, scope)
@@ -95,7 +102,7 @@ class _Reader:
             text, kind, self._program.site(value, s.render(value)), limit,
             self._program.site(found, "") if found is not None and found is not value else None,
             self._program.site(named, s.render(named)) if named is not None else None,
-            isinstance(named, s.Const), framework,
+            row.algorithm, isinstance(named, s.Const), framework,
         )  # fmt: skip
 
     # -- dicts of settings
@@ -124,7 +131,7 @@ class _Reader:
         value = entries.get(row.argument)
         if value is not None:
             text = f'"{row.argument}": {s.render(value)}'
-            yield from self._limit(text, value, scope, row.default, None, framework)
+            yield from self._limit(framework, row, text, value, scope, row.default, None)
 
 
 def _given(call: s.Call, handed: Handed) -> Iterator[s.Expr]:

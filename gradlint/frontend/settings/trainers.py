@@ -46,7 +46,7 @@ def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -
     windows = _Windows(framework, program)
     for found in returned_loss.divisions(method):
         name = _number_name(found.divisor)
-        if (row.divisor and row.divisor in name) or windows.mean(found.divisor):
+        if (row.divisor and row.divisor in name.lower()) or windows.mean(found.divisor):
             if not returned_loss.multiplies(method, name or s.render(found.divisor)):
                 loss = program.site(found.loss, s.render(found.loss))
                 yield DivisionSetting(loss, s.render(found.divisor), framework)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.machinery
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,35 @@ class Entry:
     home: str
     module: str = ""
     paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Module:
+    """What `python -m` would run."""
+
+    #: the dotted name; of a package that of its `__main__`
+    name: str
+    path: Path
+    #: the folder that holds its outermost package
+    home: str
+
+
+def find_module(name: str) -> Module | None:
+    """The file behind a dotted name, found as `python -m` finds it, but nothing is imported; None if there is none."""
+    folders = [os.getcwd(), *(folder for folder in sys.path if folder)]
+    found: importlib.machinery.ModuleSpec | None = None
+    for part in name.split("."):
+        # By its last name: of a whole one, Python would want the packages around it to be imported.
+        found = importlib.machinery.PathFinder.find_spec(part, folders)
+        if found is None:
+            return None
+        folders = list(found.submodule_search_locations or ())
+    if found is not None and found.submodule_search_locations is not None:
+        return find_module(f"{name}.__main__")
+    if found is None or found.origin is None or not found.origin.endswith((".py", ".pyw")):
+        return None
+    path = Path(found.origin)
+    return Module(name, path, str(path.parents[name.count(".")]))
 
 
 def examine(script: Path, source: bytes) -> Entry:

@@ -58,14 +58,18 @@ def _execute(told: Orders, overlay: Overlay) -> None:
     spec = _spec(told)
     overlay.show(told.script)
     code: CodeType = compile(overlay.read(told.script), told.script, "exec", dont_inherit=True)
-    exec(code, _main(told, spec).__dict__)
+    main = _main(told, spec)
+    if told.script.endswith(".ipynb"):  # IPython's own names, which have nobody to show anything to
+        main.__dict__.update(get_ipython=lambda: None, display=lambda *objects, **options: None)
+    exec(code, main.__dict__)
 
 
 def _spec(told: Orders) -> importlib.machinery.ModuleSpec | None:
     """That of a script which is a module of its package; the package is imported, as `python -m` does."""
     if not told.module:
         return None
-    importlib.import_module(told.module.rpartition(".")[0])
+    if "." in told.module:
+        importlib.import_module(told.module.rpartition(".")[0])
     loader = importlib.machinery.SourceFileLoader(told.module, told.script)
     return importlib.util.spec_from_file_location(told.module, told.script, loader=loader)
 

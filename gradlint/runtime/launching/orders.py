@@ -47,6 +47,8 @@ class Orders:
     home: str = ""
     #: more folders, to be looked through last
     paths: tuple[str, ...] = ()
+    #: GPUs that the script is told of, and that are none: what it puts there lands on the CPU
+    pretended: int = 0
 
     def write(self) -> Path:
         path = Path(self.folder, FILE)

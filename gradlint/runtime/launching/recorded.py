@@ -49,10 +49,15 @@ def begin(told: Orders) -> Session:
     )
     started = recorder.start(wish)
     from gradlint.runtime import redirect  # imports torch, which is there by now
+    from gradlint.runtime.redirect.accelerator import Pretence
 
     if redirect.needed(told.device):
         imports = started.parts.imports
-        redirect.install(started.note, lambda name, patch: imports.when(name, lambda _, module: patch(module)))
+        redirect.install(
+            started.note,
+            lambda name, patch: imports.when(name, lambda _, module: patch(module)),
+            Pretence(told.pretended, started.places.is_own_file),
+        )
     return Session(recorder, started)
 
 

@@ -246,6 +246,8 @@ class MonitorData:
     seconds: float = 0.0
     #: the total norm of every step, skipped ones left out; of a long run the largest of each stretch
     totals: list[tuple[int, float]] = field(default_factory=list)
+    #: the last steps that the gradient scaler skipped
+    skips: list[int] = field(default_factory=list)
     #: over all steps: the median, and the largest with its step
     median: float | None = None
     largest: tuple[int, float] | None = None

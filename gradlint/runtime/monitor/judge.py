@@ -150,13 +150,15 @@ class Judge:
             self._held_back = None
             yield bad
             return
+        peak = spike(total, self.totals.usual, self.limits)
+        if peak is not None:
+            yield peak
         if (high := too_high(total, self.limits)) is not None:
             # Too early to say whether the loss falls: until it can be said, it waits.
             self._held_back = (high, total.step) if self.losses.trend is Trend.EARLY else None
             if self._held_back is None and not self.losses.trains:
-                yield high
-        if (peak := spike(total, self.totals.usual, self.limits)) is not None:
-            yield peak
+                # One step alone is a spike, and told as such.
+                yield dataclasses.replace(high, patience=PATIENCE) if peak is not None else high
         if self._open(Condition.GROWING) or self.totals.count % 10 == 0:
             growth = self.totals.growth
             if growth > self.limits.growth and not self.losses.trains:

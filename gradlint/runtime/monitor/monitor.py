@@ -129,6 +129,7 @@ class GradientMonitor:
             scaler=self._watcher.scaler is not None,
             samples=self.samples,
             totals=self._judge.totals.curve,
+            skips=list(self._watcher.skips),
             median=self._judge.totals.median,
             largest=self._judge.totals.largest,
             seen=self._judge.totals.count,

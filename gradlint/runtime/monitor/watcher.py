@@ -99,6 +99,7 @@ class Watcher:
         self.checkup = Checkup(self.roster, self.shard)
         self.steps = 0
         self.skipped = 0
+        self.skips: deque[int] = deque(maxlen=TURNS)
         self.silent = False
         self.tallies: dict[Key, Tally] = {}
         self._streak = 0
@@ -352,8 +353,10 @@ class Watcher:
 
     def _count_skips(self, skips: Iterable[tuple[int, bool]]) -> set[int]:
         skips = list(skips)
-        for _, skipped in skips:
+        for step, skipped in skips:
             self.skipped += skipped
+            if skipped:
+                self.skips.append(step)
             self._streak = self._streak + 1 if skipped else 0
         return {step for step, skipped in skips if skipped}
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median_low
 
 #: beyond this ratio a plot is logarithmic
 _DECADES = 100.0
+#: decades below the median that a logarithmic plot shows at most
+_BELOW = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ def value_axis(values: Iterable[float], *, from_zero: bool = True, may_log: bool
     positive = [v for v in finite if v > 0]
     if may_log and positive and max(positive) / min(positive) > _DECADES and min(finite) >= 0:
         first, last = math.floor(math.log10(min(positive)) - 0.1), math.ceil(math.log10(max(positive)) + 0.1)
+        # One that is all but 0 stands at the lower edge: it must not squeeze the others together.
+        first = max(first, min(math.floor(math.log10(median_low(positive))), 300) - _BELOW)
         return Axis(10.0 ** max(first, -300), 10.0 ** min(last, 300), log=True)
     if not finite:
         return Axis(0.0, 1.0)

@@ -15,6 +15,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 22, 34
 #: more points than this are drawn as a line only, and thinned out to the extremes of as many stretches
 _DOTS = 40
 _STRETCHES = 240
+#: the room that a letter needs
+_LETTER = 8
+#: marks of skipped steps that are drawn one by one; of more, one for each stretch
+_MARKS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +96,12 @@ class _Ground:
 
 def _drawn(chart: Chart, across: Axis, up: Axis) -> Markup:
     ground = _Ground(across, up)
-    parts = [*ground.grid(), *(_skip(ground, step) for step in chart.skipped)]
+    every = -(-len(chart.skipped) // _MARKS) or 1
+    parts = [*ground.grid(), *(_skip(ground, step) for step in chart.skipped[::every])]
     # limits last: a norm that is clipped in every step lies right on its limit, and both must be seen
     for curve in sorted(chart.curves, key=lambda curve: curve.look in ("limit", "alarm")):
         parts += _curve(ground, curve)
-    for curve in chart.curves:
-        parts += _odd(ground, curve)
+    parts += _odd(ground, chart)
     parts.append(tag("text", "log scale" if up.log else "", class_="axis", x=_LEFT, y=12))
     parts.append(tag("text", "step", class_="axis end", x=WIDTH - _RIGHT, y=HEIGHT - 3))
     return tag("svg", *parts, class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=_spoken(chart))
@@ -154,16 +158,26 @@ def _thinned(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]
     return kept
 
 
-def _odd(ground: _Ground, curve: Curve) -> list[Markup]:
-    """NaN and Inf, at the top edge."""
-    odd = [(x, y) for x, y in _thinned(curve.points) if not math.isfinite(y)]
+def _odd(ground: _Ground, chart: Chart) -> list[Markup]:
+    """NaN and Inf, at the top edge: one cross for each step, and words only where they do not touch each other."""
+    found: dict[int, dict[str, float]] = {}
+    for curve in chart.curves:
+        for x, y in _thinned(curve.points):
+            if not math.isfinite(y):
+                found.setdefault(x, {})[curve.name] = y
     parts = []
-    for n, (x, y) in enumerate(odd):
+    free = -math.inf
+    for x, values in sorted(found.items()):
         at, top = ground.x(x), _TOP - 4
+        said = ", ".join(dict.fromkeys(number(y) for y in values.values()))
+        room = _LETTER * len(said) / 2
         cross = tag("path", class_="odd", d=f"M{at - 4:.1f} {top - 4}l8 8m0 -8l-8 8")
-        text = tag("text", number(y), class_="oddtext", x=at, y=top - 7) if n < 12 and len(odd) < 12 else ""
-        title = tag("title", f"step {x}\n{curve.name}: {number(y)}")
-        parts.append(tag("g", title, cross, *([text] if text else []), class_="event"))
+        title = tag("title", "\n".join((f"step {x}", *(f"{name}: {number(y)}" for name, y in values.items()))))
+        words = []
+        if at - room > free:
+            free = at + room
+            words = [tag("text", said, class_="oddtext", x=at, y=top - 7)]
+        parts.append(tag("g", title, cross, *words, class_="event"))
     return parts
 
 

@@ -21,6 +21,8 @@ class _Track:
     #: by the number of the step
     clips: dict[int, Clipped] = field(default_factory=dict)
     scales: dict[int, float] = field(default_factory=dict)
+    #: the mean of the losses of its backwards, each before it was divided for accumulation
+    losses: dict[int, float] = field(default_factory=dict)
 
     @property
     def skipped(self) -> tuple[int, ...]:
@@ -45,6 +47,7 @@ def curves(runs: Sequence[tuple[str, Recording, Cast]]) -> Curves:
             continue
         whose = f" · {players[identity].text}" if len(players) > 1 else ""
         _add(found, "Gradient norm", whose, [_norms(name, t) for name, t in tracks], "true units, one point per step")
+        _add(found, "Loss", whose, [_losses(name, t) for name, t in tracks], "mean over the backwards of a step")
         _add(found, "Learning rate", whose, [_rates(name, t) for name, t in tracks])
         if _first(players[identity], players):
             _add(found, "Scale", "", [_scales(name, t) for name, t in tracks])
@@ -65,25 +68,32 @@ def _add(found: Curves, title: str, whose: str, charts: list[Chart], note: str =
     if title != "Gradient norm" and not changing:
         found.constants.append(f"{title}{whose}: {numbers(values)} throughout")
         return
-    found.plots.append(Plot(f"{title}{whose}", charts, note, may_log=title != "Learning rate").draw())
+    found.plots.append(
+        Plot(f"{title}{whose}", charts, note, from_zero=title != "Loss", may_log=title != "Learning rate").draw()
+    )
 
 
 def _track(recording: Recording, identity: str) -> _Track:
     track = _Track()
     clip: Clipped | None = None
     scale: float | None = None
+    losses: list[float] = []
     for happening in recording.happenings:
         if isinstance(happening, Clipped) and identity in happening.optimizers:
             clip = happening
-        elif isinstance(happening, BackwardRan) and happening.scaler:
-            scale = happening.scale
+        elif isinstance(happening, BackwardRan):
+            scale = happening.scale if happening.scaler else scale
+            if happening.loss is not None and identity in happening.optimizers:
+                losses.append(happening.loss / (happening.factor or 1.0))
         elif isinstance(happening, Stepped) and happening.owner == identity:
             track.steps.append(happening)
             if clip is not None:
                 track.clips[happening.number] = clip
             if scale is not None:
                 track.scales[happening.number] = scale
-            clip = None
+            if losses:
+                track.losses[happening.number] = sum(losses) / len(losses)
+            clip, losses = None, []
     return track
 
 
@@ -122,6 +132,11 @@ def _rates(name: str, track: _Track) -> Chart:
         )
         found.append(Curve(title, f"g{len(found) % COLOURS}", points, level=True))
     return Chart(f"Learning rate, {name.lower()}", _filled(found[:COLOURS]), track.skipped, name)
+
+
+def _losses(name: str, track: _Track) -> Chart:
+    points = tuple(sorted(track.losses.items()))
+    return Chart(f"Loss, {name.lower()}", _filled([Curve("loss", "main", points)]), track.skipped, name)
 
 
 def _scales(name: str, track: _Track) -> Chart:

@@ -58,12 +58,17 @@ def entries(verification: Verification, places: Places, first: Mapping[str, int]
 
 
 def where(finding: Judged | Unshowable, places: Places) -> str:
-    return f"{places.name(finding.filename)}:{finding.line}"
+    return places.at(finding.filename, finding.line)
 
 
 def headline(verification: Verification) -> str:
     """`2 confirmed, 1 refuted, 1 not shown; the fix cured 2`."""
     judged = [*verification.findings, *verification.runtime_only]
+    seen = len(verification.health)
+    if not judged and seen and not verification.failure:
+        return f"Nothing to confirm, but {counted(seen, 'thing looks', 'things look')} wrong in the run"
+    if not judged and verification.stepless and not verification.failure:
+        return "Nothing was judged: no optimizer step was taken"
     if not judged:
         return (
             "The script failed"
@@ -80,9 +85,11 @@ def headline(verification: Verification) -> str:
 def mood(verification: Verification) -> str:
     """The class of the headline: wrong, cured or calm."""
     confirmed = [j for j in (*verification.findings, *verification.runtime_only) if j.verdict is Verdict.CONFIRMED]
-    if confirmed and all(j.after_fix is Cure.CURED for j in confirmed):
+    if confirmed and not verification.health and all(j.after_fix is Cure.CURED for j in confirmed):
         return "cured"
-    return "wrong" if confirmed or verification.failure else "calm"
+    if confirmed or verification.failure:
+        return "wrong"
+    return "open" if verification.health else "calm"
 
 
 def summary(verification: Verification) -> str:
@@ -90,7 +97,7 @@ def summary(verification: Verification) -> str:
     confirmed = [j for j in (*verification.findings, *verification.runtime_only) if j.verdict is Verdict.CONFIRMED]
     cured = [j for j in confirmed if j.after_fix is Cure.CURED]
     if not confirmed:
-        quiet = not verification.failure and verification.steps
+        quiet = not verification.failure and verification.steps and not verification.health
         return "The run showed nothing wrong either." if quiet and not verification.findings else ""
     if len(cured) == len(confirmed):
         one = "The mistake is real, and the fixed copy trains without it."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -138,17 +139,16 @@ def _norm_chart(data: MonitorData) -> Chart:
     limits = [] if by_value else [(s.step, s.limit) for s in samples if s.limit is not None and math.isfinite(s.limit)]
     scaled = [(s.step, s.limit / s.scale) for s in samples if s.clip_scaled and s.limit is not None and s.scale]
     clipped = any(s.clipped is not None for s in samples)
+    totals = tuple(data.totals) or _points(samples, "norm")
     constant = f" {number(limits[0][1])}" if len({y for _, y in limits}) == 1 else ""
     curves = [
         Curve(f"max_norm{constant}", "limit", tuple(limits), level=True),
         Curve("limit that really acted: max_norm / scale", "alarm", tuple(scaled), level=True),
-        Curve(
-            "before the clip" if clipped else "at the step", "faint" if clipped else "main", _points(samples, "norm")
-        ),
+        Curve("before the clip, every step" if clipped else "at every step", "faint" if clipped else "main", totals),
     ]
     if clipped:
-        curves.append(Curve("at the step", "main", _points(samples, "used")))
-    return _chart("Gradient norm", curves)
+        curves.append(Curve("after the clip, sampled", "main", _points(samples, "used")))
+    return dataclasses.replace(_chart("Gradient norm", curves), skipped=tuple(data.skips))
 
 
 def _rates(samples: Sequence[Sample]) -> list[Curve]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gradlint.model import Cell
 from gradlint.runtime.lines import Files
 from gradlint.runtime.page.words import shortened
 from gradlint.runtime.recording import Place
@@ -16,8 +17,11 @@ _LONGEST = 160
 class Places:
     """The files of one run, seen from the folder of its script."""
 
-    def __init__(self, sources: Mapping[str, str], script: str) -> None:
+    def __init__(
+        self, sources: Mapping[str, str], script: str, cells: Mapping[str, tuple[Cell, ...]] | None = None
+    ) -> None:
         self._sources = sources
+        self._cells = cells or {}
         self.files = Files(sources)
         self._names: dict[str, str] = {}
         self._texts: dict[tuple[str, int], str] = {}
@@ -35,7 +39,14 @@ class Places:
 
     def text(self, place: Place) -> str:
         """`train.py:41`."""
-        return f"{self.name(place.file)}:{place.line}"
+        return self.at(place.file, place.line)
+
+    def at(self, file: str, line: int) -> str:
+        """`train.py:41`, `train.ipynb:cell 3:2`."""
+        for cell in reversed(self._cells.get(self._known(file), ())):
+            if cell.first_row <= line:
+                return f"{self.name(file)}:cell {cell.number}:{line - cell.first_row + 1}"
+        return f"{self.name(file)}:{line}"
 
     def source(self, file: str, line: int) -> str:
         """The statement that stands there, on one line; empty if the file is not known."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradlint.home import rule_url
 from gradlint.runtime.page.svg import Markup, escaped, tag
 from gradlint.runtime.page.words import clean
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_CODE = re.compile(r"GL\d{3}")
 
 
 class PageError(Exception):
@@ -50,6 +55,19 @@ def prose(text: str) -> Markup:
     return Markup("".join(tag("code", piece) if n % 2 else escaped(piece) for n, piece in enumerate(pieces)))
 
 
+def rule(code: str) -> Markup:
+    """The code of a rule, and the way to its page."""
+    if not _CODE.fullmatch(code):
+        return Markup(escaped(code))
+    return tag("a", code, class_="code", href=rule_url(code), rel="noreferrer")
+
+
+def codes(text: str) -> Markup:
+    """Plain words in which codes of rules lead to their pages."""
+    pieces = re.split(f"({_CODE.pattern})", text)
+    return Markup("".join(rule(piece) if n % 2 else escaped(piece) for n, piece in enumerate(pieces)))
+
+
 @cache
 def asset(name: str) -> str:
     """Line ends are made one: the digest of the script must fit on every system."""
@@ -72,4 +90,6 @@ def _environment() -> Environment:
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
     environment.filters["prose"] = prose
+    environment.filters["rule"] = rule
+    environment.filters["codes"] = codes
     return environment

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from gradlint.runtime.health import Symptom
+from gradlint.runtime.page.changes import changes
 from gradlint.runtime.page.curves import curves
 from gradlint.runtime.page.findings import entries, headline, mood, summary, where
 from gradlint.runtime.page.flags import flags_after, flags_before
 from gradlint.runtime.page.places import Places
+from gradlint.runtime.page.ranks import ranks
 from gradlint.runtime.page.render import render
 from gradlint.runtime.page.runs import Run
 from gradlint.runtime.page.story import story
 from gradlint.runtime.page.words import counted
 from gradlint.runtime.recording import Recording
-from gradlint.runtime.verification import Verification
+from gradlint.runtime.verification import Side, Verification
 
 BEFORE, AFTER, ALONE = "Before the fix", "After the fix", "The run"
 
 
 def page(verification: Verification) -> str:
-    places = Places(verification.before.sources, verification.script)
+    places = Places(verification.before.sources, verification.script, verification.cells)
     runs = _runs(verification, places)
     told = story([run for run, _ in runs])
+    sides = [(run.heading, side.recordings) for (run, _), side in zip(runs, _sides(verification), strict=False)]
+    tables, by_rank = ranks(sides)
     return render(
         "verification.html",
         title=f"gradlint verify: {places.name(verification.script)}",
@@ -35,6 +40,10 @@ def page(verification: Verification) -> str:
         failure=verification.failure,
         story=told,
         curves=curves([(run.heading, recording, run.cast) for run, recording in runs]),
+        health=[(s, _place(s, places), places.source(s.filename, s.line)) for s in verification.health],
+        changes=changes(verification, places),
+        ranks=tables,
+        by_rank=by_rank,
     )
 
 
@@ -47,10 +56,20 @@ def _runs(verification: Verification, places: Places) -> list[tuple[Run, Recordi
         heading = ALONE if verification.after is None else BEFORE
         runs.append((Run(heading, before, places, flags_before(judged)), before))
     if verification.after is not None and after is not None:
-        fixed = Places(verification.after.sources, verification.script)
+        fixed = Places(verification.after.sources, verification.script, verification.cells)
         flags = flags_after(judged, before, after, (places, fixed)) if before is not None else {}
         runs.append((Run(AFTER, after, fixed, flags), after))
     return runs
+
+
+def _place(symptom: Symptom, places: Places) -> str:
+    return places.at(symptom.filename, symptom.line) if symptom.filename else ""
+
+
+def _sides(verification: Verification) -> list[Side]:
+    """Those that have something to show."""
+    both = [verification.before, *([verification.after] if verification.after is not None else [])]
+    return [side for side in both if side.main is not None]
 
 
 def _arguments(verification: Verification) -> tuple[str, ...]:
@@ -87,6 +106,7 @@ def _notes(verification: Verification) -> list[str]:
     spawned = len(verification.before.recordings)
     if spawned > max(1, verification.nproc):
         notes.append(
-            f"{counted(spawned, 'process', 'processes')} trained; the pictures show the one that trained most."
+            f"{counted(spawned, 'process', 'processes')} trained; the order of events is that of the one that trained "
+            "most."
         )
     return list(dict.fromkeys(notes))

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from gradlint.config.errors import ConfigError, unknown
 from gradlint.config.selectors import expand
+from gradlint.model import Category
 from gradlint.registry import by_code
 from gradlint.runtime.prove.observed import Run
 
 SCRIPTS = Path(__file__).parent / "cases"
-_MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed")
+_MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed", "numerics", "model")
 
 Value = float | int | str | None | list[int] | list[float]
 
@@ -53,6 +54,15 @@ class Case:
     needs: tuple[str, ...] = ()
     #: the first version of torch that has what the script uses
     torch: tuple[int, int] = (2, 1)
+
+    @property
+    def on_gpu(self) -> str:
+        """What is different there; "" if it is the device alone."""
+        if self.ranks > 1:
+            return "the ranks exchange through NCCL, not gloo, if each has a GPU of its own"
+        if by_code()[self.code].meta.category is Category.MIXED_PRECISION:
+            return "autocast and scaler are the GPU's own"
+        return ""
 
     @property
     def name(self) -> str:
@@ -116,7 +126,9 @@ def chosen(selectors: Iterable[str]) -> tuple[Case, ...]:
 
 
 def _unshowable(selector: str, codes: Iterable[str]) -> ConfigError:
-    names = ", ".join(f"{code} {by_code()[code].rule_name()}" for code in sorted(codes))
+    names = ", ".join(
+        f"{code} {by_code()[code].rule_name()} ({by_code()[code].meta.unshowable})" for code in sorted(codes)
+    )
     return ConfigError(
         f"`{selector}`: no run can show {names}; `gradlint prove` without codes runs all that can be shown"
     )

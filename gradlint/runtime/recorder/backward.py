@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from gradlint.runtime.monitor import operations
 from gradlint.runtime.recorder import graph, norms
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
@@ -52,6 +54,10 @@ class _Running:
     mine: set[int] | None
     told: set[str] = field(default_factory=set)
     ever: bool = False
+    #: the operation that made a loss that is not finite
+    made_by: str = ""
+    #: graphs of earlier backwards that are still alive
+    alive: int = 0
 
 
 def install(recorder: Recorder) -> None:
@@ -112,7 +118,22 @@ def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | No
             for life in recorder.lives.alive()
         ],
         mine=mine,
+        made_by=_maker(losses) if value is not None and not math.isfinite(value) else "",
+        alive=recorder.parts.wellbeing.graph_of(losses),
     )
+
+
+def _maker(losses: list[Tensor]) -> str:
+    """While the graph is whole."""
+    found = next((operation for loss in losses if (operation := operations.origin(loss)) is not None), None)
+    return str(found) if found is not None else ""
+
+
+def _suspects(running: _Running, gradients: tuple[Gradient, ...]) -> str:
+    """Operations of a finite loss whose derivative may be NaN or Inf, where a gradient is."""
+    if running.loss is None or not math.isfinite(running.loss) or all(g.finite for g in gradients):
+        return ""
+    return ", ".join(dict.fromkeys(o.word for loss in running.losses for o in operations.delicate(loss)))
 
 
 def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
@@ -168,11 +189,12 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
     shared = recorder.parts.distributed.backward_ends(about, touched)
     top = running.top
     factor = None if top.factor is None else top.factor * running.division
+    gradients = tuple(_gradient(life, kept.get(life.id)) for life in touched)
     recorder.emit(
         BackwardRan,
         places=running.places,
         optimizers=tuple(life.id for life in touched),
-        gradients=tuple(_gradient(life, kept.get(life.id)) for life in touched),
+        gradients=gradients,
         loss=running.loss,
         factor=factor,
         mixed=top.mixed,
@@ -184,6 +206,8 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         manager=running.manager,
         managed_division=running.division,
         hooked=any(p._backward_hooks for life in touched for p in life.parameters()),
+        made_by=running.made_by or _suspects(running, gradients),
+        alive=running.alive,
         **shared.fields,
     )
     recorder.parts.distributed.tell(shared, running.places)

@@ -89,6 +89,8 @@ class _Running:
     parameters: list[Tensor]
     touched: list[Life]
     before: tuple[Gradient, ...]
+    #: gradients that there were, and copies of them if the clip can change their direction
+    present: int
     copies: list[Tensor]
     missed: int
     exhausted: bool
@@ -124,7 +126,7 @@ def watch(
     running: _Running | None = None
     with recorder.guard("a clip"):
         recorder.check_patience()
-        running = _prepare(recorder, given, parameters)
+        running = _prepare(recorder, kind, given, parameters)
     with recorder.during("clip", manager=kind.manager):
         result = clip()
     if running is not None:
@@ -149,7 +151,7 @@ def take(given: Any) -> tuple[Any, list[Tensor]]:
     return (iter(found) if isinstance(given, Iterator) else given), parameters
 
 
-def _prepare(recorder: Recorder, given: Any, parameters: list[Tensor]) -> _Running:
+def _prepare(recorder: Recorder, kind: Kind, given: Any, parameters: list[Tensor]) -> _Running:
     recorder.lives.refresh()
     touched = recorder.lives.touched(parameters)
     exhausted = isinstance(given, Iterator) and not parameters
@@ -159,13 +161,15 @@ def _prepare(recorder: Recorder, given: Any, parameters: list[Tensor]) -> _Runni
     if not exhausted:
         recorder.parts.clips.used_up(given)
     handed = {id(p) for p in parameters}
+    gradients = [g for p in parameters if (g := grad_of(p)) is not None]
     others = {id(p) for life in touched for p in life.parameters() if grad_of(p) is not None}
     return _Running(
         places=recorder.here(),
         parameters=parameters,
         touched=touched,
         before=tuple(life.gradient() for life in touched),
-        copies=[norms.copy(g) for p in parameters if (g := grad_of(p)) is not None],
+        present=len(gradients),
+        copies=[] if kind.how == "norm" else [norms.copy(g) for g in gradients],
         missed=len(others - handed),
         exhausted=exhausted,
         exhausted_by=used.place if used is not None else None,
@@ -191,11 +195,11 @@ def _tell(
         limit=_number(_argument(args, kwargs, kind.limit)),
         returned=_number(returned),
         parameters=len(running.parameters),
-        present=len(running.copies),
+        present=running.present,
         exhausted=running.exhausted,
         exhausted_by=running.exhausted_by,
         missed=running.missed,
-        cosine=_cosine(running.copies, now),
+        cosine=_kept(running) if kind.how == "norm" else _cosine(running.copies, now),
         wrap=kind.wrap or running.wrap,
         manager=kind.manager or recorder.manager,
         unscales=kind.unscales,
@@ -213,6 +217,12 @@ def _number(value: Any) -> float | None:
         value = local() if callable(local) else value
         return float(value.detach()) if value.numel() == 1 else None
     return float(value) if isinstance(value, int | float) else None
+
+
+def _kept(running: _Running) -> float | None:
+    """A clip by norm multiplies all gradients by one number: copies of them would show nothing but rounding."""
+    sizes = [gradient.norm for gradient in running.before if gradient.norm is not None]
+    return 1.0 if any(size > 0 and math.isfinite(size) for size in sizes) else None
 
 
 def _cosine(before: list[Tensor], after: list[Tensor]) -> float | None:

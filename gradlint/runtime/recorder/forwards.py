@@ -10,6 +10,7 @@ from torch.utils import data
 from torch.utils.data import dataloader
 
 from gradlint.runtime.recorder.backward import autocast
+from gradlint.runtime.recorder.wellbeing import asleep
 from gradlint.runtime.recording import Forwarded, LoaderTurned
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ def install(recorder: Recorder) -> None:
 
 def _call(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     module = args[0]
-    if not torch.is_grad_enabled():  # evaluation
+    with_graph = torch.is_grad_enabled()
+    if not recorder.parts.wellbeing.knows(module, with_graph):
+        with recorder.guard("a forward"):
+            recorder.parts.wellbeing.called(module, (*args[1:], *kwargs.values()), with_graph)
+    if not with_graph:  # evaluation
         return original(*args, **kwargs)
     distributed = recorder.parts.distributed
     if distributed.is_spread(module):  # also inside of another module
@@ -47,6 +52,7 @@ def _tell(recorder: Recorder, module: Any) -> None:
     if not places:
         return
     recorder.parts.gradients.settle()
+    recorder.parts.wellbeing.forwarded(module)
     recorder.emit(
         Forwarded,
         places=places,
@@ -54,6 +60,7 @@ def _tell(recorder: Recorder, module: Any) -> None:
         type=type(module).__name__,
         sync=recorder.parts.distributed.forward_sync(module),
         autocast=autocast(trained.device.type),
+        asleep=asleep(module),
     )
 
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from gradlint.knowledge.frameworks.accelerate import ACCELERATE
+from gradlint.knowledge.frameworks.deepspeed import DEEPSPEED
+from gradlint.knowledge.frameworks.fabric import FABRIC
 from gradlint.runtime.recorder import clips, forwards
 from gradlint.runtime.recorder.patching import Handler
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
-
-ACCELERATE, FABRIC, DEEPSPEED = "Accelerate", "Fabric", "DeepSpeed"
 
 
 def install(recorder: Recorder) -> None:
@@ -42,9 +43,11 @@ def _managed(name: str, division: Callable[[Any], float] | None = None) -> Handl
 
 def _accelerator(recorder: Recorder, module: Any) -> None:
     accelerator = module.Accelerator
-    recorder.patches.watch(accelerator, "backward", _managed(ACCELERATE, _accelerate_divides))
-    norm = clips.Kind("Accelerator.clip_grad_norm_", limit=("max_norm", 2), manager=ACCELERATE, unscales=True)
-    value = clips.Kind("Accelerator.clip_grad_value_", "value", ("clip_value", 2), manager=ACCELERATE, unscales=True)
+    recorder.patches.watch(accelerator, "backward", _managed(ACCELERATE.name, _accelerate_divides))
+    norm = clips.Kind("Accelerator.clip_grad_norm_", limit=("max_norm", 2), manager=ACCELERATE.name, unscales=True)
+    value = clips.Kind(
+        "Accelerator.clip_grad_value_", "value", ("clip_value", 2), manager=ACCELERATE.name, unscales=True
+    )
     recorder.patches.watch(accelerator, "clip_grad_norm_", _accelerate_clip(norm))
     recorder.patches.watch(accelerator, "clip_grad_value_", _accelerate_clip(value))
 
@@ -71,12 +74,12 @@ def _accelerate_clip(kind: clips.Kind) -> Handler:
 
 
 def _accelerated_optimizer(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.AcceleratedOptimizer, "step", _managed(ACCELERATE))
-    recorder.patches.watch(module.AcceleratedOptimizer, "zero_grad", _managed(ACCELERATE))
+    recorder.patches.watch(module.AcceleratedOptimizer, "step", _managed(ACCELERATE.name))
+    recorder.patches.watch(module.AcceleratedOptimizer, "zero_grad", _managed(ACCELERATE.name))
 
 
 def _accelerated_scheduler(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.AcceleratedScheduler, "step", _managed(ACCELERATE))
+    recorder.patches.watch(module.AcceleratedScheduler, "step", _managed(ACCELERATE.name))
 
 
 def _accelerated_loader(recorder: Recorder, module: Any) -> None:
@@ -86,12 +89,12 @@ def _accelerated_loader(recorder: Recorder, module: Any) -> None:
 
 
 def _fabric(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.Fabric, "backward", _managed(FABRIC))
+    recorder.patches.watch(module.Fabric, "backward", _managed(FABRIC.name))
     recorder.patches.watch(module.Fabric, "clip_gradients", _fabric_clip)
 
 
 def _fabric_wrappers(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module._FabricOptimizer, "step", _managed(FABRIC))
+    recorder.patches.watch(module._FabricOptimizer, "step", _managed(FABRIC.name))
 
 
 def _fabric_clip(
@@ -101,7 +104,7 @@ def _fabric_clip(
         return original(*args, **kwargs)
     by_value = kwargs.get("clip_val") is not None or (len(args) > 3 and args[3] is not None)
     how, limit = ("value", ("clip_val", 3)) if by_value else ("norm", ("max_norm", 4))
-    kind = clips.Kind("Fabric.clip_gradients", how, limit, manager=FABRIC, unscales=True)
+    kind = clips.Kind("Fabric.clip_gradients", how, limit, manager=FABRIC.name, unscales=True)
     optimizer = args[2] if len(args) > 2 else kwargs.get("optimizer")
     groups = getattr(optimizer, "param_groups", [])
     parameters = [p for group in groups for p in group["params"] if isinstance(p, Tensor)]
@@ -110,8 +113,8 @@ def _fabric_clip(
 
 def _deepspeed(recorder: Recorder, module: Any) -> None:
     engine = module.DeepSpeedEngine
-    recorder.patches.watch(engine, "backward", _managed(DEEPSPEED, _deepspeed_divides))
-    recorder.patches.watch(engine, "step", _managed(DEEPSPEED))
+    recorder.patches.watch(engine, "backward", _managed(DEEPSPEED.name, _deepspeed_divides))
+    recorder.patches.watch(engine, "step", _managed(DEEPSPEED.name))
 
 
 def _deepspeed_divides(engine: Any) -> float:

@@ -93,12 +93,21 @@ def dot(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
 
 def products(left: Sequence[Tensor], right: Sequence[Tensor]) -> tuple[float, float, float]:
     """The scalar products left·left, left·right and right·right of two such lists."""
-    first = both = second = 0.0
-    for a, b in _pairs(left, right):
+    same = [(a, b) for a, b in zip(left, right, strict=True) if a is b or _equal(a, b)]
+    apart = {id(a) for a, _ in same}
+    changed = [(a, b) for a, b in zip(left, right, strict=True) if id(a) not in apart]
+    # What did not change is the same part of all three.
+    first = both = second = math.fsum(x * x for x in each(a for a, _ in same))
+    for a, b in _pairs([a for a, _ in changed], [b for _, b in changed]):
         first += float(torch.dot(a, a))
         both += float(torch.dot(a, b))
         second += float(torch.dot(b, b))
     return first, both, second
+
+
+def _equal(left: Tensor, right: Tensor) -> bool:
+    plain_ones = left.layout is right.layout is torch.strided and left.dtype == right.dtype
+    return plain_ones and left.device.type == "cpu" and left.shape == right.shape and torch.equal(left, right)
 
 
 def _pairs(left: Sequence[Tensor], right: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

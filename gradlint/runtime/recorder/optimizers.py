@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -207,7 +208,10 @@ def _before(recorder: Recorder, life: Life, call: Call) -> None:
     call.about["before"] = life.gradient(scale=stored)
     found = getattr(optimizer, "found_inf", None)
     call.about["found_inf"] = found is not None and float(found) > 0
-    call.about["weights"] = [norms.copy(p) for p in life.parameters()]
+    parameters = life.parameters()
+    call.about["weights"] = [norms.copy(p) for p in parameters]
+    if not life.steps and recorder.world > 1 and not recorder.parts.distributed.is_sharded(parameters):
+        call.about["start"] = norms.sums(parameters)
     call.about["places"] = recorder.here()
 
 
@@ -232,9 +236,16 @@ def _after(recorder: Recorder, life: Life, call: Call) -> None:
     about["weights"].clear()
     if about.get("closure"):  # its backwards came after the step began
         about["before"] = life.gradient(scale=about["fused_scale"])
-    tell_step(recorder, life, about["before"], about["places"], skipped, moved, bool(about.get("closure")))
+    closure, start = bool(about.get("closure")), about.get("start")
+    tell_step(recorder, life, about["before"], about["places"], skipped, moved, closure, start)
     for tell in about.get("afterwards", []):
         tell()
+
+
+def _checksum(recorder: Recorder, parameters: list[Tensor]) -> tuple[float, float] | None:
+    """To compare the ranks by, where there are several; shards differ from rank to rank, as they should."""
+    several = recorder.world > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
+    return norms.sums(parameters) if several and not recorder.parts.distributed.is_sharded(parameters) else None
 
 
 def _same_parameters(left: Any, right: Any) -> bool:
@@ -250,12 +261,14 @@ def tell_step(
     skipped: bool,
     moved: float | None,
     closure: bool = False,
+    start: tuple[float, float] | None = None,
 ) -> None:
     scaled = recorder.call_of("scaler.step")
     if scaled is not None:
         scaled.about["stepped"] = True
     life.steps += 1
     recorder.steps += 1
+    recorder.parts.wellbeing.stepped(life)
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()
@@ -275,7 +288,7 @@ def tell_step(
         gradients=(after,),
         rates=life.rates(),
         moved=None if skipped else moved,
-        # shards differ from rank to rank, as they should
-        weights=None if recorder.parts.distributed.is_sharded(parameters) else norms.sums(parameters),
+        weights=_checksum(recorder, parameters),
+        start=start,
         manager=recorder.manager,
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +22,7 @@ _NOTHING_TO_DO = (
 _MEMORY = 16 * 2**30
 _CAPABILITY = (8, 0)
 _NAME = "CPU in place of CUDA"
+_COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch")
 
 
 class Event:
@@ -73,8 +77,31 @@ class Stream:
         """All that was before has happened."""
 
 
-def install(landing: Landing) -> None:
+@dataclass(frozen=True, slots=True)
+class Pretence:
+    """GPUs that the script is told of. Only the script: torch and frameworks would go and look for them."""
+
+    cards: int
+    is_own_file: Callable[[str], bool]
+
+    def install(self, landing: Landing) -> None:
+        for name, answer in (("device_count", self.cards), ("is_available", True)):
+            replace(torch.cuda, name, lambda original, answer=answer: self._telling(landing, original, answer))  # type: ignore[misc]
+
+    def _telling(self, landing: Landing, original: Callable[..., Any], answer: Any) -> Callable[..., Any]:
+        def ask() -> Any:
+            if not self.is_own_file(sys._getframe(1).f_code.co_filename):
+                return original()
+            landing.note(f"the script was told of {self.cards} GPU{'' if self.cards == 1 else 's'}; there are none")
+            return answer
+
+        return ask
+
+
+def install(landing: Landing, pretence: Pretence | None = None) -> None:
     cuda: Any = torch.cuda
+    if pretence is not None and pretence.cards:
+        pretence.install(landing)
     for name in _NOTHING_TO_DO:
         replace(cuda, name, lambda original: lambda *args, **kwargs: landing.told("cuda"))
     answers: dict[str, Any] = {
@@ -92,11 +119,21 @@ def install(landing: Landing) -> None:
         "memory_summary": "",
     }
     for name, answer in answers.items():
-        replace(cuda, name, lambda original, answer=answer: lambda *args, **kwargs: answer)  # type: ignore[misc]
+        replace(cuda, name, lambda original, answer=answer: _answering(original, answer))  # type: ignore[misc]
     replace(cuda, "get_rng_state", lambda original: lambda *args, **kwargs: torch.get_rng_state())
     replace(cuda, "set_rng_state", lambda original: lambda *args, **kwargs: None)
     _streams(cuda)
     _hide_mps()
+
+
+def _answering(original: Callable[..., Any], answer: Any) -> Callable[..., Any]:
+    """torch's compiler takes any answer for a card that is there, and compiles for it: it is told the truth."""
+
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        return original(*args, **kwargs) if caller.startswith(_COMPILER) else answer
+
+    return ask
 
 
 def _streams(cuda: Any) -> None:

@@ -94,7 +94,7 @@ def optimizers_in_dict(load: Load) -> None:
             return nn.functional.mse_loss(self.layer(shared), wanted)
 
     heads = nn.ModuleDict({"depth": Head(), "normal": Head()})
-    batches = tiny.records(inputs=tiny.features(40), depth=torch.randn(40, 1), normal=torch.randn(40, 1))
+    batches = tiny.records(inputs=tiny.features(40, scale=3.0), depth=torch.randn(40, 1), normal=torch.randn(40, 1))
     load().MultiTask(nn.Linear(4, 6), heads).train(batches)
 
 

@@ -10,27 +10,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gradlint.subjects import Kind
+
+#: a fragment need not say where its names come from
+_TORCH = (b"torch", b"F.", b"nn.", b".backward(", b".log()", b".sqrt()", b".exp()")
+
 #: what a file must hold to have a loss at all
 _LOSS_WORDS = (
     b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"cross_entropy",
     b"nll", b"kl_", b"_kl", b"training_step", b"bce",
 )  # fmt: skip
 #: words that a logarithm or a root is written with, and what it then looks like
-_LOGS = (b"log(", b"sqrt(", b"log2(", b"log10(")
-_LOG_OF_EXP = b"log1p("
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_HALF = b"0.5"
 _ROOT = re.compile(rb"\) ?\*\* ?0\.5|pow\((?:.*, ?)?0\.5\)")
-_EXP = b"exp("
 _SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
 #: the line keeps away from zero
 _GUARDED = re.compile(
     rb"1\.?0?e-|(?i:(?<![a-z])eps|_guard)|clamp|clip\(|finfo|\bint\(|mask\.?\w*\)?\.sum|(?i:^\(*\w*(?:mel|spec|label|durat|position|prior))"
 )
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
-_EXP_OF_LOGITS = re.compile(rb"logits?\d*\.exp\(|exp\( ?[\w.]*logits?\d*\)|exp\(.*\bsum\(|\bsum\(.*exp\(")
+#: what an exp() has to meet, in the same function
+_SUMMED = re.compile(rb"log\w*\(|sum\(|logit")
+_EXP = re.compile(rb"(?<!math)(?<!np)\.exp\(")
 _CROSS_ENTROPY = b"cross_entropy("
 _CRITERIA = (_CROSS_ENTROPY, b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
 _CRITERION = re.compile(rb"\s*(?:self\.)?(\w+)\s*=\s*[\w.]*Loss\(")
@@ -54,19 +57,25 @@ _ATTRIBUTE = re.compile(rb"\s*self\.(\w+)\s*=\s*[\w.]*(?:Tanh|Sigmoid)\(")
 _STACK = 3
 
 
-def may_hold_numerics(source: bytes) -> bool:
-    """False means: no rule about numerics has anything to ask here."""
-    if not _has_loss(source):
-        return False
-    probable = b"oftmax(" in source or b"igmoid(" in source
-    if probable and _has_criterion(source) and _meets_a_criterion(source):
-        return True
-    return any(_near_a_loss(source, place) for place in _delicate(source))
+_LOOKS: dict[Kind, tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]] = {
+    Kind.LOG: (((b"log(", b"log2(", b"log10("), _LOG), ((b"log(",), _BARE)),
+    Kind.LOG1P: (((b"log1p(",), _LOG),),
+    Kind.ROOT: (((b"sqrt(",), _LOG), ((b"sqrt(",), _BARE), ((b"0.5",), _ROOT)),
+    Kind.EXP: (((b"exp(",), _EXP),),
+}
+_OF_PROBABILITIES = (Kind.CROSS_ENTROPY, Kind.NLL, Kind.BCE)
 
 
-def may_hold_divisions(source: bytes) -> bool:
-    """For the rule that is off by default: something is divided, and there is a loss."""
-    return (b"/" in source or b".div" in source) and _speaks_of_loss(source)
+def may_hold(source: bytes, kind: Kind) -> bool:
+    """False means: no such operation stands near a loss here, or not in a way that a rule would ask about."""
+    if kind is Kind.DIVIDE:
+        return (b"/" in source or b".div" in source) and _speaks_of_torch(source) and _speaks_of_loss(source)
+    if kind in _OF_PROBABILITIES:
+        if not _has_criterion(source) or not (b"oftmax(" in source or b"igmoid(" in source):
+            return False
+        return _speaks_of_torch(source) and (_trains(source) or _meets_a_criterion(source))
+    places = _delicate(source, kind)
+    return any(_trains(source) or _near_a_loss(source, place) for place in places) and _speaks_of_torch(source)
 
 
 def may_hold_stack(source: bytes) -> bool:
@@ -99,10 +108,13 @@ def _has_criterion(source: bytes) -> bool:
     return b"oss(" in source and any(word in source for word in _CRITERIA)
 
 
-def _has_loss(source: bytes) -> bool:
-    if b"oss" in source and (b"loss" in source or b"Loss" in source or b"ross_entropy" in source):
-        return True
-    return b".backward(" in source or b"riterion" in source or b"training_step" in source
+def _speaks_of_torch(source: bytes) -> bool:
+    return any(word in source for word in _TORCH)
+
+
+def _trains(source: bytes) -> bool:
+    """What any function gives may become the loss."""
+    return b"backward(" in source
 
 
 def _in_loop(block: bytes, place: int, line: bytes) -> bool:
@@ -138,30 +150,31 @@ def _uses(block: bytes, line: bytes) -> int:
     return 1 if kept is None else block.count(b"self." + kept[1] + b"(")
 
 
-def _delicate(source: bytes) -> Iterator[int]:
-    """Where a logarithm, a root, or an exp() that is summed or whose argument is called logits may stand."""
-    bare = any(_IMPORTED.match(source, place) for place in _places(source, b"from torch import "))
-    kinds = [(_LOGS, _LOG), ((_HALF,), _ROOT)]
-    if _EXP in source:
-        kinds += [((_EXP,), _EXP_OF_LOGITS), ((_LOG_OF_EXP,), _LOG)]
-    if bare:
-        kinds.append(((b"log(", b"sqrt("), _BARE))
-    for words, looks in kinds:
+def _delicate(source: bytes, kind: Kind) -> Iterator[int]:
+    """Where such an operation may stand, and nothing keeps it away from where it is delicate."""
+    for words, looks in _LOOKS[kind]:
+        if not any(word in source for word in words) or (looks is _BARE and not _imports_bare(source)):
+            continue
         for word in words:
             for place in _places(source, word):
                 line = _line(source, place)
                 if looks.search(line) and not _is_guarded(line, looks):
                     if looks is _ROOT and not any(square in line for square in _SQUARES):
                         continue
-                    if _EXP not in line and all(b"log1p" in found for found in looks.findall(line)):
-                        continue
-                    yield place
+                    if looks is not _EXP or _SUMMED.search(source, *_function(source, place)):
+                        yield place
+
+
+def _imports_bare(source: bytes) -> bool:
+    return any(_IMPORTED.match(source, place) for place in _places(source, b"from torch import "))
 
 
 def _is_guarded(line: bytes, looks: re.Pattern[bytes]) -> bool:
     """Every logarithm or root of the line has a guard in what it is taken of; a clamp at 0 is none for a root."""
     if _PROSE.match(line):
         return True
+    if looks is _EXP:
+        return False
     return all(_guards(line, found.start(), found.end(), looks) for found in looks.finditer(line))
 
 

@@ -1,0 +1,119 @@
+"""Decides from the bytes of a file whether a rule can have anything to say about it: most files are never parsed.
+
+What has to be in a file follows from what a rule declares (its hooks, `calls`, `operations`, `needs`, `words`) and from
+the words that `knowledge` has for it, and from nothing else. A *clause* is all that must be there for one hook of one
+rule; one clause of one rule is enough. What is asked of a file is answered once, whatever the number of rules.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from gradlint.events import Backward, Clip, Edit, Read, Schedule, Step, Unscale, Update, Zero
+from gradlint.knowledge import looks
+from gradlint.knowledge.rows import About, Setting
+from gradlint.knowledge.torch_api import USUAL_NAMES
+from gradlint.knowledge.words import Need, Text, as_bytes, needs, stems
+from gradlint.subjects import ClipSetting, DivisionSetting, Kind
+
+if TYPE_CHECKING:
+    from gradlint.rule import Rule
+
+#: one of these has to be there; an operation, or layers in a row, have to look like it, too
+Part = frozenset[Need] | Kind | str
+Clause = tuple[Part, ...]
+
+_EVENTS: dict[str, About] = {
+    "on_zero": Zero, "on_backward": Backward, "on_unscale": Unscale, "on_edit": Edit, "on_read": Read, "on_clip": Clip,
+    "on_step": Step, "on_update": Update, "on_schedule": Schedule,
+}  # fmt: skip
+_SETTINGS: dict[type, About] = {ClipSetting: Setting.LIMIT, DivisionSetting: Setting.DIVISION}
+STACK = "layers in a row"
+
+
+class Prefilter:
+    """The clauses of some rules."""
+
+    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+        clauses = {clause for rule in rules for clause in clauses_of(rule)}
+        # a clause that asks for more than another one adds nothing
+        least = [c for c in clauses if not any(set(other) < set(c) for other in clauses)]
+        self._clauses = sorted(least, key=lambda clause: [_cost(part) for part in clause])
+        groups = (part for clause in least for part in clause if isinstance(part, frozenset))
+        self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
+
+    def accepts(self, source: bytes, elsewhere: Collection[Part] = ()) -> bool:
+        """Whether the file is worth reading; `elsewhere`: what is known to be in the files that it imports."""
+        known: dict[Part, bool] = dict.fromkeys(elsewhere, True)
+        text = Text(source, self._stems)
+        return any(all(_is_in(text, part, known) for part in clause) for clause in self._clauses)
+
+
+@functools.cache
+def prefilter(codes: frozenset[str] | None = None) -> Prefilter:
+    """For the rules of these codes; None: for those that are on unless somebody turns them off."""
+    from gradlint.registry import all_rules
+
+    return Prefilter(r for r in all_rules() if (r.meta.default if codes is None else r.meta.code in codes))
+
+
+def clauses_of(rule: type[Rule]) -> Iterator[Clause]:
+    """What a file must hold for each hook of a rule; a rule from which nothing follows is refused."""
+    always = {need if isinstance(need, Kind) else needs(need) for need in rule.needs}
+    for hook in sorted(rule.hooks):
+        for found in _of_hook(rule, hook):
+            if not found and not always:
+                raise ValueError(f"{rule.meta.code}: nothing follows from {hook} by which a file could be found")
+            yield tuple(sorted({*found, *(always if hook != "on_setting" else ())}, key=_cost))
+
+
+def _of_hook(rule: type[Rule], hook: str) -> Iterator[tuple[Part, ...]]:
+    if hook in _EVENTS:
+        yield (needs(_EVENTS[hook]),)
+    elif hook == "on_operation":
+        # an operation that the rule needs is there in any case; else each of them will do
+        yield from [()] if any(isinstance(x, Kind) for x in rule.needs) else [(kind,) for kind in rule.operations]
+    elif hook == "on_setting":
+        yield from [(needs(_SETTINGS[kind]),) for kind in rule.configured]
+    elif hook == "on_stack":
+        yield (STACK,)
+    elif hook == "on_file" and rule.words:
+        yield (frozenset({Need(as_bytes(rule.words), looks=re.compile(rule.looks.encode()) if rule.looks else None)}),)
+    elif hook in ("on_call", "on_file"):
+        yield from (_of_call(name) for name in rule.calls)
+    else:  # `on_mark` and `on_trace`: there are paths wherever there is what the rule needs
+        yield ()
+
+
+def _of_call(name: str) -> tuple[Part, ...]:
+    """It is called, or imported under another name; and its modules stand somewhere, but for a well-known last part."""
+    *modules, last = name.split(".")
+    called = Need(as_bytes((last,)), looks=re.compile(rf"\b{last}\s*[(,)]|\b{last} as\b".encode()))
+    if len(modules) < 2 or last in USUAL_NAMES:
+        return (frozenset({called}),)
+    pairs = (".".join(two) for two in pairwise((*modules, last)))
+    return frozenset({called}), frozenset({Need(as_bytes(tuple(pairs)[:2]))})
+
+
+def _cost(part: Part) -> tuple[int, int, str]:
+    """What is quickly seen to be missing comes first."""
+    if not isinstance(part, frozenset):
+        return 2, 0, str(part)
+    words = sorted(word for need in part for word in need.words)
+    return int(len(part) > 1), len(words) - min(map(len, words)), str(words)
+
+
+def _is_in(text: Text, part: Part, known: dict[Part, bool]) -> bool:
+    found = known.get(part)
+    if found is None:
+        if isinstance(part, frozenset):
+            found = any(need.is_in(text) for need in part)
+        else:
+            source = text.source
+            found = looks.may_hold(source, part) if isinstance(part, Kind) else looks.may_hold_stack(source)
+        known[part] = found
+    return found
