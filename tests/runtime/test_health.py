@@ -1,6 +1,7 @@
 """What is wrong with a run whatever its order of events: each with a right twin, of which nothing is said.
 
-Six of them are errors of users that studies of silent training errors have collected, in scripts of our own.
+Two of them (parameters that are frozen, ranks that drift apart) are errors of users that a public study of silent
+training errors has collected, in scripts of our own; its third, the missing `zero_grad`, is GL401's.
 """
 
 from __future__ import annotations
