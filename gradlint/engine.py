@@ -149,7 +149,7 @@ def _judged(
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
-        offers = _Offering(reading, enabled, _watched(enabled, settings), settings, crashes)
+        offers = _Offering(reading, enabled, _watched(enabled, settings), settings)
         drafts = {id(finding): draft for finding, draft in drafted}
         kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in kept]
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
@@ -188,14 +188,12 @@ class _Offering:
     """Looks for the fixes of a file's findings; all that it needs is made when the first rule proposes one."""
 
     def __init__(
-        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings,
-        crashes: dict[str, RuleCrash],
+        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings
     ) -> None:  # fmt: skip
         self._reading = reading
         self._enabled = enabled
         self._watched = watched
         self._settings = settings
-        self._crashes = crashes
         self._offers: Offers | None = None
 
     def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
@@ -206,9 +204,8 @@ class _Offering:
             return finding
         try:
             offered = self._made().offer(draft)
-        except Exception as error:  # a fixer that crashes takes its fix with it, not the finding
-            self._crashes.setdefault(finding.code, crash(finding.code, error))
-            return finding
+        except Exception as error:  # a fixer that fails takes its fix with it, not the finding and not the run
+            offered = f"its fixer failed: {type(error).__name__}: {error}".partition("\n")[0]
         if isinstance(offered, str):
             start = finding.span.start
             notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: {offered}")
@@ -223,7 +220,7 @@ class _Offering:
             from gradlint.fix.offer import Offers
 
             rules = chosen_rules(self._watched, self._settings)
-            inquiry = Inquiry(rules, self._settings.target_torch, self._crashes)
+            inquiry = Inquiry(rules, self._settings.target_torch, {})
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
             self._offers = Offers(self._reading, inquiry, known)

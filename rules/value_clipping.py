@@ -26,9 +26,9 @@ class ValueClipping(Rule):
     ## What it does
     Finds `clip_grad_value_` (PyTorch's and Accelerate's), `.grad.clamp_(...)`, Lightning's
     `gradient_clip_algorithm="value"`, as an argument of the `Trainer` or of `self.clip_gradients`, Fabric's
-    `clip_gradients(..., clip_val=...)`, and `clipping_type="value"` of Composer's `GradientClipping`. Every other
-    limit that frameworks take is one of the norm: `max_grad_norm` of `TrainingArguments`, `gradient_clipping` of
-    DeepSpeed and of Accelerate's plugins, Lightning's `gradient_clip_val` alone.
+    `clip_gradients(..., clip_val=...)`, and `clipping_type="value"` of Composer's `GradientClipping`. Every other limit
+    that frameworks take is one of the norm: `max_grad_norm` of `TrainingArguments`, `gradient_clipping` of DeepSpeed
+    and of Accelerate's plugins, Lightning's `gradient_clip_val` alone.
 
     ## Why is this bad?
     Each entry is cut on its own: large entries shrink, small ones stay. The gradient does not only become shorter, it

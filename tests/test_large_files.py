@@ -53,3 +53,27 @@ def test_a_function_called_forward_has_no_class() -> None:
     loop = "    for x in loader:\n        model(x).mean().backward()\n        optimizer.step()\n"
     source = f"def forward(x):\n    return x / 2\n\n\n{filler}def train(model, loader, optimizer):\n{loop}"
     assert [f.code for f in lint(source.encode(), "large.py", Settings()).findings] == ["GL401"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "@dataclass\n    class Config:\n        lr: float = 1.0\n",
+        "@torch.enable_grad()\n    def loss_of(x):\n        return model(x).mean()\n",
+        "class Config: lr = 1.0\n",
+        "x: int\n",
+        "...\n",
+        '"""A string\nover two lines."""; pass\n',
+    ],
+)
+def test_what_a_function_of_a_large_file_begins_with_costs_no_finding(first: str) -> None:
+    """Once, a part of a large file was read a second time, without the first statement's decorators."""
+    lines = ("optimizer.zero_grad()", "model(x).mean().backward()", "optimizer.step()", "clip_grad_norm_(params, 1.0)")
+    loop = "    for x in loader:\n" + "".join(f"        {line}\n" for line in lines)
+    begin = "import torch\nfrom dataclasses import dataclass\nfrom torch.nn.utils import clip_grad_norm_\n\n\n"
+    train = f"def train(model, loader, optimizer, params):\n    {first}{loop}"
+    source = f"{begin}{PADDING}{PADDING}{train}"
+    assert len(source) > 20_000
+    result = lint(source.encode(), "large.py", Settings())
+    assert (result.crashes, [f.code for f in result.findings]) == ((), ["GL101"])
+    assert result.findings[0].fix is not None

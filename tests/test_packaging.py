@@ -63,6 +63,10 @@ def test_the_wheel_holds_the_rules_and_no_tests(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     rules = {f"gradlint/rules/{path.name}" for path in (ROOT / "rules").glob("*.py")}
+    scripts = (ROOT / "fixtures").glob("*/proof*.py")
+    proofs = {f"gradlint/proofs/{path.parent.name}/{path.name}" for path in scripts}
+    assert len(proofs) > 40
+    assert {name for name in names if name.startswith("gradlint/proofs/")} == proofs
     assert rules | {"gradlint/py.typed", "gradlint/cli/__init__.py", "gradlint/docs/facts.json"} <= names
     assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"gradlint"}
 
@@ -96,3 +100,20 @@ def test_types_are_shipped(installed: Path, tmp_path: Path) -> None:
         timeout=PATIENCE,
     )
     assert outcome.stdout.strip() == "True"
+
+
+def test_prove_works_with_what_the_wheel_holds(built: Path, tmp_path: Path) -> None:
+    """The clean environment has no torch: the wheel's files run in this one, in the place of the checkout."""
+    pytest.importorskip("torch")
+    (wheel,) = built.glob("*.whl")
+    home = tmp_path / "unpacked"
+    zipfile.ZipFile(wheel).extractall(home)
+    environment = {**os.environ, "PYTHONPATH": str(home)}
+    script = "import gradlint, sys; from gradlint.cli import main; print(gradlint.__file__, file=sys.stderr); main()"
+    outcome = subprocess.run(
+        [sys.executable, "-c", script, "prove", "GL101", "--device", "cpu"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert outcome.stderr.startswith(str(home)), outcome.stderr
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "GL101  clip-after-step: proved" in outcome.stdout

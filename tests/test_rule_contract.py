@@ -26,7 +26,6 @@ CODES_ELSEWHERE = (
     "gradlint/runtime/measure/",  # what a mistake amounts to in a run, until rules have their proofs
     "gradlint/runtime/prove/",
     "gradlint/runtime/monitor/",  # advice that names the rule which explains it
-    "gradlint/frontend/bytescan.py",  # until the byte test is compiled from what rules declare
 )
 FAMILIES = {
     "1": Category.CLIPPING,

@@ -12,6 +12,7 @@ from gradlint.cli.selection import complete_rule
 
 if TYPE_CHECKING:
     from gradlint.runtime.prove.proving import Proof, Proofs
+    from gradlint.runtime.prove.running import Progress
 
 _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'torch-gradlint[runtime]'"
 
@@ -46,9 +47,7 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     from gradlint.runtime.prove.proving import prove as run
 
     begun = time.monotonic()
-    if sys.stderr.isatty():
-        click.echo(f"running {2 * len(cases)} small training scripts …", err=True)
-    proofs = run(cases, resolve(device))
+    proofs = run(cases, resolve(device), _progress(2 * len(cases)))
     if output_format == "json":
         import json
 
@@ -56,6 +55,24 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     else:
         _print(proofs, time.monotonic() - begun)
     return 3 if proofs.broken else 1 if proofs.failed else 0
+
+
+def _progress(scripts: int) -> Progress:
+    """Who sits before a terminal sees how far it is; a line that is written over."""
+    from gradlint.runtime.prove.running import quiet
+
+    if not sys.stderr.isatty():
+        return quiet
+    shown = -1
+
+    def tell(done: int) -> None:
+        nonlocal shown
+        if done != shown:
+            shown = done
+            said = f"{done} of {scripts} small training scripts have run" if done < scripts else ""
+            click.echo(f"\r{said:<60}\r", nl=False, err=True)
+
+    return tell
 
 
 def _print(proofs: Proofs, seconds: float) -> None:
@@ -69,7 +86,18 @@ def _print(proofs: Proofs, seconds: float) -> None:
                     click.echo(f"       {side}: {measured.sentence}")
             if proof.note:
                 click.echo(f"       {proof.note}")
+    for difference, codes in _on_gpu(proofs).items():
+        click.echo(f"On a GPU {difference}: {', '.join(codes)}.")
     click.echo(_summary(proofs, seconds))
+
+
+def _on_gpu(proofs: Proofs) -> dict[str, list[str]]:
+    """What a run there would have of its own, and for which of those that ran on the CPU."""
+    found: dict[str, list[str]] = {}
+    for proof in proofs.proofs:
+        if proof.device == "cpu" and proof.case.on_gpu and proof.before is not None:
+            found.setdefault(proof.case.on_gpu, []).append(proof.case.code)
+    return found
 
 
 def _summary(proofs: Proofs, seconds: float) -> str:
@@ -90,21 +118,22 @@ def _verdict(proof: Proof) -> str:
 
 
 def _table(proofs: Proofs) -> None:
+    """Three columns fit a terminal of 80."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    roomy = console.width >= 120  # a narrow terminal has room for what matters only
-    headings = ("code", "name", *(("what is measured",) if roomy else ()), "before", "after", "")
-    table = Table(*headings, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
-    table.columns[0].no_wrap = True
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False)
+    table.add_column("rule", no_wrap=True)
+    table.add_column("with the mistake", ratio=1)
+    table.add_column("put right", ratio=1)
     colours = {None: "yellow", True: "green", False: "red"}
     for proof in proofs.proofs:
         before = proof.before.sentence if proof.before else proof.note
         after = (proof.after.sentence if proof.after else "") + (f" ({proof.note})" if proof.passed is False else "")
-        about = (Text(proof.case.about),) if roomy else ()
-        verdict = Text(_verdict(proof), style=colours[proof.passed])
-        table.add_row(proof.case.code, Text(proof.case.name), *about, Text(before), Text(after), verdict)
-    console.print(table)
+        rule = Text.assemble(
+            (proof.case.code, "bold"), f"\n{proof.case.name}\n", (_verdict(proof), colours[proof.passed])
+        )  # fmt: skip
+        table.add_row(rule, Text(before), Text(after))
+    Console().print(table)

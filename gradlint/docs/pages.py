@@ -32,7 +32,8 @@ def page(rule: type[Rule]) -> str:
 def page_without_facts(rule: type[Rule]) -> str:
     """The page as it is written, with no table of what really happens."""
     summary, _, body = rule.documentation().partition("\n")
-    parts = [f"# {rule.rule_name()} ({rule.meta.code})", _facts(rule), summary, body.strip()]
+    silent = f"No run can show it: {rule.meta.unshowable}." if rule.meta.unshowable else ""
+    parts = [f"# {rule.rule_name()} ({rule.meta.code})", _facts(rule), summary, silent, body.strip()]
     if rule.options:
         parts.append(_options(rule))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -174,14 +174,18 @@ class Offers:
         unswitched = newly_unswitched(self._tree, tree) if "scaler" in text.lower() else ()
         if unswitched:
             return f"`{unswitched[0]}` works only under a condition here"
+        self._inquiry.crashes.clear()
         names = concerned(self._tree, tree)
         starts = reaching(self._tree, tree)
         if names is None:
-            self._readings[text] = self._inquiry.read(source)
-            return _Verdict(self._before, self._readings[text], starts)
-        if names not in self._narrowed:
-            self._narrowed[names] = self._inquiry.read(self._source, narrowed(self._tree, names))
-        return _Verdict(self._narrowed[names], self._inquiry.read(source, narrowed(tree, names)), starts)
+            before, after = self._before, self._readings.setdefault(text, self._inquiry.read(source))
+        else:
+            if names not in self._narrowed:
+                self._narrowed[names] = self._inquiry.read(self._source, narrowed(self._tree, names))
+            before, after = self._narrowed[names], self._inquiry.read(source, narrowed(tree, names))
+        for code in self._inquiry.crashes:
+            return f"{code} fails on the result"
+        return _Verdict(before, after, starts)
 
 
 @dataclass(frozen=True, slots=True)

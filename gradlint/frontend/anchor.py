@@ -243,7 +243,9 @@ class Anchors:
         if not _STRINGS_ARE_PLACED and isinstance(node, ast.expr) and node in self._strings:
             return self._in_string(node, self._strings[node])
         if isinstance(node, ast.pattern):
-            return _only(chunk.index.get((cst.MatchCase, start), []))
+            # the bracket of `case (a, b):` is no part of libcst's pattern
+            places = (chunk.index.get((cst.MatchCase, place)) for place in (start, self._behind(start)))
+            return _only(next((found for found in places if found), []))
         kinds = _KINDS[type(node)]
         if isinstance(node, ast.stmt):
             return next((found for kind in kinds if (found := _only(chunk.index.get((kind, start), [])))), None)
@@ -252,10 +254,14 @@ class Anchors:
                 if there == end:
                     return found
         if isinstance(node, _BRACKETED) and self.text[start] == "(":
-            behind = _BLANK.match(self.text, start + 1)
-            inside = chunk.index.get((kinds[0], behind.end() if behind is not None else start), [])
+            inside = chunk.index.get((kinds[0], self._behind(start)), [])
             return max(inside, key=lambda each: each[0])[1] if inside else None
         return None
+
+    def _behind(self, bracket: int) -> int:
+        """Where something begins behind a bracket, spaces and comments."""
+        found = _BLANK.match(self.text, bracket + 1)
+        return found.end() if found is not None else bracket
 
     @cached_property
     def _strings(self) -> dict[ast.expr, ast.JoinedStr]:

@@ -70,7 +70,9 @@ def summary(
     )
     told = f"({', '.join((count, *asides))})"
     if not counts:
-        return f"{paint('All checks passed!', 'good')} {told}"
+        failed = any(result.crashes for result in results)
+        passed = "Not all checks could be made" if failed else paint("All checks passed!", "good")
+        return f"{passed} {told}"
     parts = [
         paint.severity(_plural(counts[severity], severity), severity)
         for severity in sorted(Severity, reverse=True)

@@ -8,7 +8,7 @@ import libcst as cst
 
 from gradlint.events import Backward, Event, Site, Step, Unscale, Update, Zero
 from gradlint.rewrite.definitions import assignments
-from gradlint.rewrite.parentheses import bare
+from gradlint.rewrite.parentheses import bare, is_tight
 from gradlint.rewrite.refusal import NotFixable
 from gradlint.rewrite.shapes import called
 
@@ -40,7 +40,10 @@ def optimizer_of(bench: Bench, event: Step | Unscale | Zero) -> str:
     """The user's own words for the optimizer of a call."""
     call = call_of(bench, event)
     scaled = isinstance(event, Unscale) or (isinstance(event, Step) and event.scaler is not None)
-    return bench.code(first_argument(call) if scaled else receiver(call))
+    node = first_argument(call) if scaled else receiver(call)
+    if not is_tight(node):
+        raise NotFixable("its optimizer has no name")  # `scaler.step(0)`, `scaler.step(first if warm else second)`
+    return bench.code(node)
 
 
 def scaler_of(bench: Bench, event: Backward | Step | Unscale | Update) -> str:

@@ -390,7 +390,10 @@ class Document:
 
     def new(self, code: str, block: Block) -> Statement:
         """A statement made from text."""
-        node = cst.parse_statement(code, config=self.config)
+        try:
+            node = cst.parse_statement(code, config=self.config)
+        except cst.ParserSyntaxError:
+            raise NotFixable(f"`{code}` would not parse") from None
         item = Statement(node, block, (0, 0), (0, 0))
         for route, suite in _suites(node):
             item.blocks.append(Block(suite, item, route))

@@ -73,7 +73,9 @@ def _trained(scene: Scene) -> Iterator[Symptom]:
             continue
         mine = [row for row in rows if row.optimizer == optimizer]
         if mine and not any(g.present for s in steps for g in (*s.before, *s.gradients)):
-            yield _idle_optimizer(scene, optimizer, mine, [row for row in rows if row.fed], steps[-1])
+            # gradients that were made, and cleared before the step, are an order of events: a rule's business
+            if not any(optimizer in b.optimizers for b in scene.recording.of(BackwardRan)):
+                yield _idle_optimizer(scene, optimizer, mine, [row for row in rows if row.fed], steps[-1])
             continue
         gone = [row for row in mine if not row.layer]
         new = [row for row in loose if row.layer]

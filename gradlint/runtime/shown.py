@@ -140,7 +140,7 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
 
 def _why_not(code: str) -> str:
     reason = by_code()[code].meta.unshowable
-    return f"no run can show this: {reason}" if reason else "a run of the script cannot show this; see `gradlint check`"
+    return f"no run can show this: {reason}" if reason else f"this run cannot tell; `gradlint prove {code}` shows it"
 
 
 def _table(verification: Verification) -> Table:

@@ -12,6 +12,7 @@ from gradlint.model import FileResult, RuleCrash
 from gradlint.runner import processes
 from gradlint.runner.files import SourceFile
 from tests.cli.conftest import Command
+from tests.frontend.test_anchor import REFUSED
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, NO_GRADIENTS
 
 
@@ -287,6 +288,21 @@ def test_an_engine_that_raises_is_an_internal_error(
     outcome = gradlint("check")
     assert outcome.code == 3
     assert "rule engine failed on train.py: RuntimeError: oops" in outcome.err
+    assert outcome.out == "Not all checks could be made (1 file checked)\n"
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_valid_python_that_libcst_refuses_is_told_and_left_as_it_is(
+    gradlint: Command, project: Path, name: str
+) -> None:
+    loop = "optimizer.zero_grad(); loss.backward(); optimizer.step(); torch.nn.utils.clip_grad_norm_(p, 1.0)"
+    source = "import torch\n" + REFUSED[name].format(loop)
+    (project / "train.py").write_text(source)
+    outcome = gradlint("check", "--fix", "-v", "--no-cache", "--output-format", "concise")
+    assert outcome.code == 1
+    assert "GL101 has no fix here" in outcome.err
+    assert outcome.out.endswith("Found 1 error (1 file checked)\n")
+    assert (project / "train.py").read_text() == source
 
 
 def test_results_do_not_depend_on_the_number_of_processes(gradlint: Command, project: Path) -> None:

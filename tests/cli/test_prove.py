@@ -26,7 +26,7 @@ def _proof(code: str, passed: bool | None, note: str = "", *, broken: bool = Fal
 def proving(monkeypatch: pytest.MonkeyPatch) -> list[Proof]:
     """What the runs will have shown."""
     made: list[Proof] = []
-    monkeypatch.setattr("gradlint.runtime.prove.proving.prove", lambda cases, device: Proofs(made))
+    monkeypatch.setattr("gradlint.runtime.prove.proving.prove", lambda cases, device, progress: Proofs(made))
     return made
 
 
@@ -42,6 +42,28 @@ def test_text(gradlint: Command, proving: list[Proof]) -> None:
     ]
     assert lines[3:5] == ["GL306  loss-divided-twice: not run here", "       needs accelerate: pip install accelerate"]
     assert lines[5].startswith("1 of 2 proved, 1 not run here on cpu in ")
+
+
+def test_what_would_be_different_on_a_gpu(gradlint: Command, proving: list[Proof]) -> None:
+    proving += [_proof("GL405", True), _proof("GL201", True), _proof("GL501", True), _proof("GL503", True)]
+    said = gradlint("prove", "--device", "cpu").out
+    assert "On a GPU autocast and scaler are the GPU's own: GL201.\n" in said
+    assert "if each has a GPU of its own: GL501, GL503.\n" in said
+
+
+def test_the_table_fits_a_terminal_of_80_columns(
+    proving: list[Proof], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gradlint.cli.prove import _table
+
+    monkeypatch.setenv("COLUMNS", "80")
+    _table(Proofs([_proof(case.code, True) for case in chosen(())]))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines)
+    for case in chosen(()):
+        assert case.code in words
+        assert case.name in words, "no name is cut in two"
 
 
 def test_something_not_proved(gradlint: Command, proving: list[Proof]) -> None:
@@ -65,7 +87,7 @@ def test_a_run_that_failed(gradlint: Command, proving: list[Proof]) -> None:
     [
         (("GL401", "GL999"), "unknown rule `GL999`; did you mean"),
         (("clip-after-stepp",), "did you mean `clip-after-step`?"),
-        (("GL110",), "no run can show GL110 deprecated-clip"),
+        (("GL703",), "no run can show GL703 unmonitored-gradients"),
         (("--device", "tpu"), "'tpu' is not one of"),
         (("--output-format", "xml"), "'xml' is not one of"),
     ],

@@ -16,7 +16,7 @@ from gradlint import engine
 from gradlint.config import Layer, Settings
 from gradlint.engine import lint
 from gradlint.fix.rounds import edited
-from gradlint.model import Category, Edit, FileResult, Finding, Fixed, Position
+from gradlint.model import Category, Edit, FileResult, Finding, Fixed, Position, Severity
 from gradlint.registry import all_rules
 
 DEFAULT = Settings()
@@ -101,21 +101,27 @@ def fixing_twice_changes_nothing(source: bytes) -> None:
         assert again.source == once.source
 
 
+def _come(source: bytes, after: FileResult, applied: Collection[Finding]) -> Counter[str]:
+    """What was not there; advice on what was wrong anyway may come where more than advice was mended."""
+    mended = {finding.code for finding in applied}
+    lenient = any(finding.severity is not Severity.ADVICE for finding in applied)
+    told = [f for f in after.findings if not (lenient and f.severity is Severity.ADVICE and f.code not in mended)]
+    return Counter(finding.code for finding in told) - codes(linted(source))
+
+
 def raises_no_other_rule(source: bytes) -> None:
-    before = codes(linted(source))
     for unsafe in (False, True):
         after = fixed(source, unsafe)
-        assert codes(after.result) - before == Counter()
+        assert _come(source, after.result, after.applied) == Counter()
         assert codes(linted(after.source)) == codes(after.result), "what is left is not what is told"
         assert after.applied or after.source == source
 
 
 def raises_no_other_rule_alone(source: bytes) -> None:
     """With one rule selected, a fix still offends none of the others."""
-    before = codes(linted(source))
     for code in sorted({finding.code for finding, _ in offers(source)}):
         alone = fixed(source, True, Settings(layers=(Layer(select=(code,)),)))
-        assert codes(linted(alone.source)) - before == Counter(), f"by {code} alone"
+        assert _come(source, linted(alone.source), alone.applied) == Counter(), f"by {code} alone"
         assert {finding.code for finding in alone.applied} <= {code}
 
 

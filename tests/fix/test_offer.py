@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,17 @@ from hypothesis import strategies as st
 
 from gradlint.config import Layer, Settings
 from gradlint.engine import fix, lint
+from gradlint.events import Clip, Path, Step
 from gradlint.fix.edits import applied, difference
 from gradlint.fix.focus import concerned, narrowed
 from gradlint.fix.switches import newly_unswitched
+from gradlint.frontend.source import Source
+from gradlint.inquiry import Inquiry
+from gradlint.machine.judge import Judge
 from gradlint.model import FixSafety, Severity
+from gradlint.rewrite.document import Document
+from gradlint.rewrite.refusal import NotFixable
+from gradlint.rule import Draft
 from tests.searching import examples
 from tests.sources import CLIP_AFTER_STEP
 
@@ -62,6 +70,56 @@ def test_a_path_that_was_not_followed_to_its_end_has_no_fix(monkeypatch: pytest.
     result = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings())
     assert [(f.code, f.fix) for f in result.findings] == [("GL101", None)]
     assert result.notes == ("10:9: GL101 has no fix here: the code is too long to follow to its end",)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "'adam'", "first if warm else second", "first or second"])
+def test_a_clearing_is_not_made_of_what_has_no_name(given: str) -> None:
+    """`0.zero_grad()` does not parse, and `first or second.zero_grad()` clears only the second."""
+    source = f"""\
+def train(model, scaler, loader, first, second, warm):
+    for x in loader:
+        scaler.scale(model(x).mean()).backward()
+        scaler.step({given})
+        scaler.update()
+"""
+    result = lint(source.encode(), "train.py", Settings())
+    assert result.crashes == ()
+    assert [(f.code, f.fix) for f in result.findings] == [("GL401", None)]
+    assert result.notes == ("3:9: GL401 has no fix here: its optimizer has no name",)
+
+
+def test_a_statement_that_does_not_parse_is_refused() -> None:
+    anchors = Inquiry([], None, {}).lowered(Source.of("x = 1\n")).anchors
+    document = Document(anchors)
+    with pytest.raises(NotFixable, match=r"`0\.zero_grad\(\)` would not parse"):
+        document.new("0.zero_grad()", document.root)
+
+
+def test_a_fixer_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> str:
+        raise KeyError("oops")
+
+    monkeypatch.setattr("gradlint.rewrite.document.Document.text", failing)
+    result = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings())
+    assert result.crashes == ()
+    assert [(f.code, f.fix) for f in result.findings] == [("GL101", None)]
+    assert result.notes == ("10:9: GL101 has no fix here: its fixer failed: KeyError: 'oops'",)
+
+
+def test_a_rule_that_fails_on_the_result_takes_the_fix_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file as it is was judged by all rules, so the run has not failed."""
+    asked = Judge.judge
+
+    def failing(self: Judge, path: Path) -> Iterator[Draft]:
+        order = [type(event) for event in path.events if isinstance(event, Clip | Step)]
+        if order[:1] == [Clip]:
+            self._on_crash("GL999", KeyError("oops"))
+        return asked(self, path)
+
+    monkeypatch.setattr(Judge, "judge", failing)
+    result = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings())
+    assert (result.crashes, [f.fix for f in result.findings]) == ((), [None])
+    assert result.notes == ("10:9: GL101 has no fix here: GL999 fails on the result",)
 
 
 def test_an_error_may_leave_advice() -> None:

@@ -42,6 +42,22 @@ class Trainer:
         self.scaler.step(self.optimizer)
         self.scaler.update()
 """,
+    "advice that is uncovered": """
+optimizer = torch.optim.AdamW(model.parameters())
+opt_r = torch.optim.SGD(rival.parameters(), lr=0.1)
+for epoch in range(10):
+    model.zero_grad()
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y) / accum
+        loss.backward()
+        if (i + 1) % accum == 0 or i + 1 == len(loader):
+            optimizer.step()
+            opt_r.zero_grad()
+            criterion(rival(x), y).backward()
+            opt_r.step()
+            loss.backward()
+            model.zero_grad()
+""",
     "bare suppression of a rule that is off": """
 for epoch in range(10):
     for k in range(accum):

@@ -39,6 +39,7 @@ CORNERS = {
     "try": "try:\n    a\nexcept (B, C) as d:\n    e\nelse:\n    f\nfinally:\n    g\n",
     "match": "match a:\n    case 1: b()\n    case _: c()\n",
     "patterns": "match a, b:\n    case 'x', [*y]: c()\n    case {'k': v} | A(b='c'): d()\n    case ( _ ): e()\n",
+    "patterns in brackets": "match a:\n    case (f, g): h()\n    case (1 | 2): i()\n",
     "async": "async def f():\n    async with a as b, c: await d\n    async for e in g: pass\n",
     "scopes": "def f():\n    global a, b\n    def g():\n        nonlocal_ = 1\n",
     "one-liners": "if a: b(); c = 1\nclass D: x = 1; y: int = 2; z: str\n",

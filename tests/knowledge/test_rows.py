@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 
 from gradlint.events import PLAIN, Framework
@@ -105,3 +108,11 @@ def test_a_window_tells_of_its_end() -> None:
     assert told == ["sync_gradients"]
     assert frameworks.tells_window("sync_gradients")
     assert not frameworks.tells_window("")
+
+
+def test_every_file_of_the_folder_is_one_framework() -> None:
+    files = {path.stem for path in Path(frameworks.__file__).parent.glob("*.py")} - {"__init__"}
+    modules = [importlib.import_module(f"{frameworks.__name__}.{name}") for name in sorted(files)]
+    own = [[x for x in vars(module).values() if isinstance(x, Framework)] for module in modules]
+    assert [found[0] for found in own if len(found) == 1] == list(frameworks.FRAMEWORKS)
+    assert len(own) == len(files) == len({framework.name for framework in frameworks.FRAMEWORKS})

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from gradlint.documents import program_text
-from gradlint.model import FileResult, Finding, Position, Related, Severity, Span
+from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span
 from gradlint.report.frame import frame, split_lines
 from gradlint.report.paint import Paint, wants_colour
 from gradlint.report.progress import ProgressBar
@@ -145,6 +145,11 @@ def test_findings_are_ordered_by_place_and_code() -> None:
 def test_summary(severities: list[Severity], checked: int, line: str) -> None:
     findings = tuple(_finding(_span(1, 1, 2), severity=severity) for severity in severities)
     assert summary([FileResult("a.py", findings)], checked, PLAIN) == line
+
+
+def test_a_run_that_failed_somewhere_does_not_say_that_all_passed() -> None:
+    failed = FileResult("b.py", crashes=(RuleCrash("GL101", "KeyError: 'x'", ""),))
+    assert summary([FileResult("a.py"), failed], 2, PLAIN) == "Not all checks could be made (2 files checked)"
 
 
 def test_statistics_begin_with_the_most_frequent() -> None:

@@ -64,6 +64,11 @@ def _four_times(before: Numbers, after: Numbers) -> bool:
     return _close(ratios[0], 4.0, 1e-4) and _close(ratios[1], 1.0, 1e-4)
 
 
+def _finite_again(before: Numbers, after: Numbers) -> bool:
+    lost = before["losses_not_finite"] + before["gradients_not_finite"]
+    return bool(lost > 0 == after["losses_not_finite"] + after["gradients_not_finite"])
+
+
 #: how the numbers before and after must relate, in the words of the rulebook
 RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL101": _clip_is_late,
@@ -74,8 +79,12 @@ RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL106": lambda b, a: _clip_is_late(b, a) and b["warnings"] > 0 == a["warnings"],
     "GL107": lambda b, a: _clip_is_late(b, a) and b["gradients_clipped"] == 0 < a["gradients_clipped"],
     "GL108": lambda b, a: b["norm_at_step"] > 100 and _close(a["norm_at_step"], 1.0),
-    "GL109": lambda b, a: (b["clips"], b["clips_that_acted"], a["clips"]) == (12, 0, 0),
+    "GL109": lambda b, a: (
+        (b["clips"], b["clips_that_acted"], a["clips"]) == (12, 0, 0) and b["norms_at_steps"] == a["norms_at_steps"]
+    ),
+    "GL110": lambda b, a: b["future_warnings"] > 0 == a["future_warnings"],
     "GL111": _clip_is_late,
+    "GL112": lambda b, a: _close(b["norm_in_the_log"], b["max_norm"]) and a["norm_in_the_log"] > 10 * a["max_norm"],
     "GL201": _scale_is_in_the_limit,
     "GL202": _raises("RuntimeError", 4),
     "GL203": lambda b, a: _close(b["gradient_to_large_batch"], 1024) and _close(a["gradient_to_large_batch"], 1),
@@ -83,6 +92,7 @@ RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL205": _raises("RuntimeError", 3),
     "GL206": _raises("AssertionError", 4),
     "GL207": _scale_is_in_the_limit,
+    "GL208": lambda b, a: (b["dtypes"], a["dtypes"]) == ("bfloat16", "float32"),
     "GL210": lambda b, a: b["future_warnings"] > 0 == a["future_warnings"],
     "GL211": lambda b, a: _close(b["norm_in_the_log_to_true_norm"], 1024 * a["norm_in_the_log_to_true_norm"]),
     "GL212": lambda b, a: b["share_of_gradients_that_are_0"] > 0.5 and a["share_of_gradients_that_are_0"] == 0,
@@ -105,6 +115,14 @@ RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL503": lambda b, a: b["difference_between_ranks"] > 1e-4 and a["difference_between_ranks"] < 1e-6,
     "GL504": lambda b, a: _close(b["gradient_to_large_batch"], 2) and _close(a["gradient_to_large_batch"], 1),
     "GL505": lambda b, a: _close(b["norm_at_step"], math.sqrt(2)) and _close(a["norm_at_step"], 1.0),
+    "GL601": _finite_again,
+    "GL602": _finite_again,
+    "GL603": _finite_again,
+    "GL604": _finite_again,
+    "GL605": _finite_again,
+    "GL606": lambda b, a: b["norm_at_step"] < 1e-6 < 1 < a["norm_at_step"],
+    "GL701": lambda b, a: 1000 * b["first_layer_to_last"] < a["first_layer_to_last"],
+    "GL702": lambda b, a: (b["gradients_found"], a["gradients_found"]) == (2, 4),
 }
 
 

@@ -10,11 +10,18 @@ from pathlib import Path
 
 from gradlint.config.errors import ConfigError, unknown
 from gradlint.config.selectors import expand
+from gradlint.model import Category
 from gradlint.registry import by_code
 from gradlint.runtime.prove.observed import Run
 
-SCRIPTS = Path(__file__).parent / "cases"
-_MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed")
+
+def proofs() -> Path:
+    """The scripts, a folder for each rule: in this package where it is installed, else the checkout's fixtures."""
+    home = Path(__file__).resolve().parents[2]
+    return next((x for x in (home / "proofs", home.parent / "fixtures") if x.is_dir()), home / "proofs")
+
+
+_MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed", "numerics", "model")
 
 Value = float | int | str | None | list[int] | list[float]
 
@@ -55,17 +62,26 @@ class Case:
     torch: tuple[int, int] = (2, 1)
 
     @property
+    def on_gpu(self) -> str:
+        """What is different there; "" if it is the device alone."""
+        if self.ranks > 1:
+            return "the ranks exchange through NCCL, not gloo, if each has a GPU of its own"
+        if by_code()[self.code].meta.category is Category.MIXED_PRECISION:
+            return "autocast and scaler are the GPU's own"
+        return ""
+
+    @property
     def name(self) -> str:
         return by_code()[self.code].rule_name()
 
     @property
     def script(self) -> Path:
-        return SCRIPTS / f"{self.code.lower()}_{self.name.replace('-', '_')}.py"
+        return proofs() / self.name.replace("-", "_") / "proof.py"
 
     @property
     def right(self) -> Path | None:
         """The script put right by hand, for rules that have no fixer."""
-        path = self.script.with_name(f"{self.script.stem}_right.py")
+        path = self.script.with_name("proof_right.py")
         return path if path.exists() else None
 
 
@@ -116,7 +132,9 @@ def chosen(selectors: Iterable[str]) -> tuple[Case, ...]:
 
 
 def _unshowable(selector: str, codes: Iterable[str]) -> ConfigError:
-    names = ", ".join(f"{code} {by_code()[code].rule_name()}" for code in sorted(codes))
+    names = ", ".join(
+        f"{code} {by_code()[code].rule_name()} ({by_code()[code].meta.unshowable})" for code in sorted(codes)
+    )
     return ConfigError(
         f"`{selector}`: no run can show {names}; `gradlint prove` without codes runs all that can be shown"
     )

@@ -12,7 +12,7 @@ from importlib import metadata
 from gradlint.runtime.prove.case import Case, Measured, Value
 from gradlint.runtime.prove.observed import Job, Run
 from gradlint.runtime.prove.pairs import Pair, PairError, pair
-from gradlint.runtime.prove.running import LIMIT, Ran, Script, run
+from gradlint.runtime.prove.running import LIMIT, Progress, Ran, Script, quiet, run
 
 
 @dataclass(slots=True)
@@ -47,6 +47,7 @@ class Proof:
                 "after": self.after.sentence if self.after else "",
             },
             "passed": self.passed,
+            "on_gpu": self.case.on_gpu,
             "note": self.note,
         }
 
@@ -75,7 +76,7 @@ class Proofs:
         return any(proof.broken for proof in self.proofs)
 
 
-def prove(cases: Sequence[Case], device: str) -> Proofs:
+def prove(cases: Sequence[Case], device: str, progress: Progress = quiet) -> Proofs:
     """Lints, mends, runs and measures."""
     early: dict[str, Proof] = {}
     pairs: list[Pair] = []
@@ -88,13 +89,14 @@ def prove(cases: Sequence[Case], device: str) -> Proofs:
             pairs.append(pair(case))
         except PairError as error:
             early[case.code] = Proof(case, device, note=str(error))
-    late = {proof.case.code: proof for proof in prove_pairs(pairs, device)}
+    late = {proof.case.code: proof for proof in prove_pairs(pairs, device, progress=progress)}
     return Proofs([early.get(case.code) or late[case.code] for case in cases])
 
 
-def prove_pairs(pairs: Sequence[Pair], device: str, *, limit: float = LIMIT) -> list[Proof]:
+def prove_pairs(pairs: Sequence[Pair], device: str, *, limit: float = LIMIT, progress: Progress = quiet) -> list[Proof]:
     """Runs two texts for each case, whoever wrote them."""
-    ran = run([script for pair in pairs for script in scripts(pair)], device, limit=limit) if pairs else Ran()
+    wanted = [script for pair in pairs for script in scripts(pair)]
+    ran = run(wanted, device, limit=limit, progress=progress) if wanted else Ran()
     return [judged(pair, ran, device) for pair in pairs]
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,15 @@ class Ran:
     trouble: str = ""
 
 
-def run(scripts: Sequence[Script], device: str, *, limit: float = LIMIT) -> Ran:
+#: told now and then how many scripts are done
+Progress = Callable[[int], None]
+
+
+def quiet(done: int) -> None:
+    """For who does not watch."""
+
+
+def run(scripts: Sequence[Script], device: str, *, limit: float = LIMIT, progress: Progress = quiet) -> Ran:
     """All scripts; those on several ranks run beside the others. No process is left when this returns."""
     with tempfile.TemporaryDirectory(prefix="gradlint-prove-") as folder:
         home = Path(folder)
@@ -52,7 +60,7 @@ def run(scripts: Sequence[Script], device: str, *, limit: float = LIMIT) -> Ran:
             for group in groups:
                 group.start()
             for group in groups:
-                group.wait(deadline)
+                group.wait(deadline, lambda: progress(sum(group.done() for group in groups)))
         finally:
             for group in groups:
                 group.end()
@@ -97,12 +105,18 @@ class _Group:
                     )
                 )
 
-    def wait(self, deadline: float) -> None:
+    def wait(self, deadline: float, look: Callable[[], None]) -> None:
         """Until all are done. When one fails the others wait for it in vain."""
         while any(process.poll() is None for process in self._processes) and time.monotonic() < deadline:
             if any(process.poll() for process in self._processes):
                 return
+            look()
             time.sleep(0.02)
+
+    def done(self) -> int:
+        """Scripts that the first rank has come through."""
+        path = self._result(0)
+        return path.read_bytes().count(b"}\n") if path.exists() else 0
 
     def end(self) -> None:
         for process in self._processes:

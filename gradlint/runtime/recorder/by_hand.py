@@ -73,7 +73,12 @@ class ByHand:
         return self._recorder.lives.get(self._weights) if self._weights is not None else None
 
     def fed(self, losses: list[Tensor]) -> Life | None:
-        """A backward that no optimizer had anything of: the leaves that it filled are stepped by hand, perhaps."""
+        """A backward that no optimizer had anything of: the leaves that it filled are stepped by hand, perhaps.
+
+        Where there are optimizers, they train; what else gets gradients there is an input, say, that is attacked.
+        """
+        if any(life is not self.life for life in self._recorder.lives.alive()):
+            return None
         leaves = [leaf for leaf in graph.leaf_tensors(losses) if self._is_free(leaf)]
         if not leaves:
             return None

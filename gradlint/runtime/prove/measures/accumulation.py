@@ -11,6 +11,7 @@ from gradlint.runtime.prove.measures.standards import (
     as_the_large_batch,
     length_said,
     many,
+    near,
 )
 from gradlint.runtime.prove.observed import Run
 from gradlint.runtime.recording import BackwardRan, Scheduled, Stepped
@@ -62,10 +63,15 @@ def scheduler_per_micro_batch(run: Run) -> Measured:
     per_step = run.count(Scheduled) / max(run.updates, 1)
     return Measured(
         {"scheduler_steps_per_update": per_step, "learning_rates": rates, "updates": run.updates},
-        mistaken=as_the_large_batch(run) and per_step == N,
-        right=as_the_large_batch(run) and per_step == 1,
+        mistaken=as_the_large_batch(run) and per_step == N and _follow(rates, (0.001, 0.001, 0.001)),
+        right=as_the_large_batch(run) and per_step == 1 and _follow(rates, (0.01, 0.007, 0.004)),
         sentence=f"{many(per_step, 'scheduler step')} per update; lr of the last: {last:.3g}",
     )
+
+
+def _follow(rates: list[float], wanted: tuple[float, ...]) -> bool:
+    """The learning rates of the updates, one by one."""
+    return len(rates) == len(wanted) and all(near(rate, other) for rate, other in zip(rates, wanted, strict=True))
 
 
 @case("GL306", "gradient at the step / the large batch's", updates=3, window=N, needs=("accelerate",))

@@ -164,7 +164,7 @@ def needless_clip(run: Run) -> Measured:
     active = sum(bool(clip.active) for clip in clips)
     largest = max(run.norms(), default=0.0)
     return Measured(
-        {"clips": len(clips), "clips_that_acted": active, "norm_at_step": largest, "updates": run.updates},
+        {"clips": len(clips), "clips_that_acted": active, "norms_at_steps": run.norms(), "updates": run.updates},
         mistaken=run.complete and len(clips) == 12 and active == 0,
         right=run.complete and not clips and largest < 5.0,
         sentence=f"{active} of {many(len(clips), 'clip')} acted; norm at the step up to {largest:.3g}",
@@ -182,3 +182,27 @@ def gradient_edit_after_clip(run: Run) -> Measured:
         and all(abs(norm - MAX_NORM) < EXACT for norm in run.norms()),
         sentence=_norm_said(run),
     )  # fmt: skip
+
+
+@case("GL110", "FutureWarnings that torch gives", updates=4)
+def deprecated_clip(run: Run) -> Measured:
+    told = [text for kind, text in run.first.warnings if kind == "FutureWarning" and "clip_grad_norm" in text]
+    return Measured(
+        {"future_warnings": len(told), **_clip_numbers(run)},
+        mistaken=_limited(run) and bool(told),
+        right=_limited(run) and not told,
+        sentence=many(len(told), "warning") + (f": {told[0].splitlines()[0]}" if told else ""),
+    )
+
+
+@case("GL112", "largest norm in the log against the gradients'", updates=4, keep=("log",))
+def norm_measured_after_clip(run: Run) -> Measured:
+    log: list[float] = run.first.values.get("log", [])
+    there = max((clip.returned or 0.0 for clip in run.of(Clipped)), default=0.0)
+    seen = max(log, default=0.0)
+    return Measured(
+        {"norm_in_the_log": seen, "norm_of_the_gradients": there, "max_norm": MAX_NORM, "updates": run.updates},
+        mistaken=_limited(run) and there > 10 * MAX_NORM and all(abs(x - MAX_NORM) < PLAIN for x in log) and bool(log),
+        right=_limited(run) and there > 0 and abs(seen - there) < EXACT * there,
+        sentence=f"the log shows norms up to {seen:.3g}; the gradients' go up to {there:.3g}",
+    )

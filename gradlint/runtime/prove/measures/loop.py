@@ -87,10 +87,15 @@ def scheduler_before_optimizer(run: Run) -> Measured:
     early = _scheduled_before_first_step(run)
     return Measured(
         {"first_learning_rate": first, "learning_rates": rates, "warnings": warned, "scheduled_before": early},
-        mistaken=as_the_large_batch(run) and warned > 0 and near(first, 0.005),
-        right=as_the_large_batch(run) and warned == 0 and near(first, 0.01),
+        mistaken=as_the_large_batch(run) and warned > 0 and early == 1 and _halves(rates, 0.005),
+        right=as_the_large_batch(run) and warned == 0 and early == 0 and _halves(rates, 0.01),
         sentence=f"lr of the first update: {first:g}, where 0.01 was set; {many(warned, 'warning')} by torch",
     )
+
+
+def _halves(rates: list[float], first: float) -> bool:
+    """Each is half of the one before."""
+    return len(rates) == 4 and all(near(rate, first / 2**i) for i, rate in enumerate(rates))
 
 
 def _scheduled_before_first_step(run: Run) -> int:

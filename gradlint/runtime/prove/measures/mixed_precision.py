@@ -131,6 +131,18 @@ def backward_bypasses_scaler(run: Run) -> Measured:
     )
 
 
+@case("GL208", "dtype of a float32 product in a backward of one's own", updates=4, reference=False, keep=("dtypes",))
+def backward_under_autocast(run: Run) -> Measured:
+    dtypes: list[str] = run.first.values.get("dtypes", [])
+    kinds = sorted(set(dtypes))
+    return Measured(
+        {"dtypes": ", ".join(kinds), "backwards": len(dtypes), "updates": run.updates},
+        mistaken=run.complete and kinds == ["bfloat16"],
+        right=run.complete and kinds == ["float32"],
+        sentence=f"the backward multiplies in {' and '.join(kinds) or 'nothing'}",
+    )
+
+
 @case("GL210", "FutureWarnings that torch gives", updates=4, torch=(2, 4))
 def deprecated_amp_api(run: Run) -> Measured:
     told = [message for category, message in run.first.warnings if category == "FutureWarning" and "amp" in message]
