@@ -6,16 +6,18 @@ import os
 import re
 from collections.abc import Container
 
+from gradlint.config.reading import read_small
+
 Version = tuple[int, int]
 
 SOURCES = ("pyproject.toml", "requirements.txt", "setup.cfg", "setup.py")
 
-# Patterns are compiled where they are used: most runs never need them.
-# `torch>=2.1`, `torch[opt] ~= 2.1.0`, `"torch==2.0.1"`, `torch (>=1.13)`; not `pytorch…`, `torch-foo`, `torch_foo`
-_REQUIREMENT = r"""(?x)(?<![\w.-])%s\s*(?:\[[^\]]*\])?\s*\(?\s*
-        (?P<first>(?:[<>=!~]=?|===)\s*[\d.*]+[^"'#;\n)]*)"""
-_POETRY = r"""(?m)^\s*%s\s*=\s*(?:\{[^}\n]*version\s*=\s*)?["'](?:\^|~|>=|==)?\s*(\d+)(?:\.(\d+))?"""
-_FLOOR = r"(?:>=|==|===|~=|>)\s*(\d+)(?:\.(\d+))?"
+# where a requirement ends: at the quote round it, a comment, a marker, an option of pip
+_END = r"""["'#;\n\\]|\s--"""
+#: no requirement is longer; so whatever a file holds, the work on it is linear
+_LONGEST = 500
+_FLOORS = (">=", "==", "===", "~=", ">")
+_POETRY = r"""["'](?:\^|~|>=|==)?\s*(\d+)(?:\.(\d+))?"""
 
 
 def _beside_vision(version: Version) -> Version:
@@ -35,12 +37,29 @@ _COMPANIONS = {"torchvision": _beside_vision, "torchtext": _beside_vision, "torc
 
 def torch_floor(text: str, package: str = "torch") -> Version | None:
     """The lowest torch that a requirement in this text allows; None where none names a floor."""
-    floors = []
-    for found in re.finditer(_REQUIREMENT % package, text):
-        bound = re.search(_FLOOR, found["first"])
-        if bound:
-            floors.append((int(bound[1]), int(bound[2] or 0)))
-    return min(floors, default=None)
+    # `torch>=2.1`, `torch[opt] ~= 2.1.0`, `"torch==2.0.1"`, `torch (>=1.13)`; not `pytorch…`
+    starts = (found.start() for found in re.finditer(rf"(?<![\w.-]){package}", text))
+    floors = (_floor(text[start : start + _LONGEST], package) for start in starts)
+    return min((floor for floor in floors if floor), default=None)
+
+
+def _floor(text: str, package: str) -> Version | None:
+    """What the requirement at the beginning of this text asks for at least."""
+    written = re.split(_END, text, maxsplit=1)[0]
+    if len(written) == _LONGEST or not any(sign in written for sign in "=>"):
+        return None
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        requirement = Requirement(written)
+        bounds = [Version(s.version.removesuffix(".*")) for s in requirement.specifier if s.operator in _FLOORS]
+    except (InvalidRequirement, InvalidVersion):
+        return None
+    if requirement.name != package or not bounds:  # such as `torch-geometric`
+        return None
+    floor = max(bounds)
+    return floor.major, floor.minor
 
 
 def folder_floor(folder: str, names: Container[str]) -> Version | None:
@@ -53,8 +72,7 @@ def folder_floor(folder: str, names: Container[str]) -> Version | None:
         if name not in names:
             continue
         try:
-            with open(os.path.join(folder, name), "rb") as file:
-                raw = file.read(1_000_000)
+            raw = read_small(os.path.join(folder, name))
         except OSError:
             continue
         if b"torch" not in raw:
@@ -77,7 +95,19 @@ def _file_floor(name: str, text: str, package: str) -> Version | None:
     if name == "pyproject.toml":
         # extras (`optional-dependencies`) may ask for more than the package itself needs: min() keeps the lowest
         found = torch_floor(text, package)
-        if found is None and "[tool.poetry" in text and (poetry := re.search(_POETRY % package, text)):
-            found = (int(poetry[1]), int(poetry[2] or 0))
-        return found
+        return _poetry_floor(text, package) if found is None and "[tool.poetry" in text else found
     return torch_floor(text, package)
+
+
+def _poetry_floor(text: str, package: str) -> Version | None:
+    """`torch = "^2.0"`, or `torch = { version = "^2.0", … }`"""
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() != package:
+            continue
+        value = value.strip()
+        if value.startswith("{"):
+            value = value.partition("version")[2].lstrip().removeprefix("=").lstrip()
+        if found := re.match(_POETRY, value[:_LONGEST]):
+            return int(found[1]), int(found[2] or 0)
+    return None

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Container
 from typing import NamedTuple
 
 from gradlint.config.dependencies import SOURCES, Version, folder_floor
 from gradlint.config.errors import ConfigError
+from gradlint.config.reading import read_small
 from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
 from gradlint.records import replace
 
 FILES = ("gradlint.toml", "pyproject.toml")
 _INTERESTING = (*FILES, *SOURCES, ".git")
+# the parser takes time by the square of a key's parts
+_MOST_DOTS = 50
+_STRING = r"""\"(?:[^"\\\n]|\\.)*\"?|'[^'\n]*'?"""
 
 
 def read_config(path: str) -> Settings | None:
     """The settings of one file; None for a pyproject.toml that does not speak of gradlint."""
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        raw = read_small(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     own = os.path.basename(path) != "pyproject.toml"
@@ -46,9 +50,14 @@ def _parse(raw: bytes, path: str) -> dict[str, object]:
     except ModuleNotFoundError:  # Python 3.10
         import tomli as tomllib  # type: ignore[no-redef,unused-ignore] # the same parser under its older name
     try:
-        return tomllib.loads(raw.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = raw.decode("utf-8-sig")
+        if any(line.count(".") > _MOST_DOTS for line in re.sub(_STRING, "", text).splitlines()):
+            raise ConfigError(f"{path}: a key of more than {_MOST_DOTS} parts")
+        return tomllib.loads(text)
+    except ValueError as error:  # of the syntax, the encoding, or a number of thousands of digits
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
 
 
 class Overrides(NamedTuple):

@@ -9,6 +9,7 @@ from os.path import dirname, join
 from gradlint.config.errors import ConfigError, unknown
 from gradlint.config.fixing import FixChoice
 from gradlint.config.presets import Preset, preset_named
+from gradlint.config.reading import MOST_PATTERNS
 from gradlint.config.selectors import Layer, check, expand
 from gradlint.config.settings import Settings
 from gradlint.model import Severity
@@ -51,8 +52,8 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         target_torch=reader.target_torch(),
         root=dirname(path),
         source=path,
-        exclude=reader.strings("exclude") if "exclude" in table else None,
-        extend_exclude=reader.strings("extend-exclude"),
+        exclude=reader.globs("exclude") if "exclude" in table else None,
+        extend_exclude=reader.globs("extend-exclude"),
         include_markdown=bool(reader.switch("include-markdown")),
         fixing=FixChoice(*(reader.switch(key) for key in ("fix", "unsafe-fixes", "fix-only", "show-fixes"))),
         baseline=reader.baseline(),
@@ -83,6 +84,15 @@ class _Reader:
 
     def strings(self, key: str) -> tuple[str, ...]:
         return self._strings(self._table.get(key, []), key)
+
+    def globs(self, key: str) -> tuple[str, ...]:
+        found = self.strings(key)
+        self._bounded(found, key)
+        return found
+
+    def _bounded(self, globs: Iterable[str], key: str) -> None:
+        if sum(map(len, globs)) > MOST_PATTERNS:
+            raise ConfigError(f"{self._where(key)}: patterns of more than {MOST_PATTERNS:,} characters in all")
 
     def selectors(self, key: str) -> tuple[str, ...]:
         found = self.strings(key)
@@ -128,7 +138,9 @@ class _Reader:
 
     def per_file_ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         pairs = []
-        for pattern, value in self._section("per-file-ignores").items():
+        section = self._section("per-file-ignores")
+        self._bounded(section, "per-file-ignores")
+        for pattern, value in section.items():
             selectors = self._strings(value, "per-file-ignores", f'"{pattern}"')
             check(selectors, where=self._where("per-file-ignores", f'"{pattern}"'))
             pairs.append((pattern, selectors))

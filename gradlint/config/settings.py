@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gradlint.config.fixing import FixChoice
-from gradlint.config.globs import translate
+from gradlint.config.globs import one_of
 from gradlint.config.presets import preset_codes, preset_of, severity_of
 from gradlint.config.selectors import Layer, expand, resolve, resolve_fixable
 from gradlint.model import Severity
@@ -88,7 +88,7 @@ def _fingerprint(settings: Settings) -> str:
 
 @functools.cache
 def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(translate(pattern))
+    return one_of([pattern])
 
 
 def path_matches(path: str, pattern: str, root: str) -> bool:

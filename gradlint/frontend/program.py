@@ -11,17 +11,13 @@ from gradlint.frontend.slicing import LEAVES, Slice, bound
 from gradlint.knowledge import naming
 from gradlint.knowledge.frameworks import PACKAGES
 from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
-from gradlint.knowledge.words import EVENT_METHODS
+from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.records import dataclass
 
 T = TypeVar("T")
 
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
-_CONTEXTS = {
-    "no_sync", "nullcontext", "autocast", "accumulate", "no_backward_sync", "ExitStack", "GradScaler",
-    "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "fully_shard",
-}  # fmt: skip
-_TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | {"grad", "autocast", "GradScaler"}
+_TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | CONTEXTS | {"grad"}
 
 
 #: shared by all expressions in which nothing is called; nobody adds to what was said
@@ -58,7 +54,7 @@ class Words:
 
     @property
     def contexts(self) -> bool:
-        return not self.seen.isdisjoint(_CONTEXTS)
+        return not self.seen.isdisjoint(CONTEXTS)
 
 
 class Said(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.frontend import syntax as s
 from gradlint.knowledge import naming
 from gradlint.knowledge.torch_api import HOOKS
-from gradlint.knowledge.words import EVENT_METHODS
+from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 
 if TYPE_CHECKING:
     from gradlint.frontend.program import Program
@@ -33,9 +33,8 @@ _MUTATES = {
     "add_",
     "sub_",
 }
-_EVENT_WORDS = EVENT_METHODS | HOOKS | {
-    "grad", "no_sync", "nullcontext", "autocast", "GradScaler", "require_backward_grad_sync", "master_params",
-    "optimizers", "set_gradient_accumulation_boundary", "automatic_optimization",
+_EVENT_WORDS = EVENT_METHODS | HOOKS | CONTEXTS | {
+    "grad", "master_params", "optimizers", "set_gradient_accumulation_boundary", "automatic_optimization",
 }  # fmt: skip
 #: functions that do not come back
 LEAVES = frozenset({"exit", "_exit", "quit", "abort"})

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gradlint.events import Mark, Opaque
 from gradlint.knowledge.frameworks import FRAMEWORKS
-from gradlint.knowledge.rows import About, Context, Does, Opens, Row, Thing, last_word
+from gradlint.knowledge.rows import About, Context, Does, Makes, Opens, Row, Thing, last_word
 from gradlint.knowledge.torch_api import ROWS
 
 #: contexts whose calls are events as far as paths are concerned
@@ -123,3 +123,15 @@ def _methods() -> frozenset[str]:
 
 #: methods that do something to gradients, whoever has them
 EVENT_METHODS = _methods()
+
+
+def _names() -> frozenset[str]:
+    found = {"nullcontext", "ExitStack"}  # what switches nothing, or whatever it is handed
+    for row in all_rows():
+        if row.about in (*_EVENTFUL, Context.AUTOCAST, Thing.WRAPPER, Thing.SCALER) and isinstance(row, Opens | Makes):
+            found.update(name.rpartition(".")[2] for name in row.names)
+    return frozenset(found)
+
+
+#: contexts and wrappers that change what happens to gradients
+CONTEXTS = _names()

@@ -8,8 +8,9 @@ import stat as stat_module
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from gradlint.config.globs import translate
+from gradlint.config.globs import one_of
 from gradlint.config.loader import ConfigTree
+from gradlint.config.reading import MOST_PATTERNS, read_small
 from gradlint.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -207,8 +208,7 @@ class FileFinder:
 
 def _read_ignore_file(path: str) -> GitIgnore | None:
     try:
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
-            text = file.read()
+        text = read_small(path, MOST_PATTERNS).decode("utf-8-sig", "replace")
     except OSError:
         return None
     from gradlint.runner.gitignore import GitIgnore
@@ -235,10 +235,10 @@ class _Excludes:
         plain = [pattern.rstrip("/") for pattern in patterns]
         self._names = frozenset(pattern for pattern in plain if not re.search(r"[*?\[/\\]", pattern))
         globs = [pattern for pattern in plain if pattern not in self._names]
-        by_name = [translate(pattern) for pattern in globs if "/" not in pattern]
-        by_path = [translate(pattern.removeprefix("./").removeprefix("/")) for pattern in globs if "/" in pattern]
-        self._name_globs = re.compile("|".join(by_name)) if by_name else None
-        self._path_globs = re.compile("|".join(by_path)) if by_path else None
+        by_name = [pattern for pattern in globs if "/" not in pattern]
+        by_path = [pattern.removeprefix("./").removeprefix("/") for pattern in globs if "/" in pattern]
+        self._name_globs = one_of(by_name) if by_name else None
+        self._path_globs = one_of(by_path) if by_path else None
         self._root = root
 
     def match(self, path: str, name: str) -> bool:

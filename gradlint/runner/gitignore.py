@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gradlint.config.globs import translate
-
-_NEVER = re.compile(r"(?!)")
+from gradlint.config.globs import one_of
 
 
 class _Pattern(NamedTuple):
@@ -96,12 +94,12 @@ def _group(run: list[_Pattern]) -> _Group:
     python = [pattern for pattern in files if _may_name_python(pattern.glob)]
     return _Group(
         not run[0].negated,
-        _union(pattern.glob for pattern in run if pattern.by_name),
-        _union(pattern.glob for pattern in run if not pattern.by_name),
-        _union(pattern.glob for pattern in files if pattern.by_name),
-        _union(pattern.glob for pattern in files if not pattern.by_name),
-        _union(pattern.glob for pattern in python if pattern.by_name),
-        _union(pattern.glob for pattern in python if not pattern.by_name),
+        one_of(pattern.glob for pattern in run if pattern.by_name),
+        one_of(pattern.glob for pattern in run if not pattern.by_name),
+        one_of(pattern.glob for pattern in files if pattern.by_name),
+        one_of(pattern.glob for pattern in files if not pattern.by_name),
+        one_of(pattern.glob for pattern in python if pattern.by_name),
+        one_of(pattern.glob for pattern in python if not pattern.by_name),
     )
 
 
@@ -109,8 +107,3 @@ def _may_name_python(glob: str) -> bool:
     """Whether a pattern can match a name ending in `.py`: its fixed ending and `.py` must agree."""
     ending = re.split(r"[*?\]\\]", glob)[-1]
     return ".py".endswith(ending) or ending.endswith(".py")
-
-
-def _union(globs: Iterable[str]) -> re.Pattern[str]:
-    expressions = [translate(glob) for glob in globs]
-    return re.compile("|".join(expressions), re.DOTALL) if expressions else _NEVER

@@ -349,3 +349,55 @@ def test_another_repository_does_not_inherit_dependencies(tmp_path: Path) -> Non
     (tmp_path / "vendored" / ".git").mkdir(parents=True)
     assert ConfigTree().at(str(tmp_path)).target_torch == (1, 5)
     assert ConfigTree().at(str(tmp_path / "vendored")).target_torch is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["torch" + " " * 20_000, "torch" + " " * 20_000 + "(", "torch>=" + "1" * 20_000, "torch[" * 20_000,
+     "torch>=1x," * 20_000, "torch\n" + "\n" * 200_000],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml"])
+def test_dependencies_take_no_longer_than_they_are_long(tmp_path: Path, name: str, text: str) -> None:
+    """One that takes its length squared, or cubed, does not come to an end."""
+    (tmp_path / name).write_text(f"[tool.poetry]\n{text}\n")
+    assert ConfigTree().at(str(tmp_path)).target_torch is None
+
+
+@pytest.mark.parametrize(
+    ("line", "floor"),
+    [("torch==2.1.0 --hash=sha256:00", (2, 1)), ("torch==2.1.0 \\", (2, 1)), ("torch>=2.0,!=2.1,>2.2", (2, 2)),
+     ("torch===2.3", (2, 3)), ("torch>=2.x", None), ("torch @ https://example.org/torch-2.0.whl", None)],
+)  # fmt: skip
+def test_requirements_as_pip_reads_them(line: str, floor: tuple[int, int] | None) -> None:
+    assert torch_floor(line) == floor
+
+
+@pytest.mark.parametrize("name", ["gradlint.toml", "pyproject.toml", "requirements.txt", "setup.py"])
+def test_what_is_far_too_large_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("#" * 1_000_001)
+    with pytest.raises(ConfigError, match="larger than 1,000,000 bytes"):
+        ConfigTree().at(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = " + "[" * 100_000, "not valid TOML"),
+        ("x = " + "{a=" * 100_000, "not valid TOML"),
+        ("x = " + "9" * 5_000, ": "),
+        (".".join("a" * 20_000) + " = 1", "a key of more than 50 parts"),
+        ("[" + ".".join("a" * 20_000) + "]", "a key of more than 50 parts"),
+        (f'exclude = ["{"*a" * 50_001}"]', "exclude: patterns of more than 100,000 characters in all"),
+        (f'per-file-ignores = {{ "{"*a" * 50_001}" = [] }}', "per-file-ignores: patterns of more than 100,000"),
+    ],
+)
+def test_configuration_that_would_take_long_is_a_mistake(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _read(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'gradlint.toml'}: ")
+    assert told in str(caught.value)
+
+
+def test_many_dots_in_strings_are_no_key(tmp_path: Path) -> None:
+    pins = ", ".join(f'"one==1.2.{number}; python_version < \\"3.9\\""' for number in range(50))
+    _read(tmp_path, f"[project]\ndependencies = [{pins}]\n[tool.gradlint]\n", "pyproject.toml")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.config.errors import ConfigError
 from gradlint.config.loader import ConfigTree
 from gradlint.runner.files import FileFinder, MissingPathError
 from gradlint.runner.gitignore import GitIgnore
@@ -183,3 +184,10 @@ def test_gitignore_agrees_with_git(tmp_path: Path, patterns: list[str]) -> None:
 def test_an_ignore_file_with_nonsense_is_harmless() -> None:
     ignore = GitIgnore("[\n[z-a]\n\\\n/\n!\n***\n[[:alpha:]\n")
     assert ignore.decision("a.py", "a.py", False) in (True, False, None)
+
+
+def test_an_ignore_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, "a.py")
+    (tmp_path / ".gitignore").write_text("*a*b\n" * 20_001)
+    with pytest.raises(ConfigError, match=r"\.gitignore: larger than 100,000 bytes"):
+        _found()

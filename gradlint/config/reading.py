@@ -1,0 +1,32 @@
+"""Reads files that came with a checkout: nothing that could block, and nothing larger than it should be."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from gradlint.config.errors import ConfigError
+
+#: what configuration and lists of dependencies may take; real ones are a hundredth of it
+LARGEST = 1_000_000
+#: what a list of patterns may take: to compile a pattern costs far more than to read it
+MOST_PATTERNS = 100_000
+
+_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    # a pipe that nobody writes to would be waited for
+    | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+IRREGULAR = "not a regular file"
+
+
+def read_small(path: str, limit: int = LARGEST) -> bytes:
+    """A whole file of bounded size. Raises OSError where there is none, and ConfigError for one that is refused."""
+    mode = os.stat(path).st_mode  # some devices act on being opened
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ConfigError(f"{path}: {IRREGULAR}")
+    with open(os.open(path, _FLAGS), "rb") as file:
+        raw = file.read(limit + 1)
+    if len(raw) > limit:
+        raise ConfigError(f"{path}: larger than {limit:,} bytes, which is the most that is read")
+    return raw
