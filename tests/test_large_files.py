@@ -60,9 +60,9 @@ def test_a_function_called_forward_has_no_class() -> None:
     [
         "@dataclass\n    class Config:\n        lr: float = 1.0\n",
         "@torch.enable_grad()\n    def loss_of(x):\n        return model(x).mean()\n",
-        "class Config: lr = 1.0\n",
-        "x: int\n",
-        "...\n",
+        pytest.param("class Config: lr = 1.0\n", marks=pytest.mark.slow),
+        pytest.param("x: int\n", marks=pytest.mark.slow),
+        pytest.param("...\n", marks=pytest.mark.slow),
         '"""A string\nover two lines."""; pass\n',
     ],
 )

@@ -68,7 +68,7 @@ def _run(folder: Path, file: Path, *options: str) -> str:
     [
         pytest.param(TRAINS, 3, id="in a training script"),
         pytest.param(NO_LOOP, 5, id="without a loop"),
-        pytest.param(LONG, 4005, id="in the last function of 60 KB"),
+        pytest.param(LONG, 4005, marks=pytest.mark.slow, id="in the last function of 60 KB"),
     ],
 )
 def test_it_speaks(folder: Path, tmp_path: Path, source: str, line: int) -> None:
