@@ -119,7 +119,7 @@ def test_a_rule_that_fails_on_the_result_takes_the_fix_with_it(monkeypatch: pyte
     monkeypatch.setattr(Judge, "judge", failing)
     result = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings())
     assert (result.crashes, [f.fix for f in result.findings]) == ((), [None])
-    assert result.notes == ("10:9: GL101 has no fix here: GL999 fails on the result",)
+    assert result.notes == ("10:9: GL101 has no fix here: GL101 fails on the result",)
 
 
 def test_an_error_may_leave_advice() -> None:
