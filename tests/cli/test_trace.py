@@ -42,11 +42,11 @@ def _cells(line: str) -> list[str]:
 def test_the_example_of_the_guide(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    shown = re.search(r"   \$ gradlint (trace .*)\n((?:   .*\n)+?)   ```", guide)
+    shown = re.search(r"^\$ gradlint (trace .*)\n((?:.*\n)+?)```", guide, re.MULTILINE)
     assert shown is not None
     outcome = gradlint(*shown[1].split())
     assert outcome.code == 0
-    assert outcome.out.rstrip().splitlines() == [line[3:] for line in shown[2].splitlines()]
+    assert outcome.out.rstrip().splitlines() == shown[2].splitlines()
 
 
 def test_events_with_the_state_before_them(gradlint: Command, project: Path) -> None:
