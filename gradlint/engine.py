@@ -151,7 +151,9 @@ def _judged(
         kept = [finding for finding in kept if id(finding) not in again]
         offers = _Offering(reading, enabled, _watched(enabled, settings), settings)
         drafts = {id(finding): draft for finding, draft in drafted}
-        kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in kept]
+        # there are not steps for trials without end: what is most severe comes first
+        order = sorted(kept, key=lambda finding: -finding.severity)
+        kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in order]
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))

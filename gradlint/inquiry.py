@@ -30,6 +30,8 @@ class Reading:
         #: all paths that were followed, and what was not for want of steps, in sentences
         self.paths: list[Path] = []
         self.exhausted: tuple[str, ...] = ()
+        #: what it cost, counted: the nodes of the program, and the steps of its paths
+        self.steps = len(lowering.origins)
         self._by_place: dict[tuple[str, Site], Draft] = {}
         self._events: dict[int, tuple[Event, ...]] = {}
         self._optimizers: dict[type[Rule], set[str | None]] = {}
@@ -70,7 +72,7 @@ class Reading:
     def take_over(self, other: Reading) -> None:
         """All that was said of another text with the same program."""
         self.paths, self.exhausted, self._by_place = other.paths, other.exhausted, other._by_place
-        self._events, self._optimizers = other._events, other._optimizers
+        self._events, self._optimizers, self.steps = other._events, other._optimizers, other.steps
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self._events.get(id(draft), ())
@@ -142,6 +144,7 @@ class Inquiry:
             for draft in judge.judge(path):
                 reading.add(draft, path.events)
         reading.exhausted = tuple(explorer.exhausted)
+        reading.steps += explorer.steps
         return reading
 
     def _about_program(self, program: Program) -> Iterator[Draft]:

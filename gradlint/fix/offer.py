@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.fix.edits import difference
-from gradlint.fix.focus import concerned, narrowed, reaching
+from gradlint.fix.focus import Focus
 from gradlint.fix.names import newly_unbound
 from gradlint.fix.switches import newly_unswitched
-from gradlint.frontend.source import Broken, Source, read
+from gradlint.frontend.source import Broken, Source
 from gradlint.machine.effects import Licence, exhausted, harm
 from gradlint.model import Fix, FixSafety, Severity
 from gradlint.records import dataclass
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 #: a fix may uncover this many further mistakes, each of which is mended with it
 _COMPANIONS = 3
-#: texts that are tried for one finding, and for all of a file; a trial costs as much as linting the file
+#: texts that are tried for one finding
 _TRIALS = 10
-_ALL_TRIALS = 60
+#: all trials of a file cost at most this many times the steps of linting it; short files, of some steps, may cost more
+_TIMES = 3
+_LEAST = 10_000
+_SPENT = "the steps for trying fixes in this file are spent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,12 @@ class Offers:
         """`before`: what the inquiry says of the source, if that is known."""
         self._source = reading.source
         self._tree = reading.source.tree
+        self._focus = Focus(reading.source)
         self._reading = reading
         self._inquiry = inquiry
-        self._before = inquiry.read(reading.source) if before is None else before
-        self._left = _ALL_TRIALS
+        #: the steps that are left for trials
+        self._left = max(_LEAST, _TIMES * reading.steps)
+        self._before = self._paid(inquiry.read(reading.source)) if before is None else before
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
         self._seen: dict[str, _Verdict | str] = {}
@@ -84,6 +89,8 @@ class Offers:
         reasons: list[str] = []
         code = draft.rule.meta.code
         self._trials = _TRIALS
+        if self._left <= 0:
+            return _SPENT
         for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, code, Licence()):
             message = "; ".join(dict.fromkeys(cure.messages))
             return Fix(cure.safety, message, difference(self._source.text, cure.text))
@@ -145,7 +152,7 @@ class Offers:
 
     def _read(self, text: str) -> Reading:
         if text not in self._readings:
-            self._readings[text] = self._inquiry.read(Source.of(text))
+            self._readings[text] = self._paid(self._inquiry.read(Source.of(text)))
         return self._readings[text]
 
     def _judged(self, text: str) -> _Verdict | str:
@@ -153,8 +160,7 @@ class Offers:
         found = self._seen.get(text)
         if found is None:
             self._trials -= 1
-            self._left -= 1
-            if self._trials < 0 or self._left < 0:
+            if self._trials < 0:
                 return "too many ways were tried"
             found = self._seen[text] = self._judge(text)
         return found
@@ -162,30 +168,40 @@ class Offers:
     def _judge(self, text: str) -> _Verdict | str:
         if text == self._source.text:
             return "it would change nothing"
-        source = read(text.encode("utf-8", "surrogatepass"))
+        source = self._focus.read(text)
         if isinstance(source, Broken):
             return f"the result would not parse: {source.message}"
         if not isinstance(source, Source):
             return "the result would not parse"
-        tree = source.tree
-        unbound = newly_unbound(self._tree, tree)
+        names = self._focus.concerned(source.tree)
+        old, new = (x if names is None else self._focus.narrowed(x, names) for x in (self._tree, source.tree))
+        whole = names is None or self._focus.imports_change(source.tree)
+        unbound = newly_unbound(self._tree, source.tree) if whole else newly_unbound(old, new)
         if unbound:
             return f"`{unbound[0]}` would be used where it may not be bound"
-        unswitched = newly_unswitched(self._tree, tree) if "scaler" in text.lower() else ()
+        unswitched = newly_unswitched(old, new) if "scaler" in text.lower() else ()
         if unswitched:
             return f"`{unswitched[0]}` works only under a condition here"
         self._inquiry.crashes.clear()
-        names = concerned(self._tree, tree)
-        starts = reaching(self._tree, tree)
-        if names is None:
-            before, after = self._before, self._readings.setdefault(text, self._inquiry.read(source))
-        else:
-            if names not in self._narrowed:
-                self._narrowed[names] = self._inquiry.read(self._source, narrowed(self._tree, names))
-            before, after = self._narrowed[names], self._inquiry.read(source, narrowed(tree, names))
+        before = self._before if names is None else self._part(names, old)
+        if self._left < before.steps:
+            return _SPENT
+        # what is judged whole has the places of the whole: what it uncovers is mended there
+        after = self._read(text) if names is None else self._paid(self._inquiry.read(source, new))
+        starts = self._focus.reaching(source.tree)
         for code in self._inquiry.crashes:
             return f"{code} fails on the result"
         return _Verdict(before, after, starts)
+
+    def _part(self, names: frozenset[str], part: ast.Module) -> Reading:
+        """What is said of these definitions before the fix."""
+        if names not in self._narrowed:
+            self._narrowed[names] = self._paid(self._inquiry.read(self._source, part))
+        return self._narrowed[names]
+
+    def _paid(self, reading: Reading) -> Reading:
+        self._left -= reading.steps
+        return reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class Explorer:
         self.program = program
         #: the steps that are left for unusual paths
         self.left = FILE_BUDGET
+        #: the steps of all paths so far
+        self.steps = 0
         self.reached: set[int] = set()
         #: what was not followed for want of steps, in sentences
         self.exhausted: list[str] = []
@@ -244,6 +246,7 @@ class Explorer:
                 self._start(interpreter, run, function, cls)
         except OutOfBudget:
             run.exhausted = True
+        self.steps += budget - max(run.budget, 0)
         self.reached |= run.reached
         if function is None and self._module_run is None:
             self._module_run = run

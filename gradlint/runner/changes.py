@@ -1,18 +1,32 @@
 """What has changed since a git revision, line by line: committed, staged, unstaged and new files alike.
 
 As in a pull request, the revision is taken where this history left it (the merge base). git is asked, never changed.
+The repository may have come from anywhere: no command that it names is run.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 #: a hook is told where its own repository is; here each repository is found by its folder
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
+#: nothing is fetched, by whatever way, and nobody is asked
+_ALONE = {
+    "GIT_OPTIONAL_LOCKS": "0",  # looking must not refresh the index under someone else's feet
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_QUIET = (("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
+_NO_FILTER = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+#: seconds for one question: a large checkout on a slow disk takes minutes
+PATIENCE = 600.0
 #: whatever the user has configured, the output is the one that is read here
 _DIFF = (
     "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ignore-submodules=all", "--find-renames",
@@ -195,12 +209,43 @@ def _output(top: str, *arguments: str) -> bytes:
 
 
 def _git(top: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return _run(top, _pairs(_tame(top)), *arguments)
+
+
+@functools.cache
+def _tame(top: str) -> tuple[tuple[str, str], ...]:
+    """Settings over those of a repository that may have come from anywhere: git runs no command that they name.
+
+    Filters cannot be turned off as such, only each by its name. So files count as they are, and not as a filter (of
+    the user's own, too) would store them.
+    """
+    listed = _run(top, {}, "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.").stdout
+    filters = {os.fsdecode(key).rpartition(".")[0] for key in listed.split(b"\0") if key}
+    off = [(f"{name}.{key}", value) for name in sorted(filters) for key, value in _NO_FILTER]
+    return (*_QUIET, *off)
+
+
+def _pairs(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """As variables: on the command line a name with `=` in it would end there."""
+    pairs = list(settings)
+    found = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
+        found[f"GIT_CONFIG_KEY_{number}"] = key
+        found[f"GIT_CONFIG_VALUE_{number}"] = value
+    return found
+
+
+def _run(top: str, settings: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:
     environment = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-    environment["GIT_OPTIONAL_LOCKS"] = "0"  # looking must not refresh the index under someone else's feet
-    command = ["git", "-C", top, "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", *arguments]
+    environment |= _ALONE | settings
     try:
-        return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return subprocess.run(
+            ["git", "-C", top, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            timeout=PATIENCE,
+        )  # fmt: skip
     except FileNotFoundError:
         raise ChangesError("git is not installed, or not on the PATH") from None
+    except subprocess.TimeoutExpired:
+        raise ChangesError(f"git in {top}: no answer to `git {arguments[0]}` within {PATIENCE:.0f} seconds") from None
     except OSError as error:
         raise ChangesError(f"git cannot be started: {error.strerror}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,12 +14,13 @@ from gradlint.config import Layer, Settings
 from gradlint.engine import fix, lint
 from gradlint.events import Clip, Path, Step
 from gradlint.fix.edits import applied, difference
-from gradlint.fix.focus import concerned, narrowed
+from gradlint.fix.focus import Focus
 from gradlint.fix.switches import newly_unswitched
-from gradlint.frontend.source import Source
-from gradlint.inquiry import Inquiry
+from gradlint.frontend.source import Source, read
+from gradlint.inquiry import Inquiry, Reading
 from gradlint.machine.judge import Judge
-from gradlint.model import FixSafety, Severity
+from gradlint.model import FileResult, FixSafety, Severity
+from gradlint.registry import by_code
 from gradlint.rewrite.document import Document
 from gradlint.rewrite.refusal import NotFixable
 from gradlint.rule import Draft
@@ -113,13 +115,13 @@ def test_a_rule_that_fails_on_the_result_takes_the_fix_with_it(monkeypatch: pyte
     def failing(self: Judge, path: Path) -> Iterator[Draft]:
         order = [type(event) for event in path.events if isinstance(event, Clip | Step)]
         if order[:1] == [Clip]:
-            self._on_crash("GL999", KeyError("oops"))
+            self._on_crash(by_code()["GL103"](), KeyError("oops"))
         return asked(self, path)
 
     monkeypatch.setattr(Judge, "judge", failing)
     result = lint(CLIP_AFTER_STEP.encode(), "train.py", Settings())
     assert (result.crashes, [f.fix for f in result.findings]) == ((), [None])
-    assert result.notes == ("10:9: GL101 has no fix here: GL999 fails on the result",)
+    assert result.notes == ("10:9: GL101 has no fix here: GL103 fails on the result",)
 
 
 def test_an_error_may_leave_advice() -> None:
@@ -195,8 +197,99 @@ FILE = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(6)) + "def ca
 
 
 def test_only_what_a_fix_concerns_is_looked_at() -> None:
-    alone = concerned(ast.parse(FILE), ast.parse(FILE.replace("return 3", "return 33")))
-    called = concerned(ast.parse(FILE), ast.parse(FILE.replace("return 1", "return 11")))
+    focus = Focus(Source.of(FILE))
+    alone = focus.concerned(_tried(focus, FILE.replace("return 3", "return 33")))
+    called = focus.concerned(_tried(focus, FILE.replace("return 1", "return 11")))
     assert (alone, called) == (frozenset({"f3"}), frozenset({"f1", "f2", "caller"}))
-    assert concerned(ast.parse(FILE), ast.parse(FILE + "f1()\n")) is None, "the module itself was changed"
-    assert ast.unparse(narrowed(ast.parse(FILE), frozenset({"f3"}))).count("return") == 1
+    assert focus.concerned(_tried(focus, FILE + "f1()\n")) is None, "the module itself was changed"
+    assert ast.unparse(focus.narrowed(ast.parse(FILE), frozenset({"f3"}))) == "def f3():\n    return 3"
+    left = ast.unparse(focus.narrowed(ast.parse(FILE + "f1()\n"), frozenset({"f3"})))
+    assert left == "def f1():\n    pass\n\ndef f3():\n    return 3\nf1()"
+
+
+def _tried(focus: Focus, text: str) -> ast.Module:
+    found = focus.read(text)
+    assert isinstance(found, Source)
+    return found.tree
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        FILE.replace("return 3", "return 33"),
+        FILE.replace("    return 5\n\n\n", "    return 5\n    f1()\n"),
+        FILE.replace("    return 5\n\n\n", '    return """5\n\n\n') + '"""\n',
+        FILE.replace("def f3", "@cache\ndef f3"),
+        FILE.replace("def f3():\n    return 3\n\n\n", ""),
+        "import torch\n" + FILE,
+        FILE + "    f3()",
+        FILE.replace("return 3", "return \\\n        3"),
+        FILE.replace("return 3\n\n\n", "return 3; \\\n\n\n"),
+        FILE.replace("return 3", "return 3\r\n\x0c"),
+        "",
+    ],
+)
+def test_a_text_is_read_as_if_it_were_read_whole(new: str) -> None:
+    found = Focus(Source.of(FILE)).read(new)
+    whole = read(new.encode())
+    assert type(found) is type(whole)
+    if isinstance(found, Source) and isinstance(whole, Source):
+        assert ast.dump(found.tree) == ast.dump(whole.tree)
+
+
+@pytest.mark.parametrize("after", ["x = 1; y = 2\nz = 3\n", "x = 0; y = 1\nz = 4\n", "x = 0\ny = 1\nz = 3\n"])
+def test_statements_that_share_a_row_are_read_together(after: str) -> None:
+    assert ast.dump(_tried(Focus(Source.of("x = 0; y = 2\nz = 3\n")), after)) == ast.dump(ast.parse(after))
+
+
+def _loops(count: int) -> str:
+    return "".join(
+        f"""def train_{n}(model, loader, optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+
+"""
+        for n in range(count)
+    )
+
+
+def _costs(source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[FileResult, int, list[int]]:
+    """What is said of a text, the steps that this took, and those of each reading for trials."""
+    steps: list[int] = []
+    read_on = Inquiry.read
+
+    def counted(self: Inquiry, *given: Any) -> Reading:
+        reading = read_on(self, *given)
+        steps.append(reading.steps)
+        return reading
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Inquiry, "read", counted)
+        result = lint(source.encode(), "train.py", Settings())
+    return result, steps[0], steps[1:]
+
+
+def test_a_trial_costs_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    some, _, few = _costs(_loops(10), monkeypatch)
+    more, whole, many = _costs(_loops(40), monkeypatch)
+    assert [len([f for f in x.findings if f.fix is not None]) for x in (some, more)] == [10, 40]
+    assert sum(many) == 4 * sum(few)
+    assert sum(many) <= 3 * whole
+
+
+def test_trials_cost_at_most_three_times_what_linting_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, every fix concerns all; the advice at the head of the file has to wait until the errors were tried."""
+    monkeypatch.setattr("gradlint.fix.offer._LEAST", 0)
+    loops = _loops(8).replace("def train_", "# ").replace("\n    ", "\n")
+    advice = "from torch.utils.checkpoint import checkpoint\nhidden = checkpoint(block, x)\n"
+    result, whole, trials = _costs(f"import torch\n{advice}{loops}", monkeypatch)
+    assert 0 < sum(trials) <= 3 * whole
+    fixed = [f.severity for f in result.findings if f.fix is not None]
+    assert 0 < len(fixed) < len(result.findings)
+    assert set(fixed) == {Severity.ERROR} < {f.severity for f in result.findings}
+    spent = [note for note in result.notes if note.endswith("the steps for trying fixes in this file are spent")]
+    assert len(spent) == len(result.findings) - len(fixed)
