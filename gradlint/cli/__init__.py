@@ -73,7 +73,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = gradlint.main(arguments, prog_name="gradlint", standalone_mode=False)
     except ConfigError as error:
-        click.echo(f"gradlint: error: {error}", err=True)
+        from gradlint.report.paths import harmless_lines
+
+        click.echo(f"gradlint: error: {harmless_lines(str(error))}", err=True)
         return USAGE
     except click.ClickException as error:
         error.show()

@@ -165,7 +165,9 @@ class Output:
         self._say(f"gradlint: {message}")
 
     def _say(self, message: str) -> None:
-        print(message, file=sys.stderr)
+        from gradlint.report.paths import harmless_lines
+
+        print(harmless_lines(message), file=sys.stderr)
 
 
 def _utf8(lines: Iterable[str]) -> bytes:

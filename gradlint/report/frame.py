@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gradlint.model import FileResult, Finding, Place, Position, Span
 from gradlint.report.fixes import help_text
 from gradlint.report.paint import Paint
+from gradlint.report.paths import harmless
 
 _TAB = "    "
 _WIDEST = 140
@@ -32,7 +33,7 @@ def split_lines(text: str) -> list[str]:
 def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResult = _PLAIN_FILE) -> Iterator[str]:
     """The lines of the code frame, in the order of the file; nothing if the file has changed meanwhile."""
     marks = [Mark(finding.span, "^", "")]
-    marks += [Mark(related.span, "-", related.message) for related in finding.related]
+    marks += [Mark(related.span, "-", harmless(related.message)) for related in finding.related]
     marks = [mark for mark in marks if 1 <= mark.span.start.row <= len(lines)]
     if not marks:
         return
@@ -55,7 +56,7 @@ def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResu
     yield bar
     if said := help_text(finding):
         equals = paint(f"{' ' * gutter} =", "gutter")
-        yield f"{equals} {paint('help', 'story')}: {said}"
+        yield f"{equals} {paint('help', 'story')}: {harmless(said)}"
 
 
 def _shown(row: int, places: dict[int, Place]) -> int:

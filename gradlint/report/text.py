@@ -24,7 +24,7 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
         for finding in ordered(result):
             where = f"{paint(harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
             code = paint.severity(finding.code, finding.severity)
-            yield f"{where} {code} {mark(finding, unsafe, paint)}{finding.message}"
+            yield f"{where} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
 
 
 def full(
@@ -48,7 +48,7 @@ def full(
 def _head(finding: Finding, result: FileResult, marked: str, paint: Paint) -> Iterator[str]:
     severity = finding.severity
     head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
-    yield f"{head} {paint.severity(severity.label, severity)}: {paint(finding.message, 'code')}"
+    yield f"{head} {paint.severity(severity.label, severity)}: {paint(harmless(finding.message), 'code')}"
     yield f"{paint('  -->', 'gutter')} {harmless(result.path)}:{result.place(finding.span.start)}"
 
 

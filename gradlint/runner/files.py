@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.config.globs import one_of
 from gradlint.config.loader import ConfigTree
-from gradlint.config.reading import MOST_PATTERNS, read_small
+from gradlint.config.reading import IRREGULAR, MOST_PATTERNS, read_small
 from gradlint.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Skipped(NamedTuple):
 
 
 class MissingPathError(Exception):
-    """A path on the command line that does not exist."""
+    """A path on the command line that does not exist, or is no file to read."""
 
 
 class FileFinder:
@@ -98,6 +98,8 @@ class FileFinder:
             if stat_module.S_ISDIR(status.st_mode):
                 if not self._left_out_folder(absolute):
                     yield from self._walk(absolute, self._stack_above(absolute))
+            elif not stat_module.S_ISREG(status.st_mode):
+                raise MissingPathError(f"{path}: {IRREGULAR}; `-` is the standard input")
             elif absolute not in self._seen and not (self._force_exclude and self.left_out(absolute)):
                 self._seen.add(absolute)
                 settings = self._tree.at(os.path.dirname(absolute))

@@ -136,8 +136,8 @@ def runner(tmp_path: Path) -> Path:
     """The folders that a runner has, with gradlint installed where the first step would install it."""
     scripts = tmp_path / "temp" / "gradlint" / "bin"
     scripts.mkdir(parents=True)
-    (scripts / "gradlint").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gradlint "$@"\n')
-    (scripts / "gradlint").chmod(0o755)
+    (scripts / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (scripts / "python").chmod(0o755)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(CLIP_AFTER_STEP)
     return tmp_path
@@ -260,3 +260,24 @@ def test_gradlint_is_installed_in_an_environment_of_its_own(runner: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("gradlint, version ")
     assert _step(runner, "Check").returncode == 1
+
+
+@bash
+@pytest.mark.parametrize("step", [pytest.param("Install gradlint", marks=pytest.mark.slow), "Check"])
+def test_nothing_of_the_checkout_is_run(runner: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Python is started, modules of any name may lie; these leave a mark."""
+    mark = runner / "mark"
+    names = ("venv", "logging", "pip", "gradlint", "ensurepip", "click", "json", "sitecustomize", "usercustomize")
+    for name in names:
+        (runner / "work" / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\nraise SystemExit(7)\n")
+    if step.startswith("Install"):
+        # an install that ends at once: what matters is what was run on the way
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        shutil.rmtree(runner / "temp" / "gradlint")
+        done = _step(runner, step, version="0.0.0.dev0")
+        assert done.returncode != 0
+        assert (runner / "temp" / "gradlint").is_dir(), done.stderr
+    else:
+        done = _step(runner, step)
+        assert done.returncode == 1, done.stderr
+    assert not mark.exists(), mark.read_text()

@@ -328,3 +328,11 @@ def test_colours_are_for_terminals_and_can_be_forced(
     assert "\x1b[" in gradlint("check").out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in gradlint("check").out
+
+
+def test_configuration_cannot_steer_the_terminal(gradlint: Command, project: Path) -> None:
+    (project / "gradlint.toml").write_text('"se\\u001b[2J\\u202elect" = 1\n')
+    outcome = gradlint("check")
+    assert outcome.code == 2
+    assert r"se\x1b[2J\u202elect" in outcome.err
+    assert not set("\x1b\u202e") & set(outcome.err)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 
 from gradlint.cli.formats import MACHINE, rendered
-from gradlint.model import FileResult, Position, RuleCrash, Span, Unreadable
+from gradlint.model import FileResult, Position, Related, RuleCrash, Span, Unreadable
+from gradlint.records import replace
 from gradlint.report.diff import painted, unified
 from gradlint.report.fixes import enumeration
 from gradlint.report.paint import Paint
@@ -97,3 +98,20 @@ def test_diffs(path: str) -> None:
 @given(ANY_PATH)
 def test_only_what_cannot_be_written_is_escaped(path: str) -> None:
     assert writable(path) == path.encode("utf-8", "backslashreplace").decode()
+
+
+@pytest.mark.parametrize("sign", ["\x1b", "\x9b", "\u202e", "\u2066", "\u200f", "\u061c"], ids=ascii)
+def test_no_sign_that_steers_a_terminal_is_sent(sign: str) -> None:
+    text = f"x{sign}y"
+    span = Span(Position(1, 1), Position(1, 2))
+    steering = replace(MADE, message=text, related=(Related(span, text),))
+    fixed = FixedFile(text, f"a{sign}\n".encode(), f"b{sign}\n".encode(), (steering,))
+    lines = [
+        *concise([FileResult(text, (steering,))], PLAIN),
+        *full([FileResult(text, (steering,))], lambda name: f"{text}\n".encode(), PLAIN),
+        *enumeration([fixed], PLAIN),
+        *painted(fixed, PLAIN),
+    ]
+    assert not [line for line in lines if sign in line]
+    shown = sign.encode("unicode_escape").decode()
+    assert sum(shown in line for line in lines) >= 4

@@ -191,3 +191,21 @@ def test_an_ignore_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None
     (tmp_path / ".gitignore").write_text("*a*b\n" * 20_001)
     with pytest.raises(ConfigError, match=r"\.gitignore: larger than 100,000 bytes"):
         _found()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX pipes")
+@pytest.mark.parametrize("name", ["gradlint.toml", "pyproject.toml", "requirements.txt", ".gitignore"])
+def test_a_pipe_is_never_waited_for(tmp_path: Path, name: str) -> None:
+    _write(tmp_path, "a.py")
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigError, match="not a regular file"):
+        _found()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX pipes")
+def test_pipes_and_devices_are_no_targets(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.py")
+    assert _found() == []
+    for path in ("a.py", os.devnull):
+        with pytest.raises(MissingPathError, match="not a regular file"):
+            _found(path)
