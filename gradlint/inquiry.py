@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gradlint.rule import Draft, Rule
 
 
+_TOO_DEEP = "an expression is nested too deeply to be read to its end"
+
+
 class Reading:
     """A text with what the rules say of it, and the events of the path that each spoke about."""
 
@@ -29,7 +32,7 @@ class Reading:
         self.lowering = lowering
         #: all paths that were followed, and what was not for want of steps, in sentences
         self.paths: list[Path] = []
-        self.exhausted: tuple[str, ...] = ()
+        self.exhausted: tuple[str, ...] = (_TOO_DEEP,) if lowering.too_deep else ()
         #: what it cost, counted: the nodes of the program, and the steps of its paths
         self.steps = len(lowering.origins)
         self._by_place: dict[tuple[str, Site], Draft] = {}
@@ -143,7 +146,7 @@ class Inquiry:
             reading.paths.append(path)
             for draft in judge.judge(path):
                 reading.add(draft, path.events)
-        reading.exhausted = tuple(explorer.exhausted)
+        reading.exhausted += tuple(explorer.exhausted)
         reading.steps += explorer.steps
         return reading
 

@@ -21,6 +21,7 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from gradlint.frontend.lines import Lines
+from gradlint.frontend.lower import DEEPEST, nested
 from gradlint.records import dataclass
 
 #: what stands for a node of Python's tree
@@ -135,6 +136,8 @@ class Chunk:
         # first statement to the module
         ahead = f"if 1:{newline}{indent}pass{newline}pass{newline}"
         whole = self.text if self.text.endswith(("\n", "\r")) else self.text + newline
+        if any(nested(stmt, DEEPEST) for stmt in self.stmts):
+            return None  # the time that libcst takes for them is far from linear
         try:
             found = cst.parse_module(ahead + whole).body
         except (cst.ParserSyntaxError, RecursionError):

@@ -19,6 +19,19 @@ _COMPARE = {
 _UNARY = {ast.Not: "not", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
+#: expressions inside each other, such as the terms of a sum: what is further inside is left out, and the file is read
+DEEPEST = 600
+
+
+def nested(node: ast.AST, levels: int) -> bool:
+    """Whether more than so many nodes stand inside each other."""
+    level = [node]
+    while level and levels >= 0:
+        level = [child for parent in level for child in ast.iter_child_nodes(parent)]
+        levels -= 1
+    return bool(level)
+
+
 def pattern_text(pattern: ast.pattern) -> str:
     """A pattern as Python itself writes it, but with the quotation marks of the other rendered texts."""
     text = ast.unparse(pattern)
@@ -30,6 +43,9 @@ class Lowering:
 
     def __init__(self, module: ast.Module) -> None:
         self._generator = False
+        self._depth = 0
+        #: something was left out that is nested more deeply than the limit
+        self.too_deep = False
         #: the node that each small node was made of; parts that have none of their own have that of the whole
         self.origins: list[ast.expr | ast.stmt | ast.pattern] = []
         self.body = self._block(module.body)
@@ -167,7 +183,13 @@ class Lowering:
 
     def expr(self, node: ast.expr) -> s.Expr:
         handler = _EXPRESSIONS.get(type(node))
-        return handler(self, node) if handler is not None else s.Other(self._number(node), [], "…")
+        if handler is None or self._depth == DEEPEST:
+            self.too_deep |= handler is not None
+            return s.Other(self._number(node), [], "…")
+        self._depth += 1
+        lowered = handler(self, node)
+        self._depth -= 1
+        return lowered
 
     def _name(self, node: ast.Name) -> s.Expr:
         return s.Name(self._number(node), node.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
@@ -294,14 +294,14 @@ class Program:
             meant = {n for value in telling for n in _names_in(value)} & own.keys()
             if meant and name not in own:
                 own[name] = Words(set(meant), set(), set())
-        changed = True
-        while changed:
-            changed = False
-            for words in own.values():
-                before = len(words.called) + len(words.seen)
-                for callee in words.called & own.keys():
-                    words.add(own[callee])
-                changed |= len(words.called) + len(words.seen) != before
+        # callees before callers; those that call each other have the same words, and share them
+        for ring in components({name: words.called & own.keys() for name, words in own.items()}):
+            shared = Words(set(), set(), set())
+            for name in ring:
+                shared.add(own[name])
+            for callee in set().union(*(own[name].called for name in ring)) & own.keys() - ring:
+                shared.add(own[callee])
+            own.update(dict.fromkeys(ring, shared))
         return own
 
     def collect_words(self, body: Iterable[s.Stmt]) -> Words:
@@ -388,6 +388,39 @@ class Program:
             found = identifiers(part.right)
             self.modulus_names |= found
             self.counted_to |= found
+
+
+def components(edges: Mapping[str, Iterable[str]]) -> Iterator[set[str]]:
+    """Names that lead to each other, together; what they lead to comes before them (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    open_: set[str] = set()
+    for root in edges:
+        waiting = [(root, iter(edges[root]))] if root not in order else []
+        while waiting:
+            name, rest = waiting[-1]
+            if name not in order:
+                order[name] = lowest[name] = len(order)
+                path.append(name)
+                open_.add(name)
+            for other in rest:
+                if other not in order:
+                    waiting.append((other, iter(edges[other])))
+                    break
+                if other in open_:
+                    lowest[name] = min(lowest[name], lowest[other])
+            else:
+                waiting.pop()
+                if waiting:
+                    above = waiting[-1][0]
+                    lowest[above] = min(lowest[above], lowest[name])
+                if lowest[name] == order[name]:
+                    found = {name}
+                    while (last := path.pop()) != name:
+                        found.add(last)
+                    open_ -= found
+                    yield found
 
 
 def _names_in(expr: s.Expr) -> set[str]:

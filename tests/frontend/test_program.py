@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from gradlint.frontend import syntax as s
-from gradlint.frontend.program import Program
+from gradlint.frontend.lower import Lowering
+from gradlint.frontend.program import Program, Words, components
 from tests.frontend.tracing import program
 
 
@@ -104,3 +107,38 @@ def test_formatting_with_a_percent_sign_is_no_modulus() -> None:
 
 def _function(parsed: Program, name: str) -> s.Def:
     return parsed.functions[name][0]
+
+
+def test_what_leads_to_each_other_comes_together_behind_what_it_leads_to() -> None:
+    edges = {"a": ["b"], "b": ["c", "d"], "c": ["b"], "d": [], "e": ["e", "a"]}
+    assert list(components(edges)) == [{"d"}, {"b", "c"}, {"a"}, {"e"}]
+    assert list(components({"a": ["b"], "b": ["c"], "c": ["a"]})) == [{"a", "b", "c"}]
+
+
+def test_a_long_chain_of_calls_is_no_recursion() -> None:
+    long = 20_000
+    assert sum(1 for _ in components({f"{n}": [f"{n + 1}"] if n + 1 < long else [] for n in range(long)})) == long
+
+
+def test_functions_that_call_each_other_share_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, the words of each were added to those of each, again and again: the third power of their number."""
+    added: list[int] = []
+    add = Words.add
+
+    def counted(self: Words, other: Words) -> None:
+        added.append(1)
+        add(self, other)
+
+    def additions(count: int) -> int:
+        text = "".join(f"def f{n}():\n    f{(n + 1) % count}()\n    f{(n * 7) % count}()\n\n" for n in range(count))
+        program = Program(Lowering(ast.parse(text + "def last():\n    f0()\n    loss.backward()\n")).body)
+        added.clear()
+        words = [program.function_words(f"f{n}") for n in range(count)]
+        assert all(w is not None and w.called == {f"f{n}" for n in range(count)} for w in words)
+        last = program.function_words("last")
+        assert last is not None
+        assert last.called == {*(f"f{n}" for n in range(count)), "backward"}
+        return len(added)
+
+    monkeypatch.setattr(Words, "add", counted)
+    assert additions(80) <= 2.3 * additions(40)

@@ -148,3 +148,34 @@ def test_long_chains_are_linted_or_unreadable_but_no_crash(name: str) -> None:
     """What `read` lets through, the rest must be able to walk."""
     data = f"loss.backward()\noptimizer.step()\n{LONG_CHAINS[name]}".encode()
     assert lint(data, "long.py", Settings()).crashes == ()
+
+
+LOOP = """
+def train(model, loader, optimizer, params):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(params, 1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "deep",
+    ["a" + " + a" * 4000, "a" + ".add(1)" * 800, "a" + "[0]" * 2000, "- " * 1500 + "a", "a if a else " * 900 + "a"],
+    ids=["sum", "calls", "entries", "signs", "choices"],
+)
+def test_a_deep_expression_costs_only_what_is_deep_inside_it(deep: str) -> None:
+    result = lint(f"import torch\n\n\ndef deep(a):\n    return {deep}\n\n{LOOP}".encode(), "deep.py", Settings())
+    assert (result.crashes, result.unreadable) == ((), None)
+    assert [f.code for f in result.findings] == ["GL101"]
+    assert result.findings[0].fix is not None
+    assert "an expression is nested too deeply to be read to its end" in result.exhausted
+
+
+def test_a_deep_expression_beside_a_finding_costs_its_fix() -> None:
+    source = LOOP.replace("model(x).mean()", f"({' + '.join(['x'] * 4000)})")
+    result = lint(f"import torch\n{source}".encode(), "deep.py", Settings())
+    assert (result.crashes, result.unreadable) == ((), None)
+    assert [(f.code, f.fix) for f in result.findings] == [("GL101", None)]
+    assert "GL101 has no fix here" in result.notes[0]

@@ -1,0 +1,160 @@
+"""What linting costs as files grow: each shape is doubled again and again, and should cost about twice as much.
+
+    python -m benchmarks.scale [SHAPE …] [--doublings N] [--seconds S]
+
+Times are CPU seconds with fixes, the memory is the peak of a process of its own. `growth` is the time beside that of
+half the size: 2 is linear. A shape ends when a size takes longer than S.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+from gradlint.config import Settings
+from gradlint.engine import lint
+
+HEAD = "import torch\n\n\n"
+LOOP = """\
+def train{0}(model, loader, optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+
+"""
+UPDATE = "{0}model(x).mean().backward()\n{0}optimizer.step()\n{0}optimizer.zero_grad()\n"
+HELPER = """\
+def helper_{0}(a, b):
+    total = a + {0} * b
+    for item in range(total):
+        if item > {0}:
+            total = total + item
+    return [total, a, b]
+
+
+"""
+
+
+def loops(size: int) -> str:
+    """Functions with a finding each."""
+    return HEAD + "".join(LOOP.format(f"_{n}") for n in range(size))
+
+
+def methods(size: int) -> str:
+    """Methods that call each other."""
+    inside = " " * 8
+    bodies = (
+        f"    def m{n}(self, model, optimizer, x):\n{UPDATE.format(inside)}"
+        f"{inside}self.m{(n + 1) % size}(model, optimizer, x)\n{inside}self.m{n * 7 % size}(model, optimizer, x)\n\n"
+        for n in range(size)
+    )
+    return f"{HEAD}{LOOP.format('')}class Trainer:\n{''.join(bodies)}"
+
+
+def recursive(size: int) -> str:
+    """Functions that call themselves and each other."""
+    bodies = (
+        f"def f{n}(model, optimizer, x, depth):\n{UPDATE.format('    ')}    if depth:\n"
+        f"        f{n}(model, optimizer, x, depth - 1)\n        f{(n + 1) % size}(model, optimizer, x, depth - 1)\n\n\n"
+        for n in range(size)
+    )
+    return f"{HEAD}{LOOP.format('')}{''.join(bodies)}"
+
+
+def large(size: int) -> str:
+    """Functions without gradients, and one finding."""
+    return HEAD + "".join(HELPER.format(n) for n in range(size)) + LOOP.format("")
+
+
+def branches(size: int) -> str:
+    """A loop with conditions, and updates under each of them."""
+    inside = "".join(f"        if flags.f{n}:\n{UPDATE.format(' ' * 12)}" for n in range(size))
+    return f"{HEAD}{LOOP.format('')}def choose(model, loader, optimizer, flags):\n    for x in loader:\n{inside}"
+
+
+def sums(size: int) -> str:
+    """A sum of so many terms."""
+    return f"{HEAD}def total(a):\n    return {' + '.join(['a'] * size)}\n\n\n{LOOP.format('')}"
+
+
+def chains(size: int) -> str:
+    """So many calls, each on the result of the one before."""
+    return f"{HEAD}def built(a):\n    return a{'.add(1)' * size}\n\n\n{LOOP.format('')}"
+
+
+#: each with the size that it begins with
+SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
+    "loops": (loops, 20),
+    "methods": (methods, 100),
+    "recursive": (recursive, 25),
+    "large": (large, 1250),
+    "branches": (branches, 10),
+    "sums": (sums, 500),
+    "chains": (chains, 100),
+}
+
+
+def measure(source: bytes, answer: Connection) -> None:
+    """In a process of its own: the seconds of linting and of `ast.parse`, the peak in MB, the findings and fixes."""
+    lint(loops(1).encode(), "warm.py", Settings())
+    begun = time.process_time()
+    ast.parse(source)
+    parsed = time.process_time()
+    result = lint(source, "train.py", Settings())
+    done = time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    fixes = sum(finding.fix is not None for finding in result.findings)
+    answer.send((done - parsed, parsed - begun, peak, len(result.findings), fixes))
+
+
+def apart(source: bytes) -> tuple[float, float, float, int, int]:
+    here, there = multiprocessing.Pipe(duplex=False)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=measure, args=(source, there))
+    process.start()
+    there.close()
+    try:
+        found: tuple[float, float, float, int, int] = here.recv()
+    finally:
+        process.join()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}")
+    parser.add_argument("--doublings", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=20)
+    options = parser.parse_args()
+    if unknown := set(options.shapes) - SHAPES.keys():
+        parser.error(f"no such shape: {', '.join(sorted(unknown))}")
+    print(
+        f"{'shape':<10} {'size':>6} {'kB':>7} {'s':>7} {'growth':>6} {'parse s':>7} {'MB':>6} {'found':>6} {'fixes':>6}"
+    )
+    for name in options.shapes or SHAPES:
+        make, size = SHAPES[name]
+        before = 0.0
+        for doubling in range(options.doublings + 1):
+            source = make(size << doubling).encode()
+            seconds, parse, peak, found, fixes = apart(source)
+            growth = f"{seconds / before:6.2f}" if before else " " * 6
+            sizes = f"{size << doubling:>6} {len(source) / 1000:>7.0f}"
+            print(
+                f"{name:<10} {sizes} {seconds:>7.2f} {growth} {parse:>7.2f} {peak:>6.0f} {found:>6} {fixes:>6}",
+                flush=True,
+            )
+            before = seconds
+            if seconds > options.seconds:
+                break
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""`benchmarks.scale`: every shape, whatever its size, has the finding that linting it must not lose."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.scale import SHAPES
+from gradlint.config import Settings
+from gradlint.engine import lint
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_has_its_findings(name: str) -> None:
+    make, _ = SHAPES[name]
+    for size in (3, 6):
+        result = lint(make(size).encode(), "train.py", Settings())
+        assert (result.crashes, result.unreadable) == ((), None)
+        clips = [finding for finding in result.findings if finding.code == "GL101"]
+        assert len(clips) == (size if name == "loops" else 1)
+        assert all(finding.fix is not None for finding in clips)
