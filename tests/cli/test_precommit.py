@@ -41,6 +41,9 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, copy)
     for name in ("gradlint", "rules"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for proof in ROOT.glob("fixtures/*/proof*.py"):
+        (copy / proof.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(proof, copy / proof.relative_to(ROOT))
     _git("init", "-q", "-b", "main", at=copy)
     _git("add", "-A", at=copy)
     _git("commit", "-q", "-m", "hooks", at=copy)
