@@ -63,7 +63,7 @@ TORCHRUN = (
     DDP
     + """
 dist.init_process_group("gloo")
-print("cores", os.environ["OMP_NUM_THREADS"])
+print("cores " + os.environ["OMP_NUM_THREADS"] + "\\n", end="")  # in one piece: the other rank writes, too
 train(dist.get_rank())
 """
 )
@@ -79,7 +79,7 @@ WORD = "broken main"
 
 def work(rank, port):
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    print(f"{rank}: {WORD}, {beside.WORD}, {__file__}", flush=True)
+    print(f"{rank}: {WORD}, {beside.WORD}, {__file__}\\n", end="", flush=True)
     train(rank)
 
 if __name__ == "__main__":
