@@ -32,6 +32,8 @@ def _files() -> list[Path]:
 
 def named(code: str) -> list[str]:
     """The names of frameworks in code: in identifiers and strings, but not in docstrings and comments."""
+    if not any(name in code.lower() for name in NAMES):
+        return []
     tree = ast.parse(code)
     documented = {id(text) for node in ast.walk(tree) if (text := _docstring(node)) is not None}
     words = (word for node in ast.walk(tree) if id(node) not in documented for word in _words(node))
