@@ -440,28 +440,6 @@ class Mark(Event):
     loader: bool = False
 
 
-class Aspect(enum.Enum):
-    """What of an update a fix may change; everything else has to stay as it was (see `machine.effects`)."""
-
-    BACKWARDS = "backwards"
-    STEPS = "steps"
-    CLEARS = "clearings"
-    CLIPS = "clips"
-    UNSCALES = "unscalings"
-    UPDATES = "updates of the scaler"
-    SCHEDULES = "steps of the scheduler"
-    EDITS = "changes of gradients"
-    READS = "looks at gradients"
-    #: which backwards a step uses
-    USED = "gradients that a step uses"
-    #: whether a backward, or a step, goes through the scaler
-    SCALE = "scaling"
-    DIVISION = "division of the loss"
-    SYNC = "synchronisation"
-    #: where a window ends: whatever stands there, of every optimizer, moves with it
-    BOUNDARY = "boundary"
-
-
 #: the N of every window whose size is unknown
 WINDOW = 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +32,6 @@ from gradlint.subjects import (
 
 if TYPE_CHECKING:
     from gradlint.events import (
-        Aspect,
         Backward,
         Clip,
         Edit,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOOKS",
     "Argument",
+    "Aspect",
     "Call",
     "Category",
     "ClipSetting",
@@ -84,6 +85,28 @@ __all__ = [
 ]  # fmt: skip
 
 OptionValue = bool | int | float | str
+
+
+class Aspect(enum.Enum):
+    """What of an update a fix may change; everything else has to stay as it was (see `machine.effects`)."""
+
+    BACKWARDS = "backwards"
+    STEPS = "steps"
+    CLEARS = "clearings"
+    CLIPS = "clips"
+    UNSCALES = "unscalings"
+    UPDATES = "updates of the scaler"
+    SCHEDULES = "steps of the scheduler"
+    EDITS = "changes of gradients"
+    READS = "looks at gradients"
+    #: which backwards a step uses
+    USED = "gradients that a step uses"
+    #: whether a backward, or a step, goes through the scaler
+    SCALE = "scaling"
+    DIVISION = "division of the loss"
+    SYNC = "synchronisation"
+    #: where a window ends: whatever stands there, of every optimizer, moves with it
+    BOUNDARY = "boundary"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Backward, Norm, Opaque, Step, Unscale
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.events import PLAIN, Backward, Norm, Opaque, Step, Unscale
+from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class BackwardBypassesScaler(Rule):

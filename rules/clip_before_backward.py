@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Backward, Clip, Framework, Opaque, Step
+from gradlint.events import PLAIN, Backward, Clip, Framework, Opaque, Step
 from gradlint.rule import (
+    Aspect,
     Category,
     ClipSetting,
     Draft,

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, ClipApi, Opaque, Step, Unscale
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
+from gradlint.events import Backward, Clip, ClipApi, Opaque, Step, Unscale
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    outward,
+    short,
+)
 
 
 class ClipScaledGradients(Rule):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from gradlint.events import (
     WINDOW,
-    Aspect,
     Backward,
     Clip,
     Edit,
@@ -18,7 +17,19 @@ from gradlint.events import (
     Unscale,
     Zero,
 )
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    Window,
+    short,
+)
 
 
 class DroppedLastWindow(Rule):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Sync, Wrap
+from gradlint.events import Backward, Sync, Wrap
 from gradlint.knowledge.rows import Context
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
 
 
 class ForwardOutsideNoSync(Rule):

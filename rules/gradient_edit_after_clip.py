@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, Edit, EditKind, Step
-from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.events import Clip, Edit, EditKind, Step
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    File,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    short,
+)
 
 
 class GradientEditAfterClip(Rule):

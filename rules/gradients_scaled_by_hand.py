@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Norm, Step
+from gradlint.events import Backward, Edit, EditKind, Norm, Step
 from gradlint.knowledge import naming
 from gradlint.rule import (
+    Aspect,
     Category,
     Draft,
     FixSafety,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Norm, Site, Step
+from gradlint.events import Backward, Norm, Site, Step
 from gradlint.rule import (
+    Aspect,
     Category,
     DivisionSetting,
     Draft,

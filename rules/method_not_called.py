@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Site
+from gradlint.events import Site
 from gradlint.knowledge import frameworks, naming
-from gradlint.rule import Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Aspect, Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class MethodNotCalled(Rule):

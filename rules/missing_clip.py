@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Backward, Clip, Edit, EditKind, Step
+from gradlint.events import PLAIN, Backward, Clip, Edit, EditKind, Step
 from gradlint.knowledge import architectures, frameworks
 from gradlint.rule import (
+    Aspect,
     Category,
     Draft,
     Evidence,

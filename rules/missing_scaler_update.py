@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Step, Unscale, Update
+from gradlint.events import Backward, Step, Unscale, Update
 from gradlint.rule import (
+    Aspect,
     Category,
     Draft,
     FixSafety,

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, Norm, Step, Zero
-from gradlint.rule import Category, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.events import Backward, Edit, Norm, Step, Zero
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    File,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    short,
+)
 
 
 class MissingZeroGrad(Rule):

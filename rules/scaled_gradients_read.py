@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Read, Unscale
+from gradlint.events import Backward, Edit, EditKind, Read, Unscale
 from gradlint.knowledge.rows import Thing
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    outward,
+    short,
+)
 
 
 class ScaledGradientsRead(Rule):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Opaque, Schedule, Step, Update
+from gradlint.events import PLAIN, Opaque, Schedule, Step, Update
 from gradlint.knowledge.rows import Thing
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerBeforeOptimizer(Rule):

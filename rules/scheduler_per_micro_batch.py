@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gradlint.events import PLAIN, Aspect, Backward, Schedule, Step, Update
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.events import PLAIN, Backward, Schedule, Step, Update
+from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerPerMicroBatch(Rule):

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Schedule, Step, Update, Zero
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
+from gradlint.events import Backward, Schedule, Step, Update, Zero
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Phase,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    short,
+)
 
 
 class StepBeforeBackward(Rule):

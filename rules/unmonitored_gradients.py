@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
-from gradlint.rule import Category, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
+from gradlint.events import Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
+from gradlint.rule import Aspect, Category, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
 
 
 class UnmonitoredGradients(Rule):

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from gradlint.events import Aspect, Backward, Edit, EditKind, Norm, Site, Step
+from gradlint.events import Backward, Edit, EditKind, Norm, Site, Step
 from gradlint.knowledge.torch_api import SCALE_FREE
 from gradlint.rule import (
+    Aspect,
     Category,
     Draft,
     File,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Aspect, Clip, ClipKind
+from gradlint.events import Clip, ClipKind
 from gradlint.rule import (
+    Aspect,
     Category,
     ClipSetting,
     Draft,

@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import BEHIND_STEP, Aspect, Backward, Step, Zero
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
+from gradlint.events import BEHIND_STEP, Backward, Step, Zero
+from gradlint.rule import (
+    Aspect,
+    Category,
+    Draft,
+    FixSafety,
+    GradientState,
+    Phase,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    short,
+)
 
 
 class ZeroGradBeforeStep(Rule):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from gradlint.events import (
-    Aspect,
     Backward,
     Clip,
     Edit,
@@ -30,6 +29,7 @@ from gradlint.events import (
 )
 from gradlint.machine.trace import build
 from gradlint.records import dataclass
+from gradlint.rule import Aspect
 from gradlint.states import Trace
 
 _ASPECTS: dict[type[Event], Aspect] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Aspect
 from gradlint.machine.effects import Licence, harm
+from gradlint.rule import Aspect
 from tests.frontend.tracing import paths
 
 LOOP = """\
