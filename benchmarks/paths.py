@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from gradlint.frontend.lower import Lowering
-from gradlint.frontend.paths import Explorer
-from gradlint.frontend.program import Program
-from gradlint.frontend.source import Source, read
+from gradlint.paths.explorer import Explorer
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Program
+from gradlint.python.source import Source, read
 
 
 def explored(program: Program) -> Counter[str]:

@@ -9,9 +9,9 @@ from types import FunctionType
 
 from gradlint import events, rule, states, subjects
 from gradlint.events import Event
-from gradlint.rewrite import verbs
-from gradlint.rewrite.bench import Bench
-from gradlint.rewrite.verbs import Verb
+from gradlint.repair import verbs
+from gradlint.repair.bench import Bench
+from gradlint.repair.verbs import Verb
 
 BEGIN = "<!-- hooks: made by `python -m docs` -->"
 END = "<!-- end of hooks -->"

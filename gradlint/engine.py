@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gradlint.config import Settings
-    from gradlint.fix.offer import Offers
-    from gradlint.frontend.source import Broken, Source
     from gradlint.inquiry import Reading
     from gradlint.lsp.memory import Memory
     from gradlint.model import Edit
+    from gradlint.python.source import Broken, Source
+    from gradlint.repair.trial import Offers
     from gradlint.rule import Draft, Rule
 
 Text = TypeVar("Text")
@@ -46,7 +46,7 @@ def lint(
 
     `memory`: what was said of the same program before is said again, at its new place.
     """
-    from gradlint.frontend import source as reading
+    from gradlint.python import source as reading
 
     enabled = settings.enabled_for(path)
     if sys.getrecursionlimit() < _RECURSION:
@@ -72,8 +72,8 @@ def fix(
     keep: Callable[[FileResult, str], FileResult] | None = None,
 ) -> Fixed:  # fmt: skip
     """Applies what is offered, round after round, until nothing is left to do; `keep` chooses what counts."""
-    from gradlint.fix.rounds import edited
-    from gradlint.frontend.source import decoded
+    from gradlint.python.source import decoded
+    from gradlint.repair.rounds import edited
 
     def linted(text: bytes, repeats: bool) -> FileResult:
         result = lint(text, path, settings, repeats=repeats)
@@ -90,7 +90,7 @@ def fixed(
 
     Findings that repeat another one are mended as well; of what is left, they are not told.
     """
-    from gradlint.fix.rounds import rounds
+    from gradlint.repair.rounds import rounds
 
     watched = _watched(settings.enabled_for(path), settings)
 
@@ -106,7 +106,7 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     """What the watched rules say of a text, beside advice."""
     from collections import Counter
 
-    from gradlint.frontend import source as reading
+    from gradlint.python import source as reading
 
     text = reading.read(source)
     if not isinstance(text, reading.Source):
@@ -117,8 +117,8 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
     if SYNTAX_ERROR not in enabled:
         return FileResult(path)
-    from gradlint.frontend import blanks
-    from gradlint.frontend.source import decoded
+    from gradlint.python import blanks
+    from gradlint.python.source import decoded
 
     severity, message = Severity.ERROR, text.message
     if blanks.unfinished(decoded(source), text.row, text.message):
@@ -219,7 +219,7 @@ class _Offering:
 
     def _made(self) -> Offers:
         if self._offers is None:
-            from gradlint.fix.offer import Offers
+            from gradlint.repair.trial import Offers
 
             rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, {})

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gradlint.events import Event, Path, Site
-    from gradlint.frontend.anchor import Anchors
-    from gradlint.frontend.lower import Lowering
-    from gradlint.frontend.program import Program
-    from gradlint.frontend.source import Source
     from gradlint.machine.judge import Judge
+    from gradlint.python.anchor import Anchors
+    from gradlint.python.lower import Lowering
+    from gradlint.python.module import Program
+    from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
 
 
@@ -56,7 +56,7 @@ class Reading:
     @cached_property
     def anchors(self) -> Anchors:
         """The way to libcst's nodes; asked for only where there are findings."""
-        from gradlint.frontend.anchor import Anchors
+        from gradlint.python.anchor import Anchors
 
         return Anchors(self.source.text, self.source.tree, self.source.lines())
 
@@ -123,15 +123,15 @@ class Inquiry:
 
     def lowered(self, source: Source, part: ast.Module | None = None) -> Reading:
         """The text, of which nothing was said yet."""
-        from gradlint.frontend.lower import Lowering
+        from gradlint.python.lower import Lowering
 
         return Reading(source, Lowering(part or source.tree))
 
     def asked(self, reading: Reading) -> Reading:
         """The same with what the rules say."""
-        from gradlint.frontend.paths import Explorer
-        from gradlint.frontend.program import Program
         from gradlint.machine.judge import Judge
+        from gradlint.paths.explorer import Explorer
+        from gradlint.python.module import Program
 
         program = Program(reading.lowering.body, self._target)
         if program.foreign:
@@ -151,8 +151,8 @@ class Inquiry:
         return reading
 
     def _about_program(self, program: Program) -> Iterator[Draft]:
-        from gradlint.frontend.asking import about_file
-        from gradlint.frontend.file import File
+        from gradlint.asking import about_file
+        from gradlint.facts.file import File
 
         return about_file(self._rules, File(program), self._on_crash)
 

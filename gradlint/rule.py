@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         Zero,
     )
     from gradlint.knowledge.rows import About
-    from gradlint.rewrite.bench import Bench
+    from gradlint.repair.bench import Bench
 
 #: what rules import, beside events and what is known of PyTorch
 __all__ = [

@@ -10,10 +10,10 @@ from gradlint.events import PLAIN, ClipKind, Framework, Site
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
-    from gradlint.frontend.numerics.facts import Fact
-    from gradlint.frontend.trained.monitoring import Monitoring
-    from gradlint.frontend.trained.portrait import Portraits
-    from gradlint.frontend.trained.token_means import TokenMeans
+    from gradlint.facts.numerics.facts import Fact
+    from gradlint.facts.trained.monitoring import Monitoring
+    from gradlint.facts.trained.portrait import Portraits
+    from gradlint.facts.trained.token_means import TokenMeans
     from gradlint.knowledge.layers import Role
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradlint.frontend import syntax as s
 from gradlint.model import Severity
+from gradlint.python import syntax as s
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:

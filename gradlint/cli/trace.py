@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from gradlint.events import Event, Path
-    from gradlint.frontend.paths import Explorer
+    from gradlint.paths.explorer import Explorer
     from gradlint.states import GradientState
 
 #: the line of a node
@@ -60,11 +60,11 @@ def trace(file: str, every: bool, function: str | None, output_format: str) -> i
 
 
 def _explorer(file: str) -> tuple[Explorer, Line]:
-    from gradlint.frontend import source as reading
-    from gradlint.frontend.lower import Lowering
-    from gradlint.frontend.paths import Explorer
-    from gradlint.frontend.program import Program
     from gradlint.model import Unreadable
+    from gradlint.paths.explorer import Explorer
+    from gradlint.python import source as reading
+    from gradlint.python.lower import Lowering
+    from gradlint.python.module import Program
     from gradlint.runner.run import read_bytes
 
     try:

@@ -55,7 +55,7 @@ def program_text(source: bytes, path: str) -> str:
         from gradlint.documents.notebook import program_text as joined
 
         return joined(source)
-    from gradlint.frontend.source import decoded
+    from gradlint.python.source import decoded
 
     return decoded(source)
 

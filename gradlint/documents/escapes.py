@@ -187,7 +187,7 @@ def is_python(text: str) -> bool:
     """The same with a second opinion, as for a file: the grammar of a newer Python is no mistake."""
     if parses(text):
         return True
-    from gradlint.frontend.source import Source, read
+    from gradlint.python.source import Source, read
 
     try:
         return isinstance(read(text.encode()), Source)

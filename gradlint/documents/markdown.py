@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from gradlint.comments import lines_of
 from gradlint.documents.escapes import Hidden, hide, is_python
-from gradlint.fix.edits import applied
 from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Related, Span, Unreadable
 from gradlint.records import dataclass, replace
+from gradlint.repair.edits import applied
 
 if TYPE_CHECKING:
     from gradlint.config import Settings

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from gradlint.documents.cells import CodeCell, Joined, join
 from gradlint.documents.escapes import hide, is_python
 from gradlint.documents.raw import NotANotebook, read
-from gradlint.fix.edits import applied
-from gradlint.frontend.blanks import has_gradients, unfinished
 from gradlint.model import (
     SYNTAX_ERROR,
     Cell,
@@ -25,7 +23,9 @@ from gradlint.model import (
     Span,
     Unreadable,
 )
+from gradlint.python.blanks import has_gradients, unfinished
 from gradlint.records import dataclass, replace
+from gradlint.repair.edits import applied
 
 if TYPE_CHECKING:
     from gradlint.config import Settings

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from lsprotocol import types
 
 from gradlint.documents.notebook import per_cell
-from gradlint.fix.edits import difference
 from gradlint.lsp.analyses import Analyses
 from gradlint.lsp.ignoring import ignoring
 from gradlint.lsp.opened import Analysis, Program
 from gradlint.model import SYNTAX_ERROR, Edit, Finding, FixSafety, Position, Span
+from gradlint.repair.edits import difference
 
 QUICK_FIX = types.CodeActionKind.QuickFix.value
 FIX_ALL = "source.fixAll.gradlint"

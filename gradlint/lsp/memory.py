@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
-    from gradlint.frontend.source import Source
     from gradlint.inquiry import Inquiry, Reading
+    from gradlint.python.source import Source
 
 #: programs that are remembered: as many as somebody works on at a time
 _MOST = 4

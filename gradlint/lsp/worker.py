@@ -19,10 +19,10 @@ from typing import BinaryIO
 from gradlint.baseline import BaselineError
 from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
-from gradlint.frontend.source import decoded
 from gradlint.lsp.jobs import HEADER, UNNAMED, Answer, Cancel, Failure, Job, Task, packed
 from gradlint.lsp.known import Keep, Known
 from gradlint.lsp.memory import Memory
+from gradlint.python.source import decoded
 from gradlint.records import replace
 
 

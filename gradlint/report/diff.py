@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gradlint.documents import Kind, kind_of
-from gradlint.frontend.source import encoding_of
+from gradlint.python.source import encoding_of
 from gradlint.report.frame import visible
 from gradlint.report.paint import Paint
 from gradlint.report.paths import as_bytes

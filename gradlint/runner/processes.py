@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _WORTH_FILES = 24
 _WORTH_BYTES = 150_000
 _NEEDED = (
-    "frontend.source", "frontend.lower", "frontend.anchor", "frontend.paths", "frontend.numerics.analysis",
-    "machine.judge", "fix.offer", "rewrite.bench",
+    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.numerics.analysis", "machine.judge",
+    "repair.trial", "repair.bench",
 )  # fmt: skip
 
 

@@ -86,9 +86,9 @@ def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule
 
 def _file(scene: Scene, settings: Settings) -> File:
     """The file that steps; without one, or if it cannot be read, a file that says nothing."""
-    from gradlint.frontend.file import File
-    from gradlint.frontend.lower import Lowering
-    from gradlint.frontend.program import Program
+    from gradlint.facts.file import File
+    from gradlint.python.lower import Lowering
+    from gradlint.python.module import Program
 
     step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
     try:

@@ -218,7 +218,7 @@ def _written(texts: Mapping[str, bytes], folder: Path) -> dict[str, str]:
 
 def _text(source: bytes) -> str:
     """As the linter reads it; a file that cannot be decoded is shown as far as it can."""
-    from gradlint.frontend import source as reading
+    from gradlint.python import source as reading
 
     read = reading.read(source)
     return read.text if isinstance(read, reading.Source) else source.decode("utf-8", "replace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.paths import explored
-from tests.frontend.tracing import program
+from tests.paths.tracing import program
 
 SOURCE = """
 def train(model, optimizer, loader, args):

@@ -12,7 +12,7 @@ from gradlint.model import FileResult, RuleCrash
 from gradlint.runner import processes
 from gradlint.runner.files import SourceFile
 from tests.cli.conftest import Command
-from tests.frontend.test_anchor import REFUSED
+from tests.python.test_anchor import REFUSED
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, NO_GRADIENTS
 
 
@@ -92,7 +92,7 @@ def test_code_that_was_not_followed_is_told(
     (project / "train.py").write_text(CLIP_AFTER_STEP)
     said = "`train` is too long to be followed to its end"
     with monkeypatch.context() as short:
-        short.setattr("gradlint.frontend.paths.PATH_BUDGET", 60)
+        short.setattr("gradlint.paths.explorer.PATH_BUDGET", 60)
         for _ in range(2):  # the second time from the cache
             outcome = gradlint("check", "-v", "--output-format", "json", "-j1")
             assert f"gradlint: train.py: {said}\n" in outcome.err

@@ -17,8 +17,8 @@ import pytest
 from gradlint.cli import run
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
-from gradlint.fix.rounds import edited
 from gradlint.model import Edit, Position, Span
+from gradlint.repair.rounds import edited
 from tests.patience import PATIENCE
 
 # `é` is one byte in latin-1, two in UTF-8 and no ASCII, so a wrong guess of the encoding cannot go unseen

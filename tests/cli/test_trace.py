@@ -108,7 +108,7 @@ def test_a_file_without_events(gradlint: Command, project: Path) -> None:
 def test_what_was_not_followed_is_told(
     gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("gradlint.frontend.paths.PATH_BUDGET", 60)
+    monkeypatch.setattr("gradlint.paths.explorer.PATH_BUDGET", 60)
     (project / "train.py").write_text(CLIP_AFTER_STEP)
     out = gradlint("trace", "train.py").out
     assert "… it was not followed any further\n" in out

@@ -8,8 +8,8 @@ import pytest
 
 from gradlint import documents
 from gradlint.config import Settings
-from gradlint.frontend.blanks import unfinished
 from gradlint.model import FileResult, Severity
+from gradlint.python.blanks import unfinished
 from tests.documents.notebooks import notebook
 
 TRAINS = "optimizer.zero_grad()\nloss.backward()\noptimizer.step()\n"

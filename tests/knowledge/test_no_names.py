@@ -12,10 +12,11 @@ from gradlint.knowledge.frameworks import BASES, CLASSES, FRAMEWORKS
 
 ROOT = Path(__file__).resolve().parents[2]
 #: where code asks about frameworks
-PLACES = ("rules", "gradlint/frontend", "gradlint/machine", "gradlint/rewrite", "gradlint/fix", "gradlint/states.py",
+PLACES = ("rules", "gradlint/python", "gradlint/paths", "gradlint/facts", "gradlint/machine", "gradlint/repair",
+          "gradlint/states.py",
           "gradlint/subjects.py", "gradlint/rule.py", "gradlint/engine.py", "gradlint/inquiry.py")  # fmt: skip
 #: `accelerate launch` is a command, and this reads commands
-EXEMPT = {"gradlint/frontend/blanks.py"}
+EXEMPT = {"gradlint/python/blanks.py"}
 
 SINGLE = {framework.name for framework in FRAMEWORKS if " " not in framework.name}
 STEMS = {framework.stem for framework in FRAMEWORKS if framework.stem}

@@ -10,15 +10,15 @@ import pytest
 
 from gradlint import events
 from gradlint.events import Backward, Clip, Edit, EditKind, Mark, Opaque, Step, Unscale, Update
-from gradlint.frontend.lower import Lowering
-from gradlint.frontend.paths import Explorer
-from gradlint.frontend.program import Program
-from gradlint.frontend.settings.clipping import clip_settings
-from gradlint.frontend.settings.trainers import second_divisions
+from gradlint.facts.settings.clipping import clip_settings
+from gradlint.facts.settings.trainers import second_divisions
 from gradlint.knowledge import torch_api
 from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import Context, Does, Makes, Row, Setting, Thing
 from gradlint.knowledge.words import EVENT_METHODS, all_rows, words
+from gradlint.paths.explorer import Explorer
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Program
 from tests.sampling import spread
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*/*.py"))

@@ -8,9 +8,9 @@ import pytest
 
 from gradlint.config import Settings
 from gradlint.engine import lint
-from gradlint.fix.edits import applied
 from gradlint.lsp.ignoring import ignoring
 from gradlint.model import Position, Span
+from gradlint.repair.edits import applied
 
 HEAD = """\
 import torch

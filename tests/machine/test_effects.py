@@ -6,7 +6,7 @@ import pytest
 
 from gradlint.machine.effects import Licence, harm
 from gradlint.rule import Aspect
-from tests.frontend.tracing import paths
+from tests.paths.tracing import paths
 
 LOOP = """\
 import torch

@@ -19,10 +19,10 @@ from gradlint.config import Settings
 from gradlint.docs.pages import page
 from gradlint.engine import lint
 from gradlint.fingerprints import fingerprints
-from gradlint.fix.edits import applied
 from gradlint.home import rule_url
 from gradlint.model import Edit, FileResult, Finding, Position, Related, Severity, Span
 from gradlint.registry import all_rules, by_code
+from gradlint.repair.edits import applied
 from gradlint.report.reported import Report
 from gradlint.report.sarif_format import as_sarif
 from tests.report.samples import ANY_PATH, ODD_PATHS, TRAIN, finding, notebook, one_file, report, span_of, troubled

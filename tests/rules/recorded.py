@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gradlint.config import Layer, Settings
 from gradlint.engine import lint
-from gradlint.fix.edits import applied
 from gradlint.model import FileResult, Finding, Grade, Span
+from gradlint.repair.edits import applied
 from gradlint.rule import Rule
 from tests.rules.expectations import FIXTURES, rule_of
 

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from gradlint.frontend.lower import Lowering
-from gradlint.frontend.paths import Explorer
-from gradlint.frontend.program import Program
+from gradlint.paths.explorer import Explorer
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Program
 from gradlint.registry import all_rules
 from gradlint.rule import Rule
 from tests.rules.expectations import FIXTURES

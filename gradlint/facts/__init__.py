@@ -1,0 +1,1 @@
+"""What holds on every path: numbers, layers, models and settings, with branches joined."""

@@ -1,0 +1,234 @@
+"""One file as rules see it: `gradlint.subjects.File`, answered from the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from gradlint.python import syntax as s
+from gradlint.python.imported import Place, dotted
+from gradlint.python.imported import calls as all_calls
+from gradlint.python.written import called
+from gradlint.subjects import Argument, Call
+
+if TYPE_CHECKING:
+    from gradlint.events import Site
+    from gradlint.facts.trained.monitoring import Monitoring
+    from gradlint.facts.trained.portrait import Portraits
+    from gradlint.facts.trained.token_means import TokenMeans
+    from gradlint.python.module import Program, Words
+    from gradlint.subjects import File as AnyFile
+    from gradlint.subjects import Setting, Stack
+
+T = TypeVar("T")
+
+
+class File:
+    """A program, and what rules may ask of it. Nothing is looked at before somebody asks."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._kept: dict[Callable[[AnyFile], object], object] = {}
+        self._places: list[Place] | None = None
+        self._calls: dict[int, Call] = {}
+        self._blocks: dict[int, int] | None = None
+
+    def once(self, query: Callable[[AnyFile], T]) -> T:
+        if query not in self._kept:
+            self._kept[query] = query(self)
+        return cast("T", self._kept[query])
+
+    # -- words and names
+
+    @property
+    def words(self) -> Words:
+        return self.program.all_words
+
+    @property
+    def imports(self) -> dict[str, str]:
+        return self.program.imports
+
+    @property
+    def defined(self) -> frozenset[str]:
+        return frozenset((*self.program.classes, *self.program.functions))
+
+    @property
+    def target_torch(self) -> tuple[int, int] | None:
+        return self.program.target_torch
+
+    @property
+    def is_test(self) -> bool:
+        if any(name.partition(".")[0] in ("pytest", "unittest") for name in self.imports.values()):
+            return True
+        return any(name.startswith("test_") for name in self.program.functions)
+
+    def words_of(self, function: str) -> list[Words]:
+        program = self.program
+        return [program.collect_words(s.walk_stmts(d.body)) for d in program.functions.get(function, ())]
+
+    def clears(self, text: str) -> bool:
+        return text in self.program.zeroed
+
+    def mentions(self, name: str) -> list[Site]:
+        callees = {call.func.node for call in self.program.calls()}
+        return [
+            self.program.site(part)
+            for stmt in self.program.statements()
+            for expr in (*s.expressions(stmt), *_annotations(stmt))
+            for part in s.walk_expr(expr)
+            if isinstance(part, s.Attr | s.Name) and part.node not in callees and self.program.dotted(part) == name
+        ]
+
+    def assigns(self, name: str) -> bool:
+        assignments = (stmt for stmt in self.program.statements() if isinstance(stmt, s.Assign))
+        targets = (target for stmt in assignments for target in stmt.targets)
+        return any(isinstance(target, s.Attr) and self.program.dotted(target) == name for target in targets)
+
+    def reads(self, text: str) -> int:
+        return sum(
+            isinstance(part, s.Name | s.Attr) and s.render(part) == text
+            for stmt in self.program.statements()
+            for expr in s.expressions(stmt)
+            if not (isinstance(stmt, s.Assign) and any(expr is target for target in stmt.targets))
+            for part in s.walk_expr(expr)
+        )
+
+    def made_by(self, text: str) -> str:
+        values = self.program.assignments.get(text, [])
+        made = values[0] if len(values) == 1 else None
+        return self.program.dotted(made.func) if isinstance(made, s.Call) else ""
+
+    @property
+    def uncalled(self) -> list[Site]:
+        alone = (stmt.value for stmt in self.program.statements() if isinstance(stmt, s.ExprStmt))
+        return [self.program.site(value) for value in alone if isinstance(value, s.Attr)]
+
+    def block_of(self, site: Site) -> int:
+        if self._blocks is None:
+            blocks = [self.program.body, *(b for stmt in self.program.statements() for b in s.blocks(stmt))]
+            self._blocks = {x.value.node: n for n, b in enumerate(blocks) for x in b if isinstance(x, s.ExprStmt)}
+        return self._blocks.get(site.node, -1)
+
+    # -- calls
+
+    def calls(self, *names: str) -> list[Call]:
+        if names and not self._may_call(names):
+            return []
+        found = ((place, _last(place)) for place in self._all_places())
+        wanted = frozenset(names)
+        return [self._call(place) for place, tail in found if not names or tail in wanted or place.dotted in wanted]
+
+    def _may_call(self, names: Iterable[str]) -> bool:
+        """One of the names stands in the file at all, or is imported under another one."""
+        tails = {name.rpartition(".")[2] for name in names}
+        imported = (name.rpartition(".")[2] for name in self.imports.values())
+        return not tails.isdisjoint(self.words.seen) or not tails.isdisjoint(imported)
+
+    def _all_places(self) -> list[Place]:
+        if self._places is None:
+            self._places = list(all_calls(self.program.body))
+        return self._places
+
+    def _call(self, place: Place) -> Call:
+        known = self._calls.get(place.call.node)
+        if known is None:
+            known = self._calls[place.call.node] = self._made(place)
+        return known
+
+    def _made(self, place: Place) -> Call:
+        call, stmt, home = place.call, place.stmt, place.function
+        bound = stmt.targets if isinstance(stmt, s.Assign) and stmt.value is call else []
+        site, caught = self.program.site, (x for x in place.round if isinstance(x, s.Try))
+        return Call(
+            site(call), place.dotted, _last(place), site(call.func, s.render(call.func)),
+            tuple(self._argument(x, place) for x in call.args),
+            {key: self._argument(x, place) for key, x in call.kwargs.items()},
+            starred=call.starred,
+            conditions=tuple(s.render(x.test) for x in place.round if isinstance(x, s.If)),
+            caught=tuple(s.render(kind) for stmt in caught for kind, _ in stmt.handlers),
+            home=None if home is None else home.node,
+            bound_to=s.render(bound[0]) if len(bound) == 1 else "",
+            opens=isinstance(stmt, s.With) and any(item is call for item, _ in stmt.items) and _computes(stmt),
+        )  # fmt: skip
+
+    def _argument(self, value: s.Expr, place: Place) -> Argument:
+        constant = isinstance(value, s.Const)
+        written = value.value if isinstance(value, s.Const) else None
+        name = dotted(self.program.resolve(value) or value, place.scopes)
+        return Argument(self.program.site(value, s.render(value)), name, constant, written)
+
+    def trains_round(self, call: Call) -> bool:
+        place = next(x for x in self._all_places() if x.call.node == call.site.node)
+        under: list[s.Stmt] = [*place.round, place.stmt]
+        for stmt in reversed(under):
+            if isinstance(stmt, s.With) and any(_cuts(item) for item, _ in stmt.items):
+                return False
+            if isinstance(stmt, s.Def) and self._trains(stmt.body):
+                return True
+        top: list[s.Stmt] = [stmt for stmt in self.program.body if not isinstance(stmt, s.Def | s.Class)]
+        return not isinstance(under[0], s.Def | s.Class) and self._trains(top)
+
+    def _trains(self, body: list[s.Stmt]) -> bool:
+        words = self.program.words(body)
+        return words.backward and words.steps
+
+    # -- what is found out by following the file
+
+    @property
+    def settings(self) -> list[Setting]:
+        from gradlint.facts.settings.clipping import clip_settings
+        from gradlint.facts.settings.trainers import second_divisions
+
+        return [*clip_settings(self.program), *second_divisions(self.program)]
+
+    @property
+    def stacks(self) -> list[Stack]:
+        from gradlint.facts.stacks.structure import saturating_stacks
+
+        return saturating_stacks(self.program)
+
+    @property
+    def models(self) -> Portraits:
+        from gradlint.facts.trained.portrait import Portraits
+
+        return self.program.once(Portraits)
+
+    @property
+    def monitoring(self) -> Monitoring:
+        from gradlint.facts.trained.monitoring import Monitoring
+
+        return self.program.once(Monitoring)
+
+    @property
+    def token_means(self) -> TokenMeans:
+        from gradlint.facts.trained.token_means import TokenMeans
+
+        return self.program.once(TokenMeans)
+
+    def is_one(self, window: str) -> bool:
+        from gradlint.python.sizes import is_one
+
+        return is_one(window, self.program)
+
+
+def _last(place: Place) -> str:
+    return place.dotted.rpartition(".")[2] or called(place.call)
+
+
+def _annotations(stmt: s.Stmt) -> Iterator[s.Expr]:
+    match stmt:
+        case s.Def():
+            yield from (p.annotation for p in stmt.params if p.annotation is not None)
+        case s.Assign() if stmt.annotation is not None:
+            yield stmt.annotation
+        case _:
+            pass
+
+
+def _cuts(item: s.Expr) -> bool:
+    """Nothing is trained under no_grad."""
+    return "no_grad" in s.render(item) or "inference_mode" in s.render(item)
+
+
+def _computes(stmt: s.With) -> bool:
+    return any(isinstance(x, s.Assign) and isinstance(x.value, s.Call) for x in s.walk_stmts(stmt.body))

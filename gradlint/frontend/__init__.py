@@ -1,1 +1,0 @@
-"""Source code in, gradient events out."""

@@ -1,0 +1,399 @@
+"""What the functions of PyTorch, Python and the frameworks do, as far as gradients care."""
+
+from __future__ import annotations
+
+from gradlint.events import WINDOW, ClipApi, ClipKind, EditKind, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
+from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.rows import Thing
+from gradlint.paths import tensors
+from gradlint.paths import values as v
+from gradlint.paths.frameworks import Frameworks
+from gradlint.paths.gradients import Arguments
+from gradlint.paths.run import TURNS, owner
+from gradlint.python import syntax as s
+
+#: functions whose result has the same numbers in it, in another shape
+_GATHERS = {
+    "cat", "concat", "stack", "hstack", "vstack", "clone", "flatten", "ravel", "deepcopy", "parameters_to_vector",
+    "_flatten_dense_tensors", "_unflatten_dense_tensors", "split", "chunk", "reshape",
+}  # fmt: skip
+_TENSOR_METHODS = ("mean", "sum", "div", "mul", "add", "true_divide", "divide", "multiply")
+_NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub"}
+_WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
+
+
+class Api(Frameworks):
+    """Functions known by their dotted names."""
+
+    def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        raise NotImplementedError("abstract: see Calls")
+
+    def call_value(self, value: v.Value, a: Arguments, node: s.Call) -> v.Value:
+        raise NotImplementedError("abstract: see Calls")
+
+    def call_dotted(self, dotted: str, a: Arguments, node: s.Call) -> v.Value:
+        home, _, tail = dotted.rpartition(".")
+        if home == "builtins":
+            return self._builtin(tail, a, node)
+        if tail == "cast" and home in ("typing", "typing_extensions") and len(a.args) == 2:
+            return a.args[1]
+        for handler in (self._training_object, self._gradient_function, self._context, self._plumbing):
+            result = handler(dotted, tail, a, node)
+            if result is not None:
+                return result
+        if dotted.startswith("torch."):
+            return self._torch_function(tail, a, node)
+        return self.unknown_call(dotted, a, node)
+
+    # -- optimizers, schedulers, scalers, models
+
+    def _training_object(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        if (
+            dotted.startswith(api.SCHEDULER_PREFIX)
+            or api.SCHEDULER_CLASS.match(tail)
+            or api.SCHEDULER_FUNCTION.match(tail)
+        ):
+            optimizer = next((o for o in (self.run.optimizer_for(x) for x in a.every) if o), None)
+            known = dotted == tail or dotted.startswith(api.SCHEDULER_HOMES)
+            return v.Scheduler(
+                "", optimizer.ref.id if optimizer else None, known, per_batch=self._counts_micro_batches(node)
+            )
+        if api.OPTIMIZER_CLASS.match(tail) or api.TORCH_OPTIMIZER.match(dotted):
+            return self.make_optimizer(tail, a, node)
+        if tail in api.SCALER_CLASSES:
+            return self._make_scaler(a, node)
+        return self.framework_function(dotted, a, node) or self._wrapper(tail, a)
+
+    def _counts_micro_batches(self, node: s.Call) -> bool:
+        """The schedule's length is a number of batches, not of updates: then it wants a step for each batch."""
+        for name in ("num_training_steps", "T_max", "total_steps", "total_iters"):
+            value = self.program.resolve(node.kwargs.get(name))
+            if value is None:
+                continue
+            names = {
+                p.id if isinstance(p, s.Name) else p.name for p in s.walk_expr(value) if isinstance(p, s.Name | s.Attr)
+            }
+            if "len(" in s.render(value) and not any(naming.MICRO.search(n) for n in names):
+                return "//" not in s.render(value)
+        return False
+
+    def make_optimizer(self, kind: str, a: Arguments, node: s.Call) -> v.Optimizer:
+        first = a.get(0, "params", "parameters", "model_params", "named_parameters", "optimizer")
+        if isinstance(first, v.Dotted) and len(a.args) > 1:
+            first = a.args[1]  # DistributedOptimizer(optim.SGD, params, …)
+        inner = self.run.optimizer_for(first) if first is not None else None
+        params = inner.ref.params if inner else self.params_of(first) if first is not None else Params()
+        if first is not None:
+            self._use_up_all(first, node)
+        framework = frameworks.maker(Thing.OPTIMIZER, kind)
+        rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.Dotted) else None)
+        groups = first.items if isinstance(first, v.Collection) else []
+        rates = [rate, *(_group_rate(group) for group in groups)]
+        over = next((found for found in map(_divided_by, rates) if found), "")
+        return v.Optimizer("", OptimizerRef("", "", params, kind, framework, True, rate_over=over))
+
+    def _use_up_all(self, value: v.Value, node: s.Node) -> None:
+        self.use_up(value, node)
+        if isinstance(value, v.Collection):
+            for item in (*value.items, *value.entries.values()):
+                self._use_up_all(item, node)
+
+    def _make_scaler(self, a: Arguments, node: s.Call) -> v.Scaler:
+        enabled = a.kwargs.get("enabled")
+        state: bool | None = True
+        if isinstance(enabled, v.Known):
+            state = bool(enabled.value)
+        elif enabled is not None:
+            state = None if self.decide(enabled) else False
+        return v.Scaler("", ScalerRef("", "", state))
+
+    def _wrapper(self, tail: str, a: Arguments) -> v.Value | None:
+        wrap = next((w for names, w in _WRAPPERS if tail in names), None)
+        first = a.get(0, "module", "model")
+        if wrap is not None and first is not None:
+            if wrap is Wrap.FSDP2 and isinstance(first, v.Model | v.Instance):
+                first.wrap = wrap
+                return first
+            return v.Model("", owner(first), wrap, first)
+        if tail in api.TRANSPARENT and first is not None and not isinstance(first, v.Known):
+            return first
+        return None
+
+    # -- functions on gradients
+
+    def _gradient_function(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        if tail in api.CLIP_NORM or tail in api.CLIP_VALUE:
+            kind = ClipKind.VALUE if tail in api.CLIP_VALUE else ClipKind.NORM
+            own = dotted.startswith("torch.") or dotted == tail
+            return self.clip(node, a, kind=kind, api=ClipApi.TORCH if own else ClipApi.CUSTOM)
+        if dotted == "torch.autograd.backward":
+            first = a.get(0, "tensors") or v.Unknown("loss")
+            self.backward(first, node, gradient=a.get(1, "grad_tensors"))
+            return v.Known("", None)
+        if tail in ("all_reduce", "allreduce_", "allreduce", "reduce_scatter_tensor") and a.args:
+            first = a.args[0]
+            group = a.get(2, "group")
+            if isinstance(first, v.Grad) and (group is None or isinstance(group, v.Known)):
+                self.edit(first, EditKind.REDUCE, None, node)  # over another group it is none of DDP's business
+            return v.Unknown(s.render(node), called=tail)
+        if tail in ("norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max") and a.args:
+            grads = [x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)]
+            if grads and dotted.startswith("torch."):
+                self.read(grads[0], node)
+                return v.Unknown(s.render(node), called=tail)
+        if dotted.startswith("torch.") and a.args and any(isinstance(x, v.Grad) for x in tensors.flatten(a.args)):
+            made = self._gradient_arithmetic(tail, a, node)
+            if made is not None:
+                return made
+        if tail in _GATHERS:
+            found = next((x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)), None)
+            if found is not None:
+                return v.Grad(found.key, found.params, found.wrap, found.partial, copy=True)
+        if tail == "master_params" and a.args:
+            optimizer = self.run.optimizer_for(a.args[0])
+            return v.ParamsValue("", optimizer.ref.params if optimizer else Params())
+        return None
+
+    def _gradient_arithmetic(self, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        """`torch.div(p.grad, n, out=p.grad)`, `torch._foreach_div_(grads, n)`."""
+        grads = [x for x in tensors.flatten(a.args[:1]) if isinstance(x, v.Grad)]
+        name = tail.removeprefix("_foreach_")
+        out = a.kwargs.get("out")
+        if not grads or (name == tail and len(a.args) < 2):
+            return None
+        if name.endswith("_") and name != tail:
+            if name == "zero_":
+                self.run.emit(Zero, node, params=grads[0].params)
+            else:
+                self.grad_method(grads[0], name, Arguments(a.args[1:]), node)
+            return v.Known("", None)
+        made = self.grad_method(grads[0], name, Arguments(a.args[1:]), node) if name in _NEW_GRADIENTS else None
+        if isinstance(made, v.Grad) and isinstance(out, v.Grad):
+            self.write_grad(out, node, made, None)
+        return made
+
+    # -- contexts
+
+    def _context(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        if dotted in api.AUTOCAST or tail == "autocast":
+            return self._autocast(dotted, a, node)
+        if dotted in api.NO_GRAD:
+            first = a.get(0, "mode")
+            off = dotted.endswith("enable_grad") or (
+                dotted.endswith("set_grad_enabled") and not (isinstance(first, v.Known) and not first.value)
+            )
+            return v.Context(s.render(node), "other" if off else "no_grad", self.run.site(node))
+        if tail in ("nullcontext", "suppress", "contextmanager", "dummy_context"):
+            return v.Context(s.render(node), "null", self.run.site(node))
+        if tail == "ExitStack":
+            return v.Context(s.render(node), "stack", self.run.site(node))
+        return None
+
+    def _autocast(self, dotted: str, a: Arguments, node: s.Call) -> v.Context:
+        enabled = a.kwargs.get("enabled") or (
+            a.get(0) if "amp.autocast" in dotted and dotted.startswith("torch.c") else None
+        )
+        state: bool | None = True
+        if isinstance(enabled, v.Known) and isinstance(enabled.value, bool):
+            state = enabled.value
+        elif enabled is not None and not isinstance(enabled, v.Known):
+            state = None if self.decide(enabled) else False
+        return v.Context(s.render(node), "autocast", self.run.site(node), enabled=state)
+
+    def context_method(self, base: v.Context, name: str, a: Arguments, node: s.Call) -> v.Value:
+        if base.kind == "stack" and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
+            self.run.contexts.append(a.args[0])
+            return a.args[0].value or a.args[0]
+        if name in ("__enter__", "__exit__") and base.kind == "no_sync":
+            self.run.attributes[(base.model or "", "require_backward_grad_sync")] = v.Unknown("entered by hand")
+        return v.Unknown(s.render(node))
+
+    # -- Python's own
+
+    def _plumbing(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+        first = a.get(0)
+        if tail in ("chain", "from_iterable") and "chain" in dotted:
+            parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Known)]
+            params = self.params_of(v.Collection("", list(parts))) if parts else Params()
+            return v.ParamsValue("", params, True)
+        if tail == "partial" and first is not None:
+            return v.Partial(s.render(node), first, a.args[1:], a.kwargs)
+        if tail in ("tqdm", "trange", "track", "auto") and (first is not None or tail == "trange"):
+            return self._builtin("range" if tail == "trange" else "tqdm", a, node)
+        if tail in ("cycle", "count", "islice", "repeat") and dotted.startswith("itertools"):
+            return v.Counted(s.render(node), exact=tail == "count", inner=first)
+        if tail in ("exit", "_exit"):
+            return v.Known("exit", None)
+        return None
+
+    def _builtin(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        first = a.get(0, "iterable")
+        if name == "range":
+            return self._range(a, node)
+        if name == "enumerate" and first is not None:
+            return self._enumerate(first, a, node)
+        if name in ("tqdm", "iter", "reversed", "sorted", "set"):
+            return self._same_elements(first, name, node)
+        if name in ("list", "tuple"):
+            if isinstance(first, v.ParamsValue):
+                empty = first.generator and first.used_by is not None
+                made = v.ParamsValue("", first.params, empty, first.used_by, first.named, first.wrap, first.partial)
+                self.use_up(first, node)
+                return made
+            if isinstance(first, v.Collection):
+                return v.Collection(first.key, list(first.items), dict(first.entries), name, first.open)
+            return v.Collection("", [], {}, "list") if first is None else first
+        if name in ("filter", "map") and len(a.args) > 1:
+            return self._filtered(name, a, node)
+        if name == "len":
+            return v.Known(s.render(node), _length(first), exact=False)
+        return self._builtin_value(name, a, node)
+
+    def _builtin_value(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        first = a.get(0)
+        if name in ("int", "float", "bool", "round", "abs") and first is not None:
+            return first
+        if name in ("max", "min") and len(a.args) == 2:
+            numbers = [self.number(x) for x in a.args]
+            if all(n is not None for n in numbers):
+                values = [n.value for n in numbers if n is not None and isinstance(n.value, int | float)]
+                return v.Known(s.render(node), max(values) if name == "max" else min(values), exact=False)
+            return next((x for x in a.args if isinstance(x, v.Unknown)), v.Unknown(s.render(node)))
+        if name == "sum" and first is not None:
+            merged = tensors.merge([first], s.render(node), tensors.kept_norm([first]))
+            return merged or v.Unknown(s.render(node), called="sum")
+        if name == "next" and first is not None:
+            return v.Unknown(f"next({first.key})", called="next")
+        if (
+            name == "getattr"
+            and len(a.args) > 1
+            and isinstance(a.args[1], v.Known)
+            and isinstance(a.args[1].value, str)
+        ):
+            return self.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
+        if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Known):
+            target = s.Attr(node.node, node.args[0], str(a.args[1].value))
+            self.assign(target, a.args[2], node.args[2])
+        if name == "zip":
+            rows = self._zipped(a)
+            if len(rows) == 1:
+                return v.Counted(s.render(node), inner=v.Collection("", list(a.args)), loader=True)
+            return v.Collection(s.render(node), rows, {}, "list")
+        if name in ("hasattr", "isinstance") and len(a.args) == 2:
+            known = self._about_wrapper(name, a.args[0], a.args[1])
+            if known is not None:
+                return v.Known(s.render(node), known)
+        if name in ("sum", "any", "all", "dict"):
+            for value in a.every:
+                self.use_up(value, node)
+        return v.Unknown(s.render(node), called=name)
+
+    @staticmethod
+    def _about_wrapper(name: str, value: v.Value, what: v.Value) -> bool | None:
+        """`hasattr(model, "clip_grad_norm_")`, `isinstance(model, FSDP)` of a model whose wrapper is known."""
+        if not isinstance(value, v.Model) or value.wrap is Wrap.NONE:
+            return None
+        if name == "hasattr" and isinstance(what, v.Known):
+            has = {"clip_grad_norm_": (Wrap.FSDP,), "no_sync": (Wrap.DDP, Wrap.FSDP)}.get(str(what.value))
+            return None if has is None else value.wrap in has
+        tail = what.key.rpartition(".")[2]
+        if tail in api.FSDP1 or tail in api.DDP:
+            return (value.wrap is Wrap.FSDP) == (tail in api.FSDP1) and value.wrap is not Wrap.FSDP2
+        return None
+
+    def _zipped(self, a: Arguments) -> list[v.Value]:
+        columns = [self.elements(x, x.key) for x in a.args]
+        size = max((len(c) for c in columns), default=1)
+        return [v.Collection("", [c[min(n, len(c) - 1)] for c in columns if c]) for n in range(size)]
+
+    def _range(self, a: Arguments, node: s.Call) -> v.Value:
+        numbers = [self.number(x) for x in a.args]
+        start, stop = (numbers[0], numbers[1]) if len(numbers) > 1 else (None, numbers[0] if numbers else None)
+        exact = len(a.args) < 2 or start is not None
+        first = int(start.value) if start is not None and isinstance(start.value, int) else 0
+        bound = a.args[1] if len(a.args) > 1 else (a.args[0] if a.args else v.Unknown("?"))
+        turns: int | None = None
+        if stop is not None and isinstance(stop.value, int) and not stop.counter and exact:
+            turns = max(0, stop.value - first)
+            if turns > 6:
+                turns = None
+        window = bound.key if len(a.args) == 1 or first in (0, 1) else ""
+        if len(a.args) > 2:
+            turns = WINDOW  # range(0, n, micro): parts of a batch
+            window = f"{bound.key} / {a.args[2].key}"
+            return v.Counted(s.render(node), first, exact, turns, window=window)
+        size = v.whole_number(bound) if len(a.args) == 1 or first == 0 else None
+        return v.Counted(s.render(node), first, exact, turns, window=window, size=size)
+
+    def _enumerate(self, first: v.Value, a: Arguments, node: s.Call) -> v.Value:
+        start = a.get(1, "start")
+        number = self.number(start) if start is not None else None
+        begin = int(number.value) if number is not None and isinstance(number.value, int) else 0
+        exact = start is None or number is not None
+        turns = first.turns if isinstance(first, v.Counted) else None
+        loader = not isinstance(first, v.Counted) or first.loader
+        return v.Counted(s.render(node), begin, exact, turns, 1, first, True, loader=loader)
+
+    def _same_elements(self, first: v.Value | None, name: str, node: s.Call) -> v.Value:
+        if first is None:
+            return v.Unknown(s.render(node))
+        if isinstance(first, v.ParamsValue) and name == "iter":
+            return v.ParamsValue("", first.params, True, first.used_by, first.named, first.wrap, first.partial)
+        return first
+
+    def _filtered(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        source = a.args[1]
+        if isinstance(source, v.ParamsValue):
+            self.use_up(source, node)
+            return v.ParamsValue("", source.params, True, None, source.named, source.wrap, source.partial)
+        if isinstance(source, v.Unknown) and name == "filter":
+            return v.ParamsValue("", self.params_of(source), True)
+        if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
+            return v.Collection(
+                s.render(node), [self.invoke(a.args[0], [x], {}, node) for x in source.items], {}, "list"
+            )
+        return v.Unknown(s.render(node), called=name)
+
+    # -- torch
+
+    def _torch_function(self, tail: str, a: Arguments, node: s.Call) -> v.Value:
+        """Any other torch function: a computation from its arguments."""
+        text = s.render(node)
+        if self.run.no_grad:
+            return v.Unknown(text, called=tail)
+        first = a.get(0)
+        if isinstance(first, v.Tensor) and tail in _TENSOR_METHODS:
+            return tensors.method(first, tail, a.args[1:], text)
+        if tail[:1].isupper():
+            # a module: calling it computes
+            if "Loss" in tail:
+                return v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
+            return v.Unknown(text, called=tail)
+        if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
+            reduction = a.kwargs.get("reduction")
+            summed = isinstance(reduction, v.Known) and reduction.value == "sum"
+            norm = Norm.SUMMED if summed else Norm.RAW
+            return tensors.merge(a.every, text, norm) or v.Tensor(text, Params(), norm)
+        merged = tensors.merge(a.every, text, tensors.kept_norm(a.every))
+        if tail in ("cat", "concat") and "[:]" in text and " + " in text:
+            # one fresh slice among cached ones: each micro-batch adds its part of one large loss
+            merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
+        return merged or v.Unknown(text, called=tail)
+
+
+def _group_rate(group: v.Value) -> v.Value | None:
+    return group.entries.get('"lr"') if isinstance(group, v.Collection) else None
+
+
+def _divided_by(rate: v.Value | None) -> str:
+    """What a learning rate is divided by last: `n` of `args.lr / args.n`."""
+    if rate is None or isinstance(rate, v.Tensor) or "/" not in rate.key:
+        return ""
+    return rate.key.rpartition("/")[2].strip(" ()")
+
+
+def _length(value: v.Value | None) -> int:
+    if isinstance(value, v.Collection) and value.kind != "generator" and value.items and not value.open:
+        return len(value.items)
+    return TURNS

@@ -1,0 +1,188 @@
+"""What hangs on a condition: whether its blocks can bring events, change what events mean, or do neither."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from gradlint.knowledge import naming
+from gradlint.knowledge.words import EVENT_METHODS
+from gradlint.python import syntax as s
+from gradlint.python.module import Program, identifiers
+from gradlint.records import dataclass
+
+#: the methods that are events whatever they are called on; `update` is one of a gradient scaler only
+_EVENTS = EVENT_METHODS - {"update"}
+#: events whose object tells which gradients they are about
+_ON_OBJECTS = EVENT_METHODS - {"backward", "scale"}
+#: said of everything
+_USUAL = {"self", "torch", "nn"}
+
+
+class Weight(enum.IntEnum):
+    """What a block can do."""
+
+    NOTHING = 0
+    #: it changes what is known of things and contexts, which matters to the events that come later
+    STATE = 1
+    #: it holds events, or decides whether others happen
+    EVENTS = 2
+
+
+@dataclass(slots=True)
+class _Code:
+    """What stands in a piece of code itself, and the functions of the file that it calls."""
+
+    events: bool
+    contexts: bool
+    callees: list[s.Def]
+
+
+class Branches:
+    """The weights of a program's blocks; ask `program.once(Branches)`."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._weights: dict[int, Weight] = {}
+        self._codes: dict[int, _Code] = {}
+        #: blocks that something is known of: while they are kept, their ids are theirs
+        self._remembered: list[list[s.Stmt]] = []
+        self._methods = {id(x) for cls in program.classes.values() for x in cls.body if isinstance(x, s.Def)}
+        self._scaler = any(map(naming.SCALER.search, program.all_words.seen))
+        self._names: tuple[set[str], set[str]] | None = None
+
+    def weight(self, body: list[s.Stmt]) -> Weight:
+        found = self._weights.get(id(body))
+        if found is None:
+            found = self._weights[id(body)] = self._weigh(body)
+            self._remembered.append(body)
+        return found
+
+    def _weigh(self, body: list[s.Stmt]) -> Weight:
+        if not body:
+            return Weight.NOTHING
+        events, contexts = self._holds(body)
+        if events:
+            return Weight.EVENTS
+        assigned = self._program.assigned(body)
+        deciding, strong = self._strong_names()
+        if assigned & deciding:
+            return Weight.EVENTS
+        return Weight.STATE if contexts or assigned & strong else Weight.NOTHING
+
+    def _holds(self, body: list[s.Stmt]) -> tuple[bool, bool]:
+        """Whether events, and contexts, are in a block or in a function that it comes by."""
+        waiting, seen = [self._code(body)], {id(body)}
+        contexts = False
+        while waiting:
+            code = waiting.pop()
+            if code.events:
+                return True, True
+            contexts |= code.contexts
+            for definition in code.callees:
+                if id(definition.body) not in seen:
+                    seen.add(id(definition.body))
+                    waiting.append(self._code(definition.body))
+        return False, contexts
+
+    def _code(self, body: list[s.Stmt]) -> _Code:
+        found = self._codes.get(id(body))
+        if found is None:
+            words = self._program.own_words(body)
+            events = "grad" in words.seen or not words.called.isdisjoint(_EVENTS)
+            # where there are events, nobody asks for more
+            calls = [] if events else list(self._calls(body, words.called))
+            events = events or any(self._updates_scaler(call) for call in calls)
+            callees = [] if events else [d for call in calls for d in self._callees(call)]
+            found = self._codes[id(body)] = _Code(events, words.contexts, callees)
+            self._remembered.append(body)
+        return found
+
+    def _calls(self, body: list[s.Stmt], called: set[str]) -> Iterator[s.Call]:
+        """The calls that may be of functions of the file, or of a scaler's update."""
+        program = self._program
+        own = {name for name in called if name in program.functions or name in program.classes}
+        own |= called & (program.assignments.keys() | {"update"})
+        if not own:
+            return
+        for stmt in s.walk_stmts(body):
+            for expr in s.expressions(stmt):
+                if not program.said(expr).called.isdisjoint(own):
+                    yield from (part for part in s.walk_expr(expr) if isinstance(part, s.Call))
+
+    def _updates_scaler(self, call: s.Call) -> bool:
+        """`scaler.update()`; not `meter.update(loss, n)`, `ema.update(model)`, `options.update(lr=…)`."""
+        func = call.func
+        if not isinstance(func, s.Attr) or func.name != "update" or not self._scaler:
+            return False
+        plain = not call.args and call.kwargs.keys() <= {"new_scale"}
+        return plain or bool(naming.SCALER.search(naming.last(s.render(func.base))))
+
+    # -- whom a call is of
+
+    def _callees(self, call: s.Call) -> Iterator[s.Def]:
+        name = call.func.name if isinstance(call.func, s.Attr) else s.render(call.func)
+        yield from self._named(name, call)
+        for value in self._program.assignments.get(name, ()):
+            # `advance = partial(update, optimizer)`, `update = Update(optimizer)`: a call of one is a call of the other
+            for meant in self._program.said(value).names:
+                yield from self._named(meant, None)
+
+    def _named(self, name: str, call: s.Call | None) -> Iterator[s.Def]:
+        """The functions of this name that the call can be of."""
+        for definition in self._program.functions.get(name, ()):
+            if call is None or self._fits(call, definition):
+                yield definition
+        cls = self._program.classes.get(name)
+        for stmt in cls.body if cls is not None else ():
+            if isinstance(stmt, s.Def) and stmt.name in ("__init__", "__call__"):
+                yield stmt
+
+    def _fits(self, call: s.Call, definition: s.Def) -> bool:
+        """Whether Python would take these arguments: `model.train()` is no call of `def train(self, loader)`."""
+        if call.starred or any(isinstance(arg, s.Star) for arg in call.args):
+            return True
+        if _binds(call, definition.params):
+            return True
+        return id(definition) in self._methods and _binds(call, definition.params[1:])
+
+    # -- names
+
+    def _strong_names(self) -> tuple[set[str], set[str]]:
+        """Names that decide whether there are events; and names of optimizers, scalers, contexts, windows, too."""
+        if self._names is None:
+            deciding: set[str] = set()
+            strong = set(self._program.modulus_names)
+            for stmt in self._program.statements():
+                if isinstance(stmt, s.If | s.While):
+                    held = [self._holds(block) for block in s.blocks(stmt)]
+                    if any(events for events, _ in held):
+                        deciding |= identifiers(stmt.test)
+                    elif any(contexts for _, contexts in held):
+                        strong |= identifiers(stmt.test)
+                for expr in s.expressions(stmt):
+                    if not self._program.said(expr).callees.isdisjoint(_ON_OBJECTS):
+                        strong |= self._objects(expr)
+                if isinstance(stmt, s.With):
+                    for item, _ in stmt.items:
+                        strong |= identifiers(item.func if isinstance(item, s.Call) else item)
+            self._names = deciding - _USUAL, strong - _USUAL
+        return self._names
+
+    def _objects(self, expr: s.Expr) -> set[str]:
+        found: set[str] = set()
+        for part in s.walk_expr(expr):
+            if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name in _ON_OBJECTS:
+                if part.func.name != "update" or self._updates_scaler(part):
+                    found |= identifiers(part.func.base)
+        return found
+
+
+def _binds(call: s.Call, params: list[s.Param]) -> bool:
+    plain = [param for param in params if not param.star]
+    stars = {param.star for param in params}
+    if (len(call.args) > len(plain) and "*" not in stars) or any(
+        name not in {param.name for param in plain} and "**" not in stars for name in call.kwargs
+    ):
+        return False
+    return all(param.default is not None or param.name in call.kwargs for param in plain[len(call.args) :])

@@ -1,0 +1,420 @@
+"""Decides conditions: computes what can be computed, ties flags that go together, asks the oracle for the rest."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gradlint.events import WINDOW
+from gradlint.knowledge import naming
+from gradlint.paths import values as v
+from gradlint.paths.branches import Branches, Weight
+from gradlint.paths.oracle import AMP, NOW
+from gradlint.paths.run import FAR, Run
+from gradlint.python import syntax as s
+from gradlint.records import dataclass
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+}  # fmt: skip
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+
+
+_EQUALITIES = ("is", "is not", "==", "!=", "in", "not in")
+_ORDERS = ("==", "!=", "<", "<=", ">", ">=")
+
+#: the statement or expression that asks
+Branch = s.If | s.IfExp | s.While | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Who asks, whether both answers are to be followed, and which one is usual."""
+
+    node: Branch
+    fork: bool
+    usual: bool
+    #: the first event to which the answer can matter
+    since: int
+
+    def inverted(self) -> _Question:
+        return _Question(self.node, self.fork, not self.usual, self.since)
+
+
+class Conditions:
+    """Numbers and truth; the bottom layer of the interpreter."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.program = run.program
+        self._branches = run.program.once(Branches)
+
+    # -- numbers
+
+    def number(self, value: v.Value) -> v.Known | None:
+        """The number this value is on this path; names that are used as a modulus have the size of a window."""
+        match value:
+            case v.Known() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
+                return value
+            case v.Unknown() | v.Dotted():
+                name = _last_name(value.key)
+                if name in self.program.modulus_names:
+                    return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
+                return None
+            case _:
+                return None
+
+    def window_size(self, name: str) -> int:
+        """N of an unknown window; the unusual path has N = 1."""
+        return 1 if self.run.oracle.forced.get(f"{name} > 1") is False else WINDOW
+
+    def settle(self, name: str, value: v.Value) -> v.Value:
+        """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
+        if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
+            return value
+        if name in self.program.modulus_names and not value.counter and not value.window:
+            if value.value > 0:
+                return v.Known(
+                    name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
+                )  # fmt: skip
+        return value
+
+    def arithmetic(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Known | None:
+        a, b = self.number(left), self.number(right)
+        if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops:
+            # a counter that lives elsewhere goes with the turns of the loop, from a start that is unknown
+            if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
+                a = v.Known(left.key, self.run.loops[-1].number(), exact=False, counter=True)
+        if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.Dotted | v.Symbol):
+            b = v.Known(right.key, WINDOW, made_up=True)
+        if a is None or b is None:
+            return None
+        if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
+            b = v.Known(b.key, WINDOW, made_up=True, real=v.number_of(b))
+        try:
+            result = _ARITHMETIC[op](a.value, b.value)
+        except (ZeroDivisionError, OverflowError, TypeError, ValueError, KeyError):
+            return None
+        if isinstance(result, complex) or (isinstance(result, int) and abs(result) > 10**12):
+            return None
+        window = right.key or text if op == "%" else (a.window or b.window)
+        return v.Known(
+            text, result, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
+            modulo=op == "%" or a.modulo or b.modulo, made_up=a.made_up or b.made_up, real=_real(op, a, b),
+        )  # fmt: skip
+
+    # -- truth
+
+    def compare(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
+        """Known if both sides are, else a symbol to be decided where it is used."""
+        if op in ("is", "is not") and isinstance(right, v.Known) and right.value is None:
+            if isinstance(left, v.Known):
+                return v.Known(text, (left.value is None) == (op == "is"))
+            if not isinstance(left, v.Unknown | v.Dotted | v.Symbol):
+                return v.Known(text, op == "is not")
+            return v.Symbol(text, op, [left, right])
+        a = left if isinstance(left, v.Known) else self._number_beside(left, right)
+        b = right if isinstance(right, v.Known) else self._number_beside(right, left)
+        if a is None or b is None or _far_apart(a, b):
+            return v.Symbol(text, op, [left, right])
+        if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
+            name = naming.last(a.key if b.key == "1" else b.key)
+            if name in self.program.modulus_names:
+                self.run.oracle.decide(f"{name} > 1", True)
+        try:
+            result = bool(_COMPARE[op](a.value, b.value))
+        except TypeError:
+            return v.Symbol(text, op, [left, right])
+        return v.Known(
+            text, result, exact=a.exact and b.exact, counter=a.counter or b.counter,
+            window=a.window or b.window or self._counted_window(a, b), modulo=a.modulo or b.modulo,
+        )  # fmt: skip
+
+    def _counted_window(self, a: v.Known, b: v.Known) -> str:
+        """`count >= accumulate`: a counter beside the size of a window."""
+        for counter, size in ((a, b), (b, a)):
+            if counter.counter and not size.counter and _last_name(size.key) in self.program.modulus_names:
+                return self.sized(size)
+        return ""
+
+    def sized(self, size: v.Value) -> str:
+        """The text of this N; what number it is, is remembered."""
+        number = v.whole_number(size)
+        if number is None:
+            self.run.sizes.pop(size.key, None)
+        else:
+            self.run.sizes[size.key] = number
+        return size.key
+
+    def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:
+        number = self.number(value)
+        # `step > args.save_every`: a modulus name is a number beside numbers only
+        return number if number is not None and self.number(other) is not None else None
+
+    def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True) -> bool:
+        """True or False, always. `node` is the statement that asks: it says what is usual and what matters."""
+        if isinstance(value, v.Known):
+            return bool(value.value)
+        weight = self._weight(node) if fork else Weight.NOTHING
+        since = NOW if weight is Weight.EVENTS else len(self.run.events)
+        return self._decide(value, _Question(node, weight is not Weight.NOTHING, not self._leaves(node), since))
+
+    def _decide(self, value: v.Value, q: _Question) -> bool:
+        match value:
+            case v.Known():
+                return bool(value.value)
+            case v.Symbol():
+                return self._decide_symbol(value, q)
+            case v.Unknown() | v.Dotted():
+                return self._decide_atom(value.key, q)
+            case v.Collection():
+                return bool(value.items or value.entries) or value.kind == "tuple"
+            case v.Tensor():
+                return self._decide_atom(value.key or "a tensor", q)
+            case _:
+                return True
+
+    def certain(self, value: v.Value) -> bool:
+        """Whether a condition is computed, or hangs on flags that do not change while the loop runs."""
+        match value:
+            case v.Known():
+                return value.exact or bool(value.window)
+            case v.Symbol():
+                return all(self.certain(x) for x in value.operands)
+            case v.Unknown():
+                name = _last_name(value.key)
+                return not (name in self.program.varying or naming.BOUNDARY.search(name) or value.called)
+            case v.Tensor():
+                return False
+            case _:
+                return True
+
+    def window_of(self, value: v.Value) -> v.Known | None:
+        """The part of a condition that says that a window is full."""
+        if isinstance(value, v.Known) and value.window:
+            return value
+        if isinstance(value, v.Symbol):
+            for operand in value.operands:
+                found = self.window_of(operand)
+                if found is not None:
+                    return found
+        return None
+
+    def _decide_symbol(self, value: v.Symbol, q: _Question) -> bool:
+        operands = value.operands
+        if value.op == "not":
+            return not self._decide(operands[0], q.inverted())
+        if value.op == "and":
+            # the known parts first: a full window is needed whatever the flags say
+            return all(self._decide(x, q) for x in sorted(operands, key=_knownness))
+        if value.op == "or":
+            return any(self._decide(x, q) for x in sorted(operands, key=_knownness))
+        limit = _limit(value)
+        if limit is not None:
+            known = self.run.oracle.implied(operands[0].key, value.op, limit)
+            if known is not None:
+                return known
+        decided = self._decide_equality if value.op in _EQUALITIES else self._decide_order
+        answer = decided(value, q)
+        if limit is not None:
+            self.run.oracle.note(operands[0].key, value.op, limit, answer)
+        return answer
+
+    def _decide_equality(self, value: v.Symbol, q: _Question) -> bool:
+        left, right = value.operands
+        positive = value.op in ("is", "==", "in")
+        if isinstance(right, v.Known) and right.value is None:
+            return self._decide_atom(left.key, q.inverted() if positive else q) != positive
+        counted = self._reset_window(value, q)
+        if counted is None:
+            counted = self._last_turn(value)
+        if counted is not None:
+            return counted == positive
+        inner = q if positive else q.inverted()
+        if isinstance(right, v.Known) and value.op in ("==", "!="):
+            if isinstance(right.value, bool):
+                truth = self._decide_atom(left.key, inner if right.value else inner.inverted())
+                return (truth == right.value) == positive
+            return (
+                self.run.oracle.decide_equal(left.key, right.key, inner.usual, fork=q.fork, since=q.since) == positive
+            )
+        key = f"{left.key} {value.op.removeprefix('not ').replace('!=', '==').replace('is not', 'is')} {right.key}"
+        return self._ask(key, inner) == positive
+
+    def _decide_order(self, value: v.Symbol, q: _Question) -> bool:
+        left, right = value.operands
+        counter = next((x for x in (left, right) if isinstance(x, v.Known) and (x.counter or not x.exact)), None)
+        if counter is not None and isinstance(q.node, s.If):
+            body, orelse = self.program.words(q.node.body), self.program.words(q.node.orelse)
+            if body.jumps - {"continue"} and not body.steps:
+                return False  # a limit on the number of steps: loops here end by themselves
+            unknown = right if counter is left else left
+            boundary = (body.steps and not body.backward) or (orelse.steps and not orelse.backward)
+            if boundary and not naming.TOTAL.search(_last_name(unknown.key)):
+                a = left if counter is left else v.Known(left.key, WINDOW)
+                b = right if counter is right else v.Known(right.key, WINDOW)
+                assert isinstance(a, v.Known)
+                assert isinstance(b, v.Known)
+                self._full_window = self.sized(unknown)
+                return bool(_COMPARE[value.op](a.value, b.value))
+            if boundary:
+                return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
+        return self._ask(value.key, q)
+
+    #: text of N of the window that was just decided by order (`>=`), for the guard round the block
+    _full_window = ""
+    #: nothing but the name of a flag said so
+    _window_by_name = False
+
+    def take_window(self) -> tuple[str, bool]:
+        text, by_name = self._full_window, self._window_by_name
+        self._full_window, self._window_by_name = "", False
+        return text, by_name
+
+    def _reset_window(self, value: v.Symbol, q: _Question) -> bool | None:
+        """`if count == n: step(); count = 0`: the counter starts anew in the block that it guards."""
+        left, right = value.operands
+        if not isinstance(left, v.Known) or not left.counter or not isinstance(q.node, s.If):
+            return None
+        body = self.program.words(q.node.body)
+        if body.steps and not body.backward and _last_name(left.key) in self.program.assigned(q.node.body):
+            self._full_window = self.sized(right)
+            return left.value == WINDOW
+        return None
+
+    def _last_turn(self, value: v.Symbol) -> bool | None:
+        """`i + 1 == num_batches` with an unknown number: true in the last turn of the loop."""
+        left, right = value.operands
+        for a, b in ((left, right), (right, left)):
+            if isinstance(a, v.Known) and a.counter and isinstance(b, v.Unknown) and self.run.loops:
+                loop = self.run.loops[-1]
+                return loop.number() == loop.turns - 1
+        return None
+
+    def _decide_atom(self, key: str, q: _Question) -> bool:
+        """Whether a thing is true, or there at all."""
+        if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
+            return self.run.oracle.decide(AMP, True, fork=q.fork, since=q.since)
+        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
+            # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
+            if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
+                self._full_window, self._window_by_name = key, True
+                return self.run.loops[-1].number() % WINDOW == WINDOW - 1
+        return self._ask(key, q)
+
+    def _ask(self, key: str, q: _Question) -> bool:
+        return self.run.oracle.decide(key, self.run.flags.get(key, q.usual), fork=q.fork, since=q.since)
+
+    def _leaves(self, node: Branch) -> bool:
+        """`if not ok: continue`: usually it does not come to that."""
+        if not isinstance(node, s.If):
+            return False
+        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        if then.jumps and not other.jumps and not then.backward and not then.steps:
+            return True
+        return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
+
+    def _weight(self, node: Branch) -> Weight:
+        """What hangs on the answer."""
+        match node:
+            case s.If():
+                return max(self._block_weight(node.body), self._block_weight(node.orelse))
+            case s.While():
+                return Weight.NOTHING
+            case s.IfExp() if self.program.expression_words(node.then, node.other).events:
+                return Weight.EVENTS
+            case _:
+                return Weight.STATE
+
+    def _block_weight(self, body: list[s.Stmt]) -> Weight:
+        """Leaving early is of interest only once gradients are about."""
+        found = self._branches.weight(body)
+        if found is Weight.NOTHING and self.program.words(body).jumps - {"raise"} and self.run.started:
+            return Weight.STATE if self._leaves_something(body) else Weight.NOTHING
+        return found
+
+    def _leaves_something(self, body: list[s.Stmt]) -> bool:
+        """A function, or a loop in which something happens; not one that looks for an entry to log."""
+        jumps = self._jumps(body)
+        loop = self.run.loops[-1] if self.run.loops else None
+        idle = loop is not None and self._branches.weight(loop.body) is Weight.NOTHING
+        return "return" in jumps or (bool(jumps - {"raise"}) and not idle)
+
+    def _jumps(self, body: list[s.Stmt]) -> set[str]:
+        """The ways out of a block that no other open condition stands before: only one is unusual on a path."""
+        found = {"return" if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)}
+        for stmt in body:
+            if isinstance(stmt, s.If):
+                held = self.program.words(stmt.body).jumps | self.program.words(stmt.orelse).jumps
+                if held and (self.program.said(stmt.test).called or isinstance(self.ev(stmt.test), v.Known)):
+                    found |= held
+            elif not isinstance(stmt, s.Def | s.Class):
+                for block in s.blocks(stmt):
+                    inner = self._jumps(block)
+                    found |= inner & {"return"} if isinstance(stmt, s.For | s.While) else inner
+        return found
+
+    def ev(self, expr: s.Expr) -> v.Value:
+        raise NotImplementedError("abstract: see Expressions")
+
+    def _is_amp_switch(self, node: Branch, key: str) -> bool:
+        """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
+        if not isinstance(node, s.If) or s.render(node.test) != key:
+            return False
+        return (
+            self.program.words(node.body).scaler
+            and not self.program.words(node.orelse).scaler
+            and (bool(node.orelse) and self.program.words(node.orelse).events)
+        )
+
+    def _is_boundary(self, node: Branch) -> bool:
+        if not isinstance(node, s.If):
+            return False
+        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        return then.steps and not then.backward and not other.steps
+
+
+def _far_apart(a: v.Known, b: v.Known) -> bool:
+    """`step < 10_000`: the few turns that are run here would never get there."""
+    for counter, limit in ((a, b), (b, a)):
+        if counter.counter and not limit.counter and isinstance(limit.value, int | float) and abs(limit.value) > FAR:
+            return True
+    return False
+
+
+def _limit(value: v.Symbol) -> float | None:
+    """The number of a comparison between something that keeps its value and a number."""
+    left, right = value.operands
+    if value.op not in _ORDERS or not isinstance(left, v.Unknown) or left.called or not isinstance(right, v.Known):
+        return None
+    number = right.value
+    plain = isinstance(number, int | float) and not isinstance(number, bool) and not right.counter
+    return float(number) if plain and isinstance(number, int | float) else None
+
+
+def _real(op: str, a: v.Known, b: v.Known) -> float | None:
+    """What comes out with the numbers that the file says."""
+    left, right = v.number_of(a), v.number_of(b)
+    if not (a.made_up or b.made_up) or left is None or right is None:
+        return None
+    try:
+        result = _ARITHMETIC[op](left, right)
+    except (ZeroDivisionError, OverflowError, ValueError, KeyError):
+        return None
+    return None if isinstance(result, complex) else float(result)
+
+
+def _knownness(value: v.Value) -> int:
+    return 0 if isinstance(value, v.Known) else 1
+
+
+def _last_name(key: str) -> str:
+    """`args["steps"]` -> `steps`, `cfg.train.n` -> `n`."""
+    if key.endswith('"]') and '["' in key:
+        return key.rpartition('["')[2][:-2]
+    return naming.last(key)

@@ -1,0 +1,370 @@
+"""Explores a program: where to start, which unusual decisions to try, when enough was seen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradlint.events import PLAIN, Event, Frame, Mark, Path
+from gradlint.knowledge import frameworks, naming
+from gradlint.paths import values as v
+from gradlint.paths.interpreter import Interpreter
+from gradlint.paths.invoke import Unwound, is_module
+from gradlint.paths.oracle import AMP, Oracle, alternatives
+from gradlint.paths.roles import settle
+from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
+from gradlint.paths.steady import Steady
+from gradlint.python import syntax as s
+from gradlint.python.module import Program
+from gradlint.records import dataclass, field
+
+#: the most paths of one starting point
+MAX_PATHS = 24
+#: the most and the least steps of a usual path, and how many each statement that it may come by is worth
+PATH_BUDGET = 6_000
+LEAST_BUDGET = 2_000
+STATEMENT_BUDGET = 240
+#: the steps of all unusual paths of a file
+FILE_BUDGET = 20_000
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A starting point, and what is still to be tried from it."""
+
+    number: int
+    function: s.Def | None = None
+    cls: s.Class | None = None
+    #: the names of all that it may come by
+    names: frozenset[str] = frozenset()
+    budget: int = PATH_BUDGET
+    #: what its usual path took
+    steps: int = 0
+    paths: int = 0
+    waiting: deque[Mapping[str, bool]] = field(default_factory=deque)
+    tried: set[frozenset[tuple[str, bool]]] = field(default_factory=set)
+    #: what happens on the usual path, and the conditions that made no difference to it
+    events: tuple[Event, ...] = ()
+    idle: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """As people know it."""
+        if self.function is None:
+            return "the module"
+        return f"`{self.cls.name}.{self.function.name}`" if self.cls is not None else f"`{self.function.name}`"
+
+
+class Explorer:
+    """All paths of one file, within a budget."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        #: the steps that are left for unusual paths
+        self.left = FILE_BUDGET
+        #: the steps of all paths so far
+        self.steps = 0
+        self.reached: set[int] = set()
+        #: what was not followed for want of steps, in sentences
+        self.exhausted: list[str] = []
+        self._module_run: Run | None = None
+        self._depths: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
+
+    def paths(self) -> Iterator[Path]:
+        """The usual path of every starting point first, then the unusual ones in turn.
+
+        A function that others of the file call has to wait until all ways through these were followed: one that they
+        come by, if only on an unusual path, is no starting point.
+        """
+        waiting = self._entries()
+        while waiting:
+            now = _uncalled(waiting)
+            started = []
+            for entry in now:
+                path = self._usual(entry) if not self._came_by(entry) else None
+                if path is not None:
+                    started.append(entry)
+                    yield path
+            yield from self._unusual(started)
+            waiting = [entry for entry in waiting if entry not in now and not self._came_by(entry)]
+
+    def _entry_points(self) -> Iterator[tuple[s.Def, s.Class | None]]:
+        """Functions that hold events; callers before callees, so that helpers are seen in their callers."""
+        found: list[tuple[int, s.Def, s.Class | None]] = []
+
+        def visit(body: list[s.Stmt], cls: s.Class | None) -> None:
+            for stmt in body:
+                match stmt:
+                    case s.Def():
+                        words = self.program.words(stmt.body)
+                        if words.events:
+                            rank = 0 if words.steps and words.backward else 1
+                            found.append((rank - 2 * self._calls_others(stmt), stmt, cls))
+                    case s.Class():
+                        visit(stmt.body, stmt)
+                    case s.If() | s.Try() | s.With():
+                        for block in s.blocks(stmt):
+                            visit(block, cls)
+                    case _:
+                        pass
+
+        visit(self.program.core, None)
+        for _, function, cls in sorted(found, key=lambda item: item[0]):
+            yield function, cls
+
+    def _calls_others(self, function: s.Def) -> int:
+        """How deep the chain of event-holding functions below this one is."""
+        return self._depth(function.name)
+
+    def _depth(self, name: str) -> int:
+        """Each function is asked once; one that is being asked about (a recursion) counts as the end of the chain."""
+        known = self._depths.get(name)
+        if known is not None:
+            return known
+        self._depths[name] = deepest = 0
+        for definition in self.program.functions.get(name, []):
+            words = self.program.own_words(definition.body)
+            for maker in words.called & self.program.classes.keys():
+                made = self.program.function_words(maker)
+                if made is not None and made.events:
+                    deepest = max(deepest, 1)
+            for callee in (words.called | words.seen) & self.program.functions.keys():
+                inner = self.program.function_words(callee)
+                if inner is not None and inner.events and callee != name:
+                    deepest = max(deepest, 1 + self._depth(callee))
+        self._depths[name] = deepest
+        return deepest
+
+    # -- one starting point
+
+    def _entries(self) -> list[_Entry]:
+        """The module, and every function that holds events."""
+        for definition in s.walk_stmts(self.program.core):
+            if isinstance(definition, s.Def):
+                size = sum(1 for _ in s.walk_stmts(definition.body))
+                self._sizes[definition.name] = self._sizes.get(definition.name, 0) + size
+        own: list[s.Stmt] = [stmt for stmt in self.program.core if not isinstance(stmt, s.Def | s.Class)]
+        entries = [_Entry(-1)]
+        entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
+        for entry in entries:
+            body = own if entry.function is None else entry.function.body
+            words = self.program.words(body)
+            entry.names = frozenset(words.called | words.seen)
+            size = sum(1 for _ in s.walk_stmts(body))
+            size += len(self.program.core) if entry.function is None else 0
+            size += sum(self._sizes[name] for name in entry.names & self._sizes.keys())
+            made = not entry.names.isdisjoint(self.program.classes) or entry.cls is not None
+            size += self._sizes.get("__init__", 0) if made else 0
+            entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
+        return entries
+
+    def _came_by(self, entry: _Entry) -> bool:
+        return entry.function is not None and id(entry.function) in self.reached
+
+    def _usual(self, entry: _Entry) -> Path | None:
+        """The first path, on a budget of its own; None if nothing happens, whatever is decided."""
+        oracle = Oracle()
+        run = self._run(oracle, entry.function, entry.cls, entry.budget)
+        entry.steps = entry.budget - max(run.budget, 0)
+        if run.exhausted:
+            self.exhausted.append(f"{entry.name} is too long to be followed to its end")
+        entry.waiting.extend(alternatives(oracle, _last(run)))
+        if _last(run) < 0 and not entry.waiting:
+            return None
+        entry.paths = 1
+        entry.tried.add(frozenset())
+        path = self._path(run, oracle, entry.function, entry.number)
+        entry.events = path.events
+        return path
+
+    def _unusual(self, entries: Sequence[_Entry]) -> Iterator[Path]:
+        """One path of each in turn, the cheapest first, on the budget that all of them share.
+
+        Where a function stands in the file makes no difference, even if the budget is spent before all had their turn.
+        """
+        turn = sorted(entries, key=lambda entry: (entry.steps, entry.name))
+        on = True
+        while on:
+            on = False
+            for entry in turn:
+                forced = self._next(entry) if self.left > 0 else None
+                if forced is None:
+                    continue
+                on = True
+                entry.paths += 1
+                oracle = Oracle(forced)
+                budget = min(PATH_BUDGET, max(self.left, 500))
+                run = self._run(oracle, entry.function, entry.cls, budget)
+                self.left -= budget - max(run.budget, 0)
+                path = self._path(run, oracle, entry.function, entry.number)
+                if path.events == entry.events:
+                    entry.idle |= forced.keys() - {AMP}
+                yield path
+                if forced.keys() <= {AMP}:
+                    entry.waiting.extend(alternatives(oracle, _last(run)))
+        for entry in turn:
+            untried = {frozenset(f.items()) for f in entry.waiting if entry.idle.isdisjoint(f)} - entry.tried
+            if untried:
+                self.exhausted.append(f"{len(untried)} unusual ways through {entry.name} were not followed")
+
+    @staticmethod
+    def _next(entry: _Entry) -> Mapping[str, bool] | None:
+        """The next decisions to try; what makes no difference with mixed precision is not tried without."""
+        while entry.waiting and entry.paths < MAX_PATHS:
+            forced = entry.waiting.popleft()
+            mark = frozenset(forced.items())
+            if mark not in entry.tried and (len(forced) == 1 or entry.idle.isdisjoint(forced)):
+                entry.tried.add(mark)
+                return forced
+        return None
+
+    def _path(self, run: Run, oracle: Oracle, function: s.Def | None, number: int) -> Path:
+        seen = self.program.all_words
+        events, optimizers = settle(run)
+        return Path(
+            events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
+            function.name if function is not None else "", function.node if function is not None else -1,
+            frozenset(self.program.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
+            run.exhausted, self._single(oracle), tuple(run.doubts),
+        )  # fmt: skip
+
+    def _single(self, oracle: Oracle) -> bool:
+        """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
+        sizes = self.program.modulus_names
+        if any(oracle.forced.get(f"{name} > 1") is False for name in sizes):
+            return True
+        return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
+
+    def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None, budget: int) -> Run:
+        run = Run(self.program, oracle, budget)
+        interpreter = Interpreter(run)
+        try:
+            if function is None:
+                interpreter.run_program()
+            else:
+                self._start(interpreter, run, function, cls)
+        except OutOfBudget:
+            run.exhausted = True
+        self.steps += budget - max(run.budget, 0)
+        self.reached |= run.reached
+        if function is None and self._module_run is None:
+            self._module_run = run
+        return run
+
+    def _start(self, interpreter: Interpreter, run: Run, function: s.Def, cls: s.Class | None) -> None:
+        """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
+        self._module_names(interpreter, run)
+        me = self._make_self(interpreter, run, cls, function.name) if cls is not None else None
+        value = v.Function(function.name, function, run.module, me)
+        if _has_step_loop(self.program, function) or function.name.startswith("test"):
+            self._call(interpreter, run, value, None)
+            return
+        # called once for each batch, as its own loop would do
+        loop = LoopState(function.node, function.body, 0, TURNS)
+        run.loops.append(loop)
+        steady = Steady(run, loop) if not any(_counts(param) for param in function.params) else None
+        for turn in range(TURNS):
+            loop.turn = turn
+            if steady is not None:
+                steady.begin()
+            frames = (Frame(loop.id, turn),)
+            run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop=loop.id))
+            self._call(interpreter, run, value, turn)
+            if steady is not None and steady.reached(run.module) and steady.repeat():
+                break
+        run.loops.pop()
+
+    def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
+        assert isinstance(value.node, s.Def)
+        kwargs: dict[str, v.Value] = {}
+        for param in value.node.params:
+            if turn is not None and _counts(param):
+                exact = bool(naming.ZERO_BASED.search(param.name))
+                kwargs[param.name] = v.Known(param.name, turn, exact=exact, counter=True)
+            elif param.name not in ("self", "cls") and not param.star:
+                kwargs[param.name] = v.Unknown(param.name)
+        try:
+            interpreter.invoke(value, [], kwargs, value.node)
+        except Unwound:
+            pass
+
+    def _module_names(self, interpreter: Interpreter, run: Run) -> None:
+        """Definitions, imports and constants of the module, without running its code again."""
+        if self._module_run is not None:
+            run.module.names.update(self._module_run.module.names)
+        for stmt in self.program.core:
+            if isinstance(stmt, s.Def):
+                run.module.names.setdefault(stmt.name, v.Function(stmt.name, stmt, run.module))
+            elif isinstance(stmt, s.Class):
+                run.module.names.setdefault(stmt.name, v.ClassValue(stmt.name, stmt, run.module))
+        for value in run.module.names.values():
+            if isinstance(value, v.Function | v.ClassValue) and value.env is not None and value.env.outer is None:
+                value.env = run.module
+            if isinstance(value, v.Optimizer):
+                run.register(value.ref)
+        interpreter.env = run.module
+
+    def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class, entry: str) -> v.Instance:
+        value = run.module.find(cls.name)
+        if not isinstance(value, v.ClassValue):
+            value = v.ClassValue(cls.name, cls, run.module)
+        bases = interpreter.base_names(value)
+        me = v.Instance("self", value, is_module(bases))
+        run.behind = PLAIN
+        init = interpreter.find_in_class(value, "__init__")
+        if isinstance(init, v.Function) and isinstance(init.node, s.Def):
+            bound = v.Function(init.key, init.node, init.env, me, init.cls)
+            reached = set(run.reached)
+            self._call(interpreter, run, bound, None)
+            run.reached = reached  # its helpers may still be entry points
+            run.events.clear()
+            run.doubts.clear()
+        called_by = frameworks.calling(bases)
+        if called_by is not None and called_by[1].method == entry:
+            by_hand = called_by[1].by_hand in self.program.all_words.seen
+            run.behind = PLAIN if by_hand else called_by[0]
+        return me
+
+
+def _last(run: Run) -> int:
+    """The number of the last event; -1 if nothing happens."""
+    return next((event.index for event in reversed(run.events) if not isinstance(event, Mark)), -1)
+
+
+def _counts(param: s.Param) -> bool:
+    """It is handed the number of the batch."""
+    return bool(naming.COUNTER.search(param.name)) and param.default is None
+
+
+def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:
+    """Those that none of another name calls, by their names; where all call each other, the first."""
+    own = {_def_name(entry) for entry in entries}
+    called = {name for entry in entries for name in (entry.names & own) - {_def_name(entry)}}
+    return [entry for entry in entries if _def_name(entry) not in called] or [*entries[:1]]
+
+
+def _def_name(entry: _Entry) -> str:
+    return entry.function.name if entry.function is not None else ""
+
+
+def _has_step_loop(program: Program, function: s.Def) -> bool:
+    """Whether the function, or one that it calls, loops over batches."""
+    waiting, seen = [function], {function.name}
+    while waiting:
+        current = waiting.pop()
+        if _loops_over_batches(program, current):
+            return True
+        called = (program.own_words(current.body).called & program.functions.keys()) - seen
+        seen |= called
+        waiting.extend(definition for name in called for definition in program.functions[name])
+    return False
+
+
+def _loops_over_batches(program: Program, function: s.Def) -> bool:
+    for stmt in s.walk_stmts(function.body):
+        if isinstance(stmt, s.For | s.While):
+            words = program.words(stmt.body)
+            if words.steps or words.backward:
+                return True
+    return False

@@ -1,0 +1,327 @@
+"""Evaluates expressions to abstract values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradlint.events import Params, Wrap
+from gradlint.knowledge import naming
+from gradlint.paths import tensors
+from gradlint.paths import values as v
+from gradlint.paths.attributes import Attributes
+from gradlint.paths.run import owner, params_in
+from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class Expressions(Attributes):
+    """Operators, displays, iteration. Calls are in the layers above."""
+
+    def call(self, node: s.Call) -> v.Value:
+        raise NotImplementedError("abstract: see Calls")
+
+    def ev(self, expr: s.Expr) -> v.Value:
+        return _EVALUATE[type(expr)](self, expr)
+
+    def _ev_name(self, expr: s.Name) -> v.Value:
+        return self.look_up(expr.id)
+
+    def _ev_attr(self, expr: s.Attr) -> v.Value:
+        return self.attribute(self.ev(expr.base), expr.name, expr)
+
+    def _ev_call(self, expr: s.Call) -> v.Value:
+        return self.call(expr)
+
+    def _ev_const(self, expr: s.Const) -> v.Value:
+        return v.Known(s.render(expr), expr.value)
+
+    def _ev_bin(self, expr: s.Bin) -> v.Value:
+        right: v.Value
+        left, right = self.ev(expr.left), self.ev(expr.right)
+        result = self.binary(expr.op, left, right, s.render(expr))
+        if expr.op == "%" and isinstance(result, v.Known) and result.window:
+            self.sized(right)
+            result.window = s.render(expr.right)  # N in the words that stand here, not those of a caller
+            number = v.whole_number(right)
+            if number is not None:
+                self.run.sizes[result.window] = number
+        return result
+
+    def _ev_lambda(self, expr: s.Lambda) -> v.Value:
+        return v.Function(s.render(expr), expr, self.env)
+
+    def _ev_star(self, expr: s.Star) -> v.Value:
+        return self.ev(expr.value)
+
+    def _ev_walrus(self, expr: s.Walrus) -> v.Value:
+        self.assign(expr.target, self.ev(expr.value))
+        return self.ev(expr.target)
+
+    def _ev_yield(self, expr: s.Yield) -> v.Value:
+        if expr.value is not None:
+            self.ev(expr.value)
+        self.run.yielded = list(self.run.contexts)
+        return v.Unknown("yield")
+
+    def _ev_other(self, expr: s.Other) -> v.Value:
+        for child in expr.children:
+            self.ev(child)
+        return v.Unknown(expr.label)
+
+    # -- operators
+
+    def binary(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
+        tensor = tensors.arithmetic(op, left, right, text)
+        if tensor is not None:
+            return tensor
+        if op == "%" and isinstance(left, v.Known) and isinstance(left.value, str):
+            return v.Unknown(text)
+        number = self.arithmetic(op, left, right, text)
+        if number is not None:
+            return number
+        if op == "+" and (isinstance(left, v.ParamsValue | v.Collection) or isinstance(right, v.ParamsValue)):
+            return self._joined(left, right, text)
+        if isinstance(left, v.Grad):
+            return v.Grad(left.key, left.params, left.wrap, left.partial, op, right, True)
+        if isinstance(right, v.Grad) and op == "*":
+            return v.Grad(right.key, right.params, right.wrap, right.partial, op, left, True)
+        held = tensors.gradients_in(right) or tensors.gradients_in(left)
+        return v.Unknown(text, params=params_in(left).union(params_in(right)), grads=held)
+
+    def _joined(self, left: v.Value, right: v.Value, text: str) -> v.Value:
+        if isinstance(left, v.Collection) and isinstance(right, v.Collection):
+            return v.Collection(text, [*left.items, *right.items], {}, left.kind)
+        params = self.params_of(left).union(self.params_of(right))
+        return v.ParamsValue(text, params, wrap=_first_wrap(self.run.wrap_of(left), self.run.wrap_of(right)))
+
+    def _comparison(self, expr: s.Compare) -> v.Value:
+        left, right = self.ev(expr.left), self.ev(expr.right)
+        return self.compare(expr.op, left, right, s.render(expr))
+
+    def _boolean(self, expr: s.Bool) -> v.Value:
+        items = [self.ev(item) for item in expr.items]
+        stop = expr.op == "or"
+        if all(isinstance(item, v.Known) for item in items):
+            return self._combined(expr, items, stop)
+        for item in items:
+            if isinstance(item, v.Known) and bool(item.value) == stop:
+                return v.Known(s.render(expr), stop, item.exact, item.counter, item.window, item.modulo)
+            if not isinstance(item, v.Known | v.Symbol | v.Unknown | v.Dotted | v.Tensor) and expr.op == "or":
+                return item  # `params or []`, `scaler or GradScaler()`
+        return v.Symbol(s.render(expr), expr.op, items)
+
+    @staticmethod
+    def _combined(expr: s.Bool, items: list[v.Value], stop: bool) -> v.Value:
+        known = [i for i in items if isinstance(i, v.Known)]
+        deciding = next((k for k in known if bool(k.value) == stop), known[-1])
+        window = next((k for k in known if k.modulo), None) or next((k for k in known if k.window), None)
+        exact = window.exact if window else all(k.exact for k in known)
+        return v.Known(
+            s.render(expr), deciding.value, exact, any(k.counter for k in known),
+            window.window if window else "", any(k.modulo for k in known),
+        )  # fmt: skip
+
+    def _unary(self, expr: s.Unary) -> v.Value:
+        value = self.ev(expr.value)
+        if expr.op == "not":
+            if isinstance(value, v.Known):
+                return v.Known(s.render(expr), not value.value, value.exact, value.counter, value.window, value.modulo)
+            return v.Symbol(s.render(expr), "not", [value])
+        if isinstance(value, v.Tensor):
+            return value
+        if expr.op == "-" and isinstance(value, v.Known) and isinstance(value.value, int | float):
+            return v.Known(s.render(expr), -value.value, value.exact, value.counter, value.window, value.modulo)
+        return v.Unknown(s.render(expr))
+
+    def _ifexp(self, expr: s.IfExp) -> v.Value:
+        test = self.ev(expr.test)
+        branches = self.program.expression_words(expr.then, expr.other)
+        interesting = branches.contexts or branches.events or "16" in s.render(expr)
+        if "no_sync" in branches.seen and not self.certain(test):
+            self.run.unsure_sync += 1
+            try:
+                return self.ev(expr.then if "no_sync" in s.render(expr.then) else expr.other)
+            finally:
+                self.run.unsure_sync -= 1
+        return self.ev(expr.then if self.decide(test, node=expr, fork=interesting) else expr.other)
+
+    # -- entries, displays, comprehensions
+
+    def _item(self, expr: s.Item) -> v.Value:
+        base, index = self.ev(expr.base), self.ev(expr.index)
+        if isinstance(base, v.Collection):
+            if isinstance(index, v.Known):
+                found = _entry(base, index)
+                if found is not None:
+                    return found
+            elif base.items:
+                return base.items[0]
+        if isinstance(base, v.Tensor):
+            return self.run.entries.get(base.key, {}).get(index.key, base)
+        if isinstance(base, v.Grad):
+            return base
+        if isinstance(base, v.Grad):
+            return v.Grad(base.key, base.params, base.wrap, True, copy=base.copy)
+        if isinstance(base, v.ParamsValue):
+            return v.Parameter(f"{base.key}[{index.key}]", base.params, base.wrap, True)
+        key = f"{base.key}[{index.key}]"
+        stored = self.run.attributes.get((base.key, index.key))
+        if stored is not None:
+            return stored
+        return v.Unknown(key, params=params_in(base))
+
+    def _display(self, expr: s.Sequence) -> v.Value:
+        return v.Collection(s.render(expr), self.spread(expr.items), {}, expr.kind)
+
+    def spread(self, exprs: list[s.Expr]) -> list[v.Value]:
+        """The values of these, with what a star in front of one of them stands for."""
+        values: list[v.Value] = []
+        for expr in exprs:
+            value = self.ev(expr)
+            if isinstance(expr, s.Star) and isinstance(value, v.Collection):
+                values.extend(value.items)
+            else:
+                values.append(value)
+        return values
+
+    def _dict(self, expr: s.Dict) -> v.Value:
+        entries = {}
+        for number, (key, value) in enumerate(expr.pairs):
+            name = self.ev(key).key if key is not None else f"**{number}"
+            entries[name] = self.ev(value)
+        return v.Collection(s.render(expr), [], entries, "dict")
+
+    def _comprehension(self, expr: s.Comprehension) -> v.Value:
+        iterable = self.ev(expr.iterable)
+        outer = self.env
+        self.env = v.Env({}, outer)
+        try:
+            items = []
+            for element in self.elements(iterable, s.render(expr.iterable))[:4]:
+                self.assign(expr.target, element)
+                for condition in expr.conditions:
+                    self.ev(condition)
+                items.append(self.ev(expr.element))
+        finally:
+            self.env = outer
+        return self._collected(expr, iterable, items)
+
+    def _collected(self, expr: s.Comprehension, iterable: v.Value, items: list[v.Value]) -> v.Value:
+        text = s.render(expr)
+        lazy = expr.kind == "generator"
+        owners = [i for i in items if isinstance(i, v.Parameter | v.ParamsValue)]
+        if owners and len(owners) == len(items):
+            params = owners[0].params
+            for item in owners[1:]:
+                params = params.union(item.params)
+            filtered = any(_filters(c) for c in expr.conditions)
+            return v.ParamsValue(text, params, lazy, None, False, owners[0].wrap, filtered)
+        return v.Collection(text, items, {}, "generator" if lazy else "list", not isinstance(iterable, v.Collection))
+
+    # -- iteration
+
+    def elements(self, iterable: v.Value, text: str) -> list[v.Value]:
+        """What the turns of a loop over this give: known entries, or one stand-in."""
+        match iterable:
+            case v.Collection() if iterable.items:
+                return list(iterable.items)
+            case v.Collection() if iterable.entries:
+                return [v.Known(k, k.strip('"')) for k in iterable.entries]
+            case v.ParamsValue():
+                one = v.Parameter(iterable.key, iterable.params, iterable.wrap, iterable.partial)
+                if iterable.named:
+                    return [v.Collection(text, [v.Unknown(f"{text} name"), one])]
+                return [one]
+            case v.Counted() if (
+                iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
+            ):
+                inner = iterable.inner.items
+                return [v.Collection(text, [v.Known(str(n), n + iterable.start), x]) for n, x in enumerate(inner)]
+            case v.Tensor():
+                return [iterable]
+            case v.Grad():
+                return [iterable]
+            case _:
+                return [v.Unknown(f"{iterable.key}[*]", params=params_in(iterable))]
+
+    # -- parameters
+
+    def params_of(self, value: v.Value) -> Params:
+        """Whose parameters these are, as far as known."""
+        match value:
+            case v.ParamsValue() | v.Parameter() | v.Grad():
+                return value.params
+            case v.Collection():
+                parts = (
+                    [value.entries['"params"']]
+                    if '"params"' in value.entries
+                    else [*value.items, *value.entries.values()]
+                )
+                parts = [p for p in parts if not isinstance(p, v.Known)]
+                if not parts:
+                    return Params()
+                return _union(self.params_of(p) for p in parts)
+            case v.Model() | v.Instance() | v.Managing():
+                return Params(frozenset({owner(value)}), True)
+            case v.Optimizer():
+                return value.ref.params
+            case v.Unknown():
+                if value.params.owners:
+                    return value.params
+                if value.key in self.program.owners or naming.MODEL.search(naming.last(value.key)):
+                    return Params(frozenset({value.key}), True)
+                return Params()
+            case v.Tensor():
+                return Params(value.params.owners | {value.key}, False)
+            case _:
+                return Params()
+
+
+# by type, not by match: this runs for every expression of every turn
+_EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
+    s.Name: Expressions._ev_name,
+    s.Attr: Expressions._ev_attr,
+    s.Call: Expressions._ev_call,
+    s.Const: Expressions._ev_const,
+    s.Bin: Expressions._ev_bin,
+    s.Compare: Expressions._comparison,
+    s.Bool: Expressions._boolean,
+    s.Unary: Expressions._unary,
+    s.IfExp: Expressions._ifexp,
+    s.Item: Expressions._item,
+    s.Sequence: Expressions._display,
+    s.Dict: Expressions._dict,
+    s.Lambda: Expressions._ev_lambda,
+    s.Comprehension: Expressions._comprehension,
+    s.Star: Expressions._ev_star,
+    s.Walrus: Expressions._ev_walrus,
+    s.Yield: Expressions._ev_yield,
+    s.Other: Expressions._ev_other,
+}
+
+
+def _entry(base: v.Collection, index: v.Known) -> v.Value | None:
+    if index.key in base.entries:
+        return base.entries[index.key]
+    if isinstance(index.value, int) and base.items:
+        return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else base.items[0]
+    return base.entries.get(index.key)
+
+
+def _filters(condition: s.Expr) -> bool:
+    """Whether a condition on parameters leaves some out that have gradients."""
+    text = s.render(condition)
+    return "requires_grad" not in text and "grad is not None" not in text
+
+
+def _union(parts: Iterable[Params]) -> Params:
+    result = Params(known=True)
+    for part in parts:
+        result = result.union(part)
+    return result
+
+
+def _first_wrap(*wraps: Wrap) -> Wrap:
+    return next((w for w in wraps if w is not Wrap.NONE), Wrap.NONE)

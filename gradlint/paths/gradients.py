@@ -1,0 +1,428 @@
+"""Turns method calls on optimizers, scalers, losses, parameters and gradients into events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradlint.events import (
+    PLAIN,
+    Backward,
+    Clip,
+    ClipApi,
+    ClipKind,
+    Edit,
+    EditKind,
+    Framework,
+    Guess,
+    Norm,
+    Opaque,
+    Params,
+    Read,
+    Save,
+    Schedule,
+    Site,
+    Step,
+    Sync,
+    Unscale,
+    Update,
+    Wrap,
+    Zero,
+)
+from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import At, Thing
+from gradlint.paths import tensors
+from gradlint.paths import values as v
+from gradlint.paths.expressions import Expressions
+from gradlint.paths.run import owner
+from gradlint.python import syntax as s
+
+_READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
+_EDITS = {
+    "div_": EditKind.DIVIDE, "true_divide_": EditKind.DIVIDE, "divide_": EditKind.DIVIDE, "mul_": EditKind.SCALE,
+    "multiply_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
+    "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
+    "nan_to_num_": EditKind.OTHER,
+}  # fmt: skip
+#: other names for the same numbers, and copies of them
+_SAME = {"detach", "data", "float", "view", "flatten", "reshape", "to", "detach_", "contiguous", "view_as"}
+_COPIES = {"clone", "numpy", "ravel", "half", "double"}
+#: methods that give a new gradient, and what becomes of it
+_OPERATORS = {
+    "div": "/", "true_divide": "/", "divide": "/", "mul": "*", "multiply": "*", "add": "+", "sub": "-",
+}  # fmt: skip
+_BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The evaluated arguments of a call."""
+
+    args: list[v.Value] = field(default_factory=list)
+    kwargs: dict[str, v.Value] = field(default_factory=dict)
+
+    def get(self, position: int, *names: str) -> v.Value | None:
+        for name in names:
+            if name in self.kwargs:
+                return self.kwargs[name]
+        return self.args[position] if 0 <= position < len(self.args) else None
+
+    def at(self, where: At) -> v.Value | None:
+        return self.get(where.position, *where.names)
+
+    @property
+    def every(self) -> list[v.Value]:
+        return [*self.args, *self.kwargs.values()]
+
+
+class Gradients(Expressions):
+    """The events themselves."""
+
+    # -- optimizer, scheduler, scaler
+
+    def idle(self, framework: Framework) -> bool:
+        """Some frameworks' prepared objects do nothing inside a window."""
+        return framework.windows and self.run.window_full is False
+
+    def optimizer_method(self, optimizer: v.Optimizer, name: str, a: Arguments, node: s.Call) -> v.Value:
+        ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
+        if name == "step":
+            self.step(optimizer, node, a.get(0, "closure"))
+        elif name == "zero_grad" and not self.idle(ref.framework):
+            self.run.emit(Zero, node, params=ref.params, optimizer=ref.id)
+        elif (lent := frameworks.on_any(name, Thing.OPTIMIZER)) is not None:
+            framework, row = lent
+            if row.event is Backward:
+                self.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
+            elif row.event is Clip:
+                self.run.emit(Clip, node, params=ref.params, api=ClipApi.MASTER, target=optimizer.key)
+        elif name in ("synchronize", "reduce_gradients"):
+            self.opaque(frozenset({ref.id}), node)
+        elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
+            self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
+        return v.Unknown(s.render(node))
+
+    def step(
+        self, optimizer: v.Optimizer, node: s.Node, closure: v.Value | None, scaler: v.Scaler | None = None
+    ) -> None:
+        ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
+        if isinstance(closure, v.Function):
+            self.invoke(closure, [], {}, node)
+        elif closure is not None and not isinstance(closure, v.Known):
+            lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
+            if lent is not None:
+                self.run.manage(optimizer, lent[0])
+                ref = optimizer.ref
+        if self.idle(ref.framework):
+            return
+        guard = next((g for g in reversed(self.run.guards) if g.window), None)
+        enabled = scaler is not None and scaler.ref.enabled is not False
+        self.run.emit(
+            Step, node, optimizer=ref.id, scaler=scaler.ref if scaler and enabled else None, framework=ref.framework,
+            exact=guard.exact if guard else True, boundary=guard.text if guard else "",
+            guard=guard.site if guard else None,
+            window=guard.window if guard else "", modulo=guard.modulo if guard else False,
+            guess=guard.guess if guard else None,
+            size=self.run.size_of(guard.window) if guard else None,
+        )  # fmt: skip
+
+    def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
+        if self.idle(scheduler.framework):
+            return
+        self.run.emit(
+            Schedule, node, optimizer=scheduler.optimizer, torch=scheduler.torch, framework=scheduler.framework,
+            per_batch=scheduler.per_batch,
+        )  # fmt: skip
+
+    def scaler_method(self, scaler: v.Scaler, name: str, a: Arguments, node: s.Call) -> v.Value:
+        off = scaler.ref.enabled is False
+        first = a.get(0, "optimizer", "outputs")
+        if name == "scale":
+            loss = first or v.Unknown("loss")
+            tensor = self.as_loss(loss)
+            return tensor if off else tensor.but(scaler=scaler.ref)
+        optimizer = self.run.optimizer_for(first) if first is not None else None
+        if name == "step" and first is not None:
+            if optimizer is None:
+                optimizer = self.run.optimizer_for(v.Unknown(f"optimizer {first.key}"))
+            if optimizer is not None:
+                self.step(optimizer, node, a.get(1, "closure"), scaler)
+        elif name == "unscale_" and not off:
+            self.run.emit(Unscale, node, scaler=scaler.ref, optimizer=optimizer.ref.id if optimizer else None)
+        elif name == "update" and not off:
+            self.run.emit(Update, node, scaler=scaler.ref)
+        return v.Unknown(s.render(node))
+
+    # -- backward
+
+    def as_loss(self, value: v.Value) -> v.Tensor:
+        if isinstance(value, v.Collection):
+            value = tensors.merge(list(value.items), value.key, tensors.kept_norm(list(value.items))) or value
+        if isinstance(value, v.Tensor):
+            return value
+        params = value.params if isinstance(value, v.Unknown) and value.params.owners else Params()
+        return v.Tensor(value.key, params, Norm.UNKNOWN)
+
+    def backward(
+        self, loss: v.Value, node: s.Call, *, framework: Framework = PLAIN, divides: bool = False,
+        by: v.Managing | None = None, gradient: v.Value | None = None, guess: Guess | None = None,
+    ) -> None:  # fmt: skip
+        """`by`: the object that divides; `gradient`: what it is started with instead of one."""
+        tensor = self.as_loss(loss)
+        if gradient is not None:
+            tensor = tensors.weighted(tensor, gradient)
+        params = tensor.params if tensor.params.owners else Params()
+        if tensor.norm is Norm.RAW and any(hooked.may_meet(params) for hooked in self.run.hooked):
+            tensor = tensor.but(norm=Norm.WEIGHTED)
+        autocast = self.run.autocast()
+        no_sync = self.run.no_sync()
+        key = tensor.model or ""
+        self.run.emit(
+            Backward, node, params=params, scaler=tensor.scaler, norm=tensor.norm, loss=tensor.key or "loss",
+            divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
+            model=tensor.model, wrap=tensor.wrap, sync=self.run.sync_of(key), forward_sync=tensor.forward_sync,
+            no_sync=no_sync.site if no_sync else None, forward=tensor.forward,
+            framework=tensor.framework if framework is PLAIN else framework,
+            managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
+            divisors=tensor.divisors, handed=tensor.handed, guess=guess,
+        )  # fmt: skip
+
+    # -- gradients by hand
+
+    def grad_method(self, grad: v.Grad, name: str, a: Arguments, node: s.Call) -> v.Value:
+        if name == "zero_" or (name == "fill_" and _is_number(a.get(0), 0)):
+            if not self.is_partial(grad):
+                self.run.emit(Zero, node, params=grad.params)
+        elif name in ("clamp_", "clip_"):
+            limit = a.get(1, "max")
+            value = float(limit.value) if isinstance(limit, v.Known) and isinstance(limit.value, int | float) else None
+            self.run.emit(
+                Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
+                target=grad.key,
+            )  # fmt: skip
+        elif name == "copy_" and not grad.copy:
+            self._overwrite(grad, a.get(0) or v.Unknown(), node, s.render(node))
+        elif name in _EDITS:
+            words = s.render(node.args[0]) if len(node.args) == 1 else ""
+            self.edit(grad, _EDITS[name], a.get(0), node, words=words)
+        elif name in _OPERATORS and a.args:
+            return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, _OPERATORS[name], a.args[0], True)
+        elif name in _READS:
+            self.read(grad, node)
+            return v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None)
+        elif name in _SAME:
+            return grad
+        elif name in _COPIES:
+            return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, grad.op, grad.by, True)
+        return v.Unknown(s.render(node))
+
+    def is_partial(self, grad: v.Grad) -> bool:
+        """Only some of the parameters are meant: a frozen layer, a filtered list."""
+        return grad.partial or self.run.partial > 0
+
+    def edit(
+        self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None, *,
+        words: str = "", guess: Guess | None = None, fresh: bool | None = None,
+    ) -> None:  # fmt: skip
+        """`text` is the whole statement where `node` is only what it assigns to; `words` are those for `by`."""
+        if self.is_partial(grad) or grad.copy:
+            return
+        shown, said, number = text or s.render(node), by.key if by else "", v.number_of(by)
+        if kind is EditKind.SCALE:
+            inverse = tensors.inverse_of(by)
+            if inverse is not None:
+                kind, (said, number) = EditKind.DIVIDE, inverse
+            else:
+                number = 1 / number if number else None
+        if fresh is None:
+            fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
+        self.run.emit(
+            Edit, node, shown, params=grad.params, kind=kind, by=said, wrap=grad.wrap, number=number, words=words,
+            fresh=fresh, guess=guess,
+        )  # fmt: skip
+
+    def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
+        if isinstance(grad, v.Grad) and grad.copy and "grad" not in self.program.said(node).names:
+            return  # a copy of what was there once
+        self.run.emit(Read, node, params=grad.params)
+
+    def put_aside(self, value: v.Value, node: s.Expr, *, alias: bool = False) -> v.Value:
+        """Gradients that are kept; what was `p.grad` under another name (`alias`) is kept only if it is a copy."""
+        held = tensors.gradients_in(value, copies=alias)
+        if held is None:
+            return value
+        self.run.emit(Save, node, "", params=held)
+        if alias or tensors.gradients_in(value, copies=True) is None:
+            return value
+        return v.Unknown(s.render(node), called="copy")  # in a list or a sum they are numbers like others
+
+    def new_gradient(self, params: Params, node: s.Node, text: str | None = None) -> None:
+        self.run.emit(Edit, node, text, params=params, kind=EditKind.NEW, fresh=True)
+
+    def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
+        """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
+        if not isinstance(base, v.Parameter | v.Unknown | v.Grad):
+            if not (isinstance(value, v.Known) and value.value is None):
+                self.new_gradient(self.params_of(base), target)  # of a tensor that was made here, of one layer
+            return
+        grad = self.attribute(base, "grad", target)
+        if not isinstance(grad, v.Grad) or grad.copy:
+            return
+        if isinstance(value, v.Known) and value.value is None:
+            if not self.is_partial(grad):
+                self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
+            return
+        self.write_grad(grad, target, value, source)
+
+    def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
+        """`p.grad = …`, `p.grad.data = …`, `p.grad[:] = …`."""
+        text = value.key
+        if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
+            if not self.is_partial(grad):
+                self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
+            return
+        whole = f"{s.render(target)} = {s.render(source)}" if source is not None else None
+        self._overwrite(grad, value, target, whole, source)
+
+    def _overwrite(
+        self, grad: v.Grad, value: v.Value, node: s.Expr, text: str | None, source: s.Expr | None = None
+    ) -> None:
+        """A value in the place of a gradient: made of that gradient, or another one altogether."""
+        reads = _reads_gradient(source if source is not None else node, whole=source is not None)
+        if isinstance(value, v.Grad) and not value.params.may_meet(grad.params):
+            self.run.emit(Save, node, "", params=value.params)  # one network's gradients are handed to another
+            self.new_gradient(grad.params, node, text)
+        elif not isinstance(value, v.Grad) and not reads:
+            self.new_gradient(grad.params, node, text)
+        elif isinstance(value, v.Grad) and value.op:
+            self.edit(grad, _BY_OPERATOR.get(value.op, EditKind.OTHER), value.by, node, text, fresh=not reads)
+        else:
+            self.edit(grad, EditKind.OTHER, value, node, text, fresh=not reads)
+
+    def hook(self, base: v.Value, function: v.Value | None, node: s.Call) -> None:
+        """`p.register_hook(lambda g: g / n)`: every backward's gradient is divided on its way."""
+        if function is None or not self._scales(base, function, node):
+            return
+        if isinstance(base, v.Tensor):
+            if base.norm is Norm.RAW:
+                base.norm = Norm.WEIGHTED
+            return
+        self.run.hooked.append(base.params if isinstance(base, v.Parameter) else Params())
+
+    def _scales(self, base: v.Value, function: v.Value, node: s.Call) -> bool:
+        """Whether a hook may multiply or divide what it is given; of one from elsewhere nobody knows."""
+        if isinstance(function, v.Partial):
+            args, inner = list(function.args), function.func
+        else:
+            args, inner = [], function
+        if not isinstance(inner, v.Function):
+            return True
+        params = base.params if isinstance(base, v.Parameter) else Params()
+        before, reached = len(self.run.events), set(self.run.reached)
+        args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
+        result = self.invoke(inner, args, {}, node)
+        edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
+        del self.run.events[before:]
+        self.run.reached = reached
+        if (isinstance(result, v.Grad) and result.op in ("/", "*")) or isinstance(result, v.Unknown):
+            return True  # or made into something that is not followed
+        return any(e.kind in (EditKind.DIVIDE, EditKind.SCALE) for e in edits)
+
+    def aug_assign_grad(self, grad: v.Grad, stmt: s.AugAssign, value: v.Value) -> None:
+        text = f"{s.render(stmt.target)} {stmt.op}= {s.render(stmt.value)}"
+        words = s.render(stmt.value)
+        self.edit(grad, _BY_OPERATOR.get(stmt.op, EditKind.OTHER), value, stmt.target, text, words=words)
+
+    # -- clipping
+
+    def clip(
+        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, framework: Framework = PLAIN,
+        guess: Guess | None = None,
+    ) -> v.Value:  # fmt: skip
+        target = a.get(0, "parameters", "params", "model", "optimizer")
+        limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
+        value = limit.value if isinstance(limit, v.Known) else None
+        threshold = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        algorithm = a.kwargs.get("gradient_clip_algorithm")
+        if algorithm is not None and not (isinstance(algorithm, v.Known) and algorithm.value == "norm"):
+            threshold = None  # it may limit values
+        if api is ClipApi.CUSTOM and isinstance(limit, v.Known) and limit.value is None:
+            return v.Unknown(s.render(node), called="norm")  # no limit: it only measures
+        exhausted: Site | None = None
+        if isinstance(target, v.ParamsValue) and target.generator:
+            exhausted = target.used_by
+            target.used_by = target.used_by or self.run.site(node)
+        params = self.clip_params(target)
+        self.run.emit(
+            Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
+            wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
+            before=self.run.behind, framework=framework, guess=guess,
+        )  # fmt: skip
+        return v.Unknown(s.render(node), called="clip")
+
+    def clip_params(self, target: v.Value | None) -> Params:
+        if target is None:
+            return Params()
+        if isinstance(target, v.Collection) and any(isinstance(i, v.Grad) for i in target.items):
+            return Params()
+        return self.params_of(target)
+
+    # -- the rest
+
+    def opaque(self, optimizers: frozenset[str] | None, node: s.Node) -> None:
+        self.run.emit(Opaque, node, optimizers=optimizers)
+
+    def use_up(self, value: v.Value, node: s.Node) -> None:
+        """A generator of parameters is gone after its first use."""
+        if isinstance(value, v.ParamsValue) and value.generator and value.used_by is None:
+            value.used_by = self.run.site(node)
+
+    def forward(self, model: v.Value, a: Arguments, node: s.Call) -> v.Value:
+        key = owner(model)
+        if self.run.no_grad:
+            return v.Unknown(s.render(node), called=key)
+        wrap = self.run.wrap_of(model)
+        result = tensors.forward(s.render(node), key, wrap=wrap, sync=self.run.sync_of(key), inputs=a.every)
+        return self.perhaps_normalised(result.but(forward=self.run.site(node)), "", a)
+
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments) -> v.Tensor:
+        raise NotImplementedError("abstract: see Guesses")
+
+    def no_sync_context(self, model: v.Value, node: s.Node, enabled: v.Value | None = None) -> v.Context:
+        if self.run.unsure_sync:
+            sync = Sync.MANAGED
+        elif enabled is None:
+            sync = Sync.OFF
+        elif isinstance(enabled, v.Known):
+            sync = Sync.OFF if enabled.value else Sync.ON
+        else:
+            sync = Sync.MANAGED
+        return v.Context(f"{model.key}.no_sync()", "no_sync", self.run.site(node), owner(model), sync)
+
+
+def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:
+    """Whether the numbers of a gradient are read here; its shape and what is made in its shape do not count."""
+    if isinstance(expr, s.Attr):
+        if expr.name in ("grad", "_grad"):
+            return True
+        return expr.name not in _SHAPE and _reads_gradient(expr.base, whole=True)
+    if isinstance(expr, s.Call):
+        name = expr.func.name if isinstance(expr.func, s.Attr) else s.render(expr.func)
+        if name in _SHAPE or name.endswith("_like"):
+            return False
+        inside: list[s.Expr] = [*expr.args, *expr.kwargs.values()]
+        if whole and isinstance(expr.func, s.Attr):
+            inside.append(expr.func.base)
+        return any(_reads_gradient(part, whole=True) for part in inside)
+    return any(
+        _reads_gradient(part, whole=True)
+        for part in s.walk_expr(expr)
+        if part is not expr and isinstance(part, s.Attr | s.Call)
+    )
+
+
+#: what is asked of a tensor beside its numbers
+_SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda", "layout"}
+
+
+def _is_number(value: v.Value | None, number: int) -> bool:
+    return isinstance(value, v.Known) and value.value == number

@@ -1,0 +1,316 @@
+"""Calls of things of which only a name is known: a criterion, a helper from another file, a wrapped scaler."""
+
+from __future__ import annotations
+
+import re
+
+from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
+from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import Thing
+from gradlint.paths import roles, tensors
+from gradlint.paths import values as v
+from gradlint.paths.gradients import Arguments
+from gradlint.paths.invoke import Invoke
+from gradlint.paths.run import OutOfBudget, owner
+from gradlint.python import syntax as s
+
+# tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
+_MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
+_HAS_GRADIENTS = (v.Grad, v.ParamsValue)
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+#: an argument that takes a number of micro-batches, or a weight made of it
+_TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
+#: `self.n`, `STEPS`: a number that is kept, not counted in the batch
+_ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
+#: what may be called where a constructor keeps a number
+_CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
+_DIVIDE = {"div", "divide", "true_divide", "mul", "multiply"}
+#: for a look into a method of the file
+_SMALL_BUDGET = 400
+_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
+#: what is done to gradients by a function of this name does not change their size, or is another rule's business
+_NO_SCALING = re.compile(
+    r"(?i)norm$|clip|zero|clear|reset|log|print|plot|hook|watch|stat|check|save|enable|disable|requires|get|sync|reduce"
+)
+
+
+class Guesses(Invoke):
+    """What a name and the arguments say about a call."""
+
+    def call_by_name(self, value: v.Unknown, a: Arguments, node: s.Call) -> v.Value:
+        """A value with a name: a scaler, a criterion, a model, or a function of which nothing else is known."""
+        name = naming.last(value.key)
+        if self.run.scaler_for(value) is not None:
+            return self.wrapped_scaler(a, node)
+        if naming.LOSS.search(name) and value.key not in self.program.owners:
+            return self.criterion(name, a, node, value)
+        makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
+        if (value.key in self.program.owners or naming.MODEL.search(name)) and not makes:
+            if not any(self.run.optimizer_for(x) for x in a.every):
+                return self.forward(value, a, node)
+        return self.unknown_call(value.key, a, node)
+
+    def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+        """A function of which nothing is known but its name and what it is given."""
+        last = naming.last(name)
+        every = a.every
+        self._touch(last, a, every, node)
+        for value in every:
+            self.use_up(value, node)
+        if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
+            if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
+                return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
+            return self.criterion(last, a, node)
+        wraps = next((x for x in every if isinstance(x, v.Optimizer)), None) if last[:1].isupper() else None
+        if self.run.no_grad or wraps is not None:
+            return v.Unknown(s.render(node), called=name, wraps=wraps)
+        merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
+        if merged is not None and _has_tensors(every):
+            return self.perhaps_normalised(merged, last, a)
+        params = merged.params if merged is not None else Params(known=True)
+        counts, handed = self.hands_window(a), self._numbers(a)
+        return v.Unknown(s.render(node), called=name, params=params, counts=counts, handed=handed)
+
+    # -- what may divide out of sight
+
+    def hands_window(self, a: Arguments) -> bool:
+        """Among the arguments is the number of micro-batches, or something that was made of it."""
+        return any(self._speaks_of_window(x) for x in a.every)
+
+    def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
+        if depth < 3 and not isinstance(value, v.Tensor):
+            inside = [*self.run.entries.get(value.key, {}).values()] if value.key else []
+            if isinstance(value, v.Collection):
+                inside += [*value.items, *value.entries.values()]
+            if any(self._speaks_of_window(x, depth + 1) for x in inside):
+                return True
+        if isinstance(value, v.Known):
+            return not value.counter and self._names_window(value.key)
+        return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
+
+    def _names_window(self, text: str) -> bool:
+        return len(text) < 80 and any(
+            word in self.program.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
+        )
+
+    @staticmethod
+    def _numbers(a: Arguments) -> frozenset[float]:
+        """Numbers among the arguments that may be the N of a window."""
+        named = [x for name, x in a.kwargs.items() if _TAKES_NUMBER.search(name)]
+        found = [v.number_of(x) for x in (*a.args, *named)]
+        inverse = [1 / n for n in found if n is not None and 0 < n < 1]
+        return frozenset(n for n in (*found, *inverse) if n is not None and n >= 2)
+
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments, made: v.Value | None = None) -> v.Tensor:
+        """What comes out of a call of which only the name (or the thing that was `made`) is known."""
+        counts = self.hands_window(a) or (isinstance(made, v.Unknown) and made.counts)
+        has_loss = any(isinstance(x, v.Tensor) and naming.LOSS.search(x.key) for x in a.every)
+        if result.norm is Norm.RAW and (counts or (has_loss and _NORMALISES.search(name))):
+            return result.but(norm=Norm.UNKNOWN)
+        handed = self._numbers(a) | (made.handed if isinstance(made, v.Unknown) else frozenset())
+        return result.but(handed=result.handed | handed) if handed else result
+
+    def _touch(self, name: str, a: Arguments, every: list[v.Value], node: s.Call) -> None:
+        """What an unknown function may do to the gradients of the optimizers and models that it is given."""
+        given = [x for x in every if isinstance(x, _MAY_OPTIMIZE)]
+        optimizers = [o for o in map(self.run.optimizer_for, given) if o is not None]
+        if optimizers and naming.OPTIMIZES.search(name):
+            steps = roles.unseen(s.render(node), "only steps")
+            for optimizer in optimizers:
+                self.run.emit(Step, node, optimizer=optimizer.ref.id, framework=HELPER, guess=steps)
+            return
+        if optimizers and not naming.HARMLESS.search(name):
+            self.opaque(frozenset(o.ref.id for o in optimizers), node)
+            return
+        if self.hands_gradients(name, a.args[0] if a.args else None, a, node):
+            return
+        grads = [x for x in every if isinstance(x, _HAS_GRADIENTS)]
+        low = name.lower()
+        if "clip" in low and "grad" in low and not naming.QUESTION.match(low):
+            kind = ClipKind.VALUE if "value" in low else ClipKind.NORM
+            plain = roles.clips_plainly(a.every)
+            guess = None if plain else roles.unseen(s.render(node), "only clips")
+            self.clip(node, a, kind=kind, api=ClipApi.CUSTOM, guess=guess)
+        elif grads and "norm" in low:
+            self.read(grads[0], node)
+        elif grads and isinstance(grads[0], v.Grad) and "reduce" in low:
+            guess = roles.unseen(s.render(node), "reduces gradients")
+            self.edit(grads[0], EditKind.REDUCE, None, node, guess=guess)
+        elif grads and any(w in low for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
+            guess = roles.unseen(s.render(node), "scales gradients")
+            self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node, guess=guess)
+        elif self._may_scale_gradients(low, a):
+            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+            self._doubt(every, node, clears=False)
+        elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
+            params = self.params_of(a.args[0]) if a.args else Params()
+            self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
+        elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
+            self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
+
+    def _doubt(self, every: list[v.Value], node: s.Call, *, clears: bool) -> None:
+        """A function that is not seen has a model in its hands, or gradients, and a name that does not calm."""
+        held = [p.params for p in every if isinstance(p, _HAS_GRADIENTS)]
+        for part in every:
+            module = isinstance(part, v.Model) or (isinstance(part, v.Instance) and part.module)
+            if module or (isinstance(part, v.Unknown) and part.key in self.program.owners):
+                held.append(Params(frozenset({owner(part)}), True))
+        if held:
+            params = held[0]
+            for other in held[1:]:
+                params = params.union(other)
+            self.run.doubt(node, params, clears=clears)
+
+    def hands_gradients(self, name: str, whose: v.Value | None, a: Arguments, node: s.Call) -> bool:
+        """`get_grads(model)` from elsewhere puts gradients aside, `set_grads(model, …)` writes others."""
+        if naming.NO_GRADIENTS.search(name):
+            return False
+        params = self.params_of(whose) if whose is not None else Params()
+        if naming.GETS_GRADIENTS.search(name):
+            self.run.emit(Save, node, "", params=params)
+            return True
+        if naming.SETS_GRADIENTS.search(name) and (a.every or isinstance(whose, v.Model)):
+            self.new_gradient(params, node)
+            return True
+        return False
+
+    def _may_scale_gradients(self, low: str, a: Arguments) -> bool:
+        """`average_grads(model, n)`, `finish_window(model, n)`: what such a function does stands in another file."""
+        if _NO_SCALING.search(low) or naming.LOSS.search(low) or not self.run.started:
+            return False
+        if "grad" in low and _NORMALISES.search(low):
+            return True
+        if naming.HARMLESS.search(low) or _has_tensors(a.every) or not self.hands_window(a):
+            return False
+        return any(self._holds_gradients(x) for x in a.every)
+
+    def _holds_gradients(self, value: v.Value) -> bool:
+        if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
+            return True
+        named = isinstance(value, v.Unknown) and bool(value.key)
+        return named and (value.key in self.program.owners or bool(naming.MODEL.search(naming.last(value.key))))
+
+    def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
+        """`loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
+        lent = frameworks.on_any("__call__", Thing.SCALER)
+        if lent is not None and lent[1].event is Opaque:
+            found = [o for o in (self.run.optimizer_for(x) for x in a.every) if o is not None]
+            self.opaque(frozenset(o.ref.id for o in found) if found else None, node)
+        return v.Unknown(s.render(node), called="scaler")
+
+    def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
+        name = value.cls.key if value.cls else value.key
+        result = self.criterion(name, a, node) if naming.LOSS.search(name) else self.forward(value, a, node)
+        return self.normalised_inside(value, "forward", a, result, node)
+
+    def normalised_inside(self, value: v.Instance, name: str, a: Arguments, result: v.Value, node: s.Call) -> v.Value:
+        """A module of this file may divide what it returns: its method is run to see whether it does."""
+        if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.run.no_grad:
+            return result
+        method = self.find_in_class(value.cls, name)
+        if not isinstance(method, v.Function) or not isinstance(method.node, s.Def) or not method.node.body:
+            return result
+        key = (value.key, id(method.node))
+        if key not in self.run.own_norms:
+            self.run.own_norms[key] = None  # while it is being found out
+            self.run.own_norms[key] = self._run_unseen(value, method, a, node)
+        inside = self.run.own_norms[key]
+        return result if inside is None else self._as_inside(result, inside)
+
+    def _run_unseen(self, value: v.Instance, method: v.Function, a: Arguments, node: s.Call) -> v.Tensor | None:
+        """What a method returns; nothing that happens in it is told."""
+        if not self._may_divide(method):
+            return None
+        before, reached, budget = len(self.run.events), set(self.run.reached), self.run.budget
+        doubts = len(self.run.doubts)
+        self.run.budget = min(budget, _SMALL_BUDGET)
+        found: v.Value
+        try:
+            self._keep_numbers(value)
+            bound = v.Function(method.key, method.node, method.env, value, method.cls)
+            found = self.invoke(bound, a.args, a.kwargs, node)
+        except OutOfBudget:
+            return None
+        finally:
+            del self.run.events[before:]
+            del self.run.doubts[doubts:]
+            self.run.reached = reached
+            self.run.budget = budget
+        if isinstance(found, v.Collection):
+            parts = [found.entries.get('"loss"'), *found.items, *found.entries.values()]
+            found = next((part for part in parts if part is not None), found)
+        return found if isinstance(found, v.Tensor) else None
+
+    def _may_divide(self, method: v.Function) -> bool:
+        """It divides or multiplies, or calls something that may."""
+        assert isinstance(method.node, s.Def)
+        for stmt in s.walk_stmts(method.node.body):
+            if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
+                return True
+            for expr in s.expressions(stmt):
+                if not self.program.said(expr).callees.isdisjoint(
+                    {*self.program.functions, *tensors.IN_PLACE, "super"}
+                ):
+                    return True
+                if not self.program.said(expr).callees.isdisjoint(_DIVIDE):
+                    return True
+                if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
+                    return True
+        return False
+
+    def _keep_numbers(self, value: v.Instance) -> None:
+        """The numbers that its constructor keeps; whatever else it does is not run."""
+        init = self.find_in_class(value.cls, "__init__")
+        if value.made_with is None or not value.key or not isinstance(init, v.Function):
+            return
+        (args, kwargs), value.made_with = value.made_with, None
+        assert isinstance(init.node, s.Def)
+        env = v.Env({}, init.env or self.run.module)
+        self._bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
+        outer, self.env = self.env, env
+        try:
+            for stmt in s.walk_stmts(init.node.body):
+                kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
+                if kept is None or not self.program.said(kept).callees <= _CONVERSIONS:
+                    continue
+                if isinstance(stmt, s.Assign) or "register_buffer" in self.program.said(kept).callees:
+                    self.run_body([stmt])
+        finally:
+            self.env = outer
+
+    def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
+        """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
+        if inside.norm not in (Norm.DIVIDED, Norm.WEIGHTED):
+            return result
+        if inside.divisors:
+            return result.but(norm=inside.norm, divisor=inside.divisor, divisors=inside.divisors)
+        if self._names_window(inside.divisor):
+            return result.but(norm=inside.norm, divisor=inside.divisor)
+        plain = inside.norm is Norm.DIVIDED and _ATTRIBUTE.fullmatch(inside.divisor)
+        return result.but(norm=Norm.UNKNOWN) if plain else result
+
+    def criterion(self, name: str, a: Arguments, node: s.Call, made: v.Value | None = None) -> v.Value:
+        reduction = a.kwargs.get("reduction")
+        norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
+        inherited = tensors.kept_norm(a.every)
+        if inherited in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER, Norm.WEIGHTED):
+            norm = inherited
+        merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
+        return self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
+
+    def with_models(self, parts: list[v.Value]) -> list[v.Value]:
+        """Models among the arguments count as what the result depends on."""
+        out: list[v.Value] = []
+        for part in parts:
+            is_model = isinstance(part, v.Model | v.Managing) or (isinstance(part, v.Instance) and part.module)
+            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.program.owners:
+                is_model = True
+            if is_model and not self.run.no_grad:
+                out.append(v.Unknown(part.key, params=Params(frozenset({owner(part)}), True)))
+            else:
+                out.append(part)
+        return out
+
+
+def _has_tensors(values: list[v.Value]) -> bool:
+    return any(isinstance(x, v.Tensor) for x in tensors.flatten(values))

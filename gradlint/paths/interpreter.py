@@ -1,0 +1,264 @@
+"""Runs statements: assignments, branches, contexts, exceptions, returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gradlint.events import WINDOW, Backward, Role, Step, Sync, Unscale, Update
+from gradlint.knowledge import naming
+from gradlint.paths import roles, tensors
+from gradlint.paths import values as v
+from gradlint.paths.invoke import Raised, Returned, Unwound
+from gradlint.paths.loops import Break, Continue, Loops
+from gradlint.paths.run import Guard
+from gradlint.paths.tensors import IN_PLACE
+from gradlint.python import syntax as s
+
+#: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
+_UNSCALED = re.compile(r"(?i)unscaled")
+
+
+#: what is asked of a loss or a norm before its gradients are used
+_WENT_WRONG = re.compile(
+    r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt|"
+    r"(norm|loss)\w*(\.item\(\))? *[<>]|[<>]=? *[\w.]*(norm|loss)"
+)
+
+
+class Interpreter(Loops):
+    """The top layer."""
+
+    def run_body(self, body: list[s.Stmt]) -> None:
+        for stmt in body:
+            self._statement(stmt)
+
+    def run_program(self) -> None:
+        try:
+            self.run_body(self.program.core)
+        except Unwound:
+            pass
+
+    def _statement(self, stmt: s.Stmt) -> None:
+        self.run.spend()
+        handler = _RUN.get(type(stmt))
+        if handler is not None:
+            handler(self, stmt)
+
+    def _expression(self, stmt: s.ExprStmt) -> None:
+        value = self.ev(stmt.value)
+        if isinstance(value, v.Known) and value.key == "exit":
+            raise Raised
+        call = stmt.value
+        if isinstance(value, v.Tensor) and isinstance(call, s.Call) and isinstance(call.func, s.Attr):
+            if call.func.name in IN_PLACE and isinstance(call.func.base, s.Name | s.Attr):
+                self.assign(call.func.base, value)  # `loss.div_(n)`
+
+    def _return(self, stmt: s.Return) -> None:
+        raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known("None", None))
+
+    def _def(self, stmt: s.Def) -> None:
+        self.env.bind(stmt.name, v.Function(stmt.name, stmt, self.env))
+
+    def _class(self, stmt: s.Class) -> None:
+        self.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.env))
+
+    def _import(self, stmt: s.Import) -> None:
+        for local, dotted in stmt.bindings.items():
+            self.env.bind(local, v.Dotted(dotted))
+
+    def _scope(self, stmt: s.Scope) -> None:
+        self.env.shared.update(stmt.names)
+
+    def _jump(self, stmt: s.Jump) -> None:
+        raise {"break": Break, "continue": Continue, "raise": Raised}[stmt.kind]
+
+    def _assignment(self, stmt: s.Assign) -> None:
+        value = self.ev(stmt.value)
+        for target in stmt.targets:
+            self.assign(target, value, stmt.value)
+
+    def _aug_assign(self, stmt: s.AugAssign) -> None:
+        current, value = self.ev(stmt.target), self.ev(stmt.value)
+        if isinstance(current, v.Grad) and not current.copy:
+            self.aug_assign_grad(current, stmt, value)
+            return
+        if tensors.gradients_in(value) is not None:
+            self.put_aside(value, stmt.target)
+            self.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
+            return
+        text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
+        result: v.Value
+        if isinstance(current, v.Unknown) and isinstance(value, v.Known) and isinstance(value.value, int):
+            # a counter with an unknown start
+            down = stmt.op == "-"
+            result = v.Known(
+                s.render(stmt.target), WINDOW - value.value if down else value.value, exact=False, counter=True,
+                window=current.key if down else "",
+            )  # fmt: skip
+        else:
+            result = self.binary(stmt.op, current, value, text)
+            if isinstance(result, v.Known) and stmt.op in "+-":
+                result = v.Known(s.render(stmt.target), result.value, result.exact, True, result.window)
+        self.assign(stmt.target, result)
+
+    # -- branches
+
+    def _if(self, stmt: s.If) -> None:
+        if _is_main_check(stmt.test):
+            self.run_body(stmt.body)
+            return
+        if _is_type_checking(stmt.test):
+            return
+        if _UNSCALED.search(s.render(stmt.test)) and "unscale_" in self.program.words(stmt.body).called:
+            self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
+            return
+        test = self.ev(stmt.test)
+        taken = self.decide(test, node=stmt)
+        window, (by_order, by_name) = self.window_of(test), self.take_window()
+        unsure = self._unsure_sync(stmt, test)
+        guard = None
+        if window is not None or by_order:
+            guess = roles.suspect(self.program, Role.WINDOW, by_order, "closes a window") if by_name else None
+            guard = Guard(
+                window.window if window else by_order, window.exact if window else False,
+                window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),
+                guess if window is None else None,
+            )  # fmt: skip
+        if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
+            self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
+        picks = self._picks_parameters(stmt.test)
+        body = stmt.body if taken else stmt.orelse
+        aborts = self._aborts(stmt.test, body)
+        self.run.partial += picks
+        self.run.aborting += aborts
+        try:
+            self._run_guarded(body, guard if taken else None, unsure)
+        finally:
+            self.run.partial -= picks
+            self.run.aborting -= aborts
+
+    def _aborts(self, test: s.Expr, body: list[s.Stmt]) -> bool:
+        """`if not isfinite(norm): optimizer.zero_grad()`: what is done with a batch that went wrong."""
+        words = self.program.words(body)
+        if "zero_grad" not in words.called or words.steps or words.backward:
+            return False
+        return bool(_WENT_WRONG.search(s.render(test)))
+
+    def _is_unscaled(self) -> bool:
+        """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""
+        for event in reversed(self.run.events):
+            if isinstance(event, Unscale | Step | Update | Backward):
+                return isinstance(event, Unscale)
+        return False
+
+    def _picks_parameters(self, test: s.Expr) -> bool:
+        """`if "head" in name:` in a loop over named parameters; whether they have a gradient is no choice."""
+        if not self.run.over_parameters:
+            return False
+        for part in s.walk_expr(test):
+            if isinstance(part, s.Call) and "grad" in s.render(part):
+                return True  # `if not isfinite(p.grad).all()`: those few
+            if isinstance(part, s.Name):
+                value = self.env.find(part.id)
+                if isinstance(value, v.Unknown) and value.key.endswith(" name"):
+                    return True
+        return False
+
+    def _run_guarded(self, body: list[s.Stmt], guard: Guard | None, unsure: bool) -> None:
+        if guard is not None:
+            self.run.guards.append(guard)
+        self.run.unsure_sync += unsure
+        try:
+            self.run_body(body)
+        finally:
+            self.run.unsure_sync -= unsure
+            if guard is not None and guard in self.run.guards:
+                self.run.guards.remove(guard)
+
+    def _unsure_sync(self, stmt: s.If, test: v.Value) -> bool:
+        if "no_sync" not in self.program.all_words.seen:
+            return False
+        mentioned = "no_sync" in self.program.words(stmt.body).seen or "no_sync" in self.program.words(stmt.orelse).seen
+        return mentioned and not self.certain(test)
+
+    # -- contexts and exceptions
+
+    def _with(self, stmt: s.With) -> None:
+        depth = len(self.run.contexts)
+        quiet = 0
+        leaving: list[tuple[list[s.Stmt], v.Env]] = []
+        for item, target in stmt.items:
+            value = self.ev(item)
+            if id(value) in self.run.exits:
+                leaving.append(self.run.exits.pop(id(value)))
+            for context in self._entered(value):
+                self.run.contexts.append(context)
+                quiet += context.kind == "no_grad"
+                if context.kind == "window" and isinstance(context.value, v.Managing):
+                    self.enter_window(context.value)
+            if target is not None:
+                inner = value.value if isinstance(value, v.Context) and value.value is not None else value
+                self.assign(target, inner)
+        self.run.no_grad += quiet
+        try:
+            self.run_body(stmt.body)
+        finally:
+            self.run.no_grad -= quiet
+            del self.run.contexts[depth:]
+        for body, env in reversed(leaving):
+            outer, self.env = self.env, env
+            self.run_body(body)
+            self.env = outer
+
+    def _entered(self, value: v.Value) -> list[v.Context]:
+        match value:
+            case v.Context() if value.kind == "many" and isinstance(value.value, v.Collection):
+                return [x for x in value.value.items if isinstance(x, v.Context)]
+            case v.Context():
+                return [value]
+            case v.Unknown() if "no_sync" in value.key or "sync" in naming.last(value.key):
+                # a context from elsewhere that has to do with syncing: it is taken care of
+                return [v.Context(value.key, "no_sync", None, None, Sync.MANAGED)]
+            case _:
+                return []
+
+    def _try(self, stmt: s.Try) -> None:
+        try:
+            self.run_body(stmt.body)
+            self.run_body(stmt.orelse)
+        except Raised:
+            # `raise` under a handler: go on behind it
+            if not stmt.handlers:
+                raise
+            self.run_body(stmt.handlers[0][1])
+        finally:
+            self.run_body(stmt.final)
+
+
+# by type, not by match: this runs for every statement of every turn
+_RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
+    s.ExprStmt: Interpreter._expression,
+    s.Assign: Interpreter._assignment,
+    s.AugAssign: Interpreter._aug_assign,
+    s.If: Interpreter._if,
+    s.For: Interpreter.run_for,
+    s.While: Interpreter.run_while,
+    s.With: Interpreter._with,
+    s.Try: Interpreter._try,
+    s.Return: Interpreter._return,
+    s.Jump: Interpreter._jump,
+    s.Def: Interpreter._def,
+    s.Class: Interpreter._class,
+    s.Import: Interpreter._import,
+    s.Scope: Interpreter._scope,
+}
+
+
+def _is_main_check(test: s.Expr) -> bool:
+    return isinstance(test, s.Compare) and s.render(test.left) == "__name__"
+
+
+def _is_type_checking(test: s.Expr) -> bool:
+    return s.render(test).rpartition(".")[2] == "TYPE_CHECKING"

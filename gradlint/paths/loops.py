@@ -1,0 +1,279 @@
+"""Runs loops a few turns: how many, over what, and whether the turns are the micro-batches of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gradlint.events import WINDOW, Clip, ClipApi, Mark
+from gradlint.knowledge import naming
+from gradlint.paths import values as v
+from gradlint.paths.calls import Calls
+from gradlint.paths.invoke import Unwound
+from gradlint.paths.run import OUTER_TURNS, TURNS, Guard, LoopState
+from gradlint.paths.steady import Steady
+from gradlint.python import syntax as s
+
+#: a loop of fewer turns is run as it is
+_MANY = 4
+
+
+class Break(Unwound):
+    """A `break` unwinds to its loop."""
+
+
+class Continue(Unwound):
+    """A `continue` unwinds to the next turn of its loop."""
+
+
+class Loops(Calls):
+    """`for` and `while`."""
+
+    def run_for(self, stmt: s.For) -> None:
+        iterable = self.ev(stmt.iterable)
+        values = self._turns(stmt, iterable)
+        if isinstance(iterable, v.ParamsValue):
+            if iterable.generator and iterable.used_by is not None:
+                self._exhausted(stmt, iterable)
+                return
+            self.use_up(iterable, stmt.iterable)
+        loop = LoopState(
+            stmt.node, stmt.body, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
+            self._is_data(iterable), iterable.window if isinstance(iterable, v.Counted) else "",
+            iterable.size if isinstance(iterable, v.Counted) else None,
+        )  # fmt: skip
+        over = isinstance(iterable, v.ParamsValue)
+        self.run.over_parameters += over
+        self._loop(loop, stmt, values, self._around(iterable), self._steady(loop, stmt, iterable, values))
+        self.run.over_parameters -= over
+
+    def _around(self, iterable: v.Value) -> list[Guard]:
+        """A loop over optimizers is one step of all of them: the window that is full round it is full in it."""
+        many = iterable.items if isinstance(iterable, v.Collection) else []
+        rows = [x for item in many for x in (item.items if isinstance(item, v.Collection) else [item])]
+        together = any(isinstance(x, v.Optimizer) for x in rows)
+        if isinstance(iterable, v.Counted):
+            together = self._counts_training_objects(iterable)
+        elif isinstance(iterable, v.Unknown):
+            together = self._over_training_objects(iterable)
+        return list(self.run.guards) if together else []
+
+    def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
+        """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""
+        if any(isinstance(x, s.AugAssign) and ".grad" in s.render(x.target) for x in s.walk_stmts(stmt.body)):
+            self.run.emit(
+                Clip, stmt.iterable, s.render(stmt.iterable), params=iterable.params, api=ClipApi.CUSTOM,
+                exhausted_by=iterable.used_by, target=iterable.key,
+            )  # fmt: skip
+
+    def run_while(self, stmt: s.While) -> None:
+        loop = LoopState(stmt.node, stmt.body, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
+        if not self._refuses(stmt):
+            self._loop(loop, stmt, self._tests(loop, stmt))
+
+    def _tests(self, loop: LoopState, stmt: s.While) -> Iterator[v.Value]:
+        """One for each turn: the condition is asked anew in the turn that it lets in."""
+        for turn in range(loop.turns):
+            loop.turn = turn
+            if self._refuses(stmt):
+                return
+            yield v.Value()
+
+    def _refuses(self, stmt: s.While) -> bool:
+        test = self.ev(stmt.test)
+        return isinstance(test, v.Known) and not test.value
+
+    def _steady(self, loop: LoopState, stmt: s.For, iterable: v.Value, values: list[v.Value]) -> Steady | None:
+        """Watches a loop whose turns can be alike: what they are given is, or nothing asks for the number."""
+        if len(values) < _MANY:
+            return None
+        if values[0] is values[-1]:
+            return Steady(self.run, loop)
+        target, last = stmt.target, values[-1]
+        if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items:
+            target, last = target.items[0], last.items[0]
+        plain = isinstance(iterable, v.Counted) and not isinstance(iterable.inner, v.Collection | v.Counted)
+        if not plain or not isinstance(target, s.Name) or target.id in self.program.words(stmt.body).seen:
+            return None
+        return Steady(self.run, loop, (target, last))
+
+    def _loop(
+        self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = (),
+        steady: Steady | None = None,
+    ) -> None:  # fmt: skip
+        self.run.loops.append(loop)
+        guards = self.run.guards
+        try:
+            for turn, value in enumerate(values):
+                loop.turn = turn
+                if steady is not None:
+                    steady.begin()
+                self.run.guards = list(around)
+                self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
+                if isinstance(stmt, s.For):
+                    self.assign(stmt.target, value)
+                try:
+                    self.run_body(stmt.body)
+                except Continue:
+                    pass
+                except Break:
+                    break
+                if steady is not None and steady.reached(self.env) and steady.repeat():
+                    if steady.counter is not None:
+                        self.assign(*steady.counter)
+                    break
+        finally:
+            self.run.guards = guards
+            self.run.loops.pop()
+        self.run.emit(Mark, stmt, "", loop=loop.id, over=True, loader=loop.loader)
+        self.run_body(stmt.orelse)
+
+    # -- how often
+
+    def _turns(self, stmt: s.For, iterable: v.Value) -> list[v.Value]:
+        text = s.render(stmt.iterable)
+        match iterable:
+            case v.Collection() if iterable.open and iterable.items:
+                return [iterable.items[0]] * self._usual_turns(stmt)
+            case v.Collection() if iterable.items or iterable.entries:
+                return self.elements(iterable, text)[:4]
+            case v.ParamsValue() | v.Grad():
+                return self.elements(iterable, text)
+            case v.Counted() if iterable.enumerate and _all_known(iterable.inner):
+                return self.elements(iterable, text)[:4]
+            case v.Counted() if self._counts_training_objects(iterable):
+                return [self._counted(iterable, 0)]
+            case v.Counted():
+                usual = WINDOW if self._micro_window(stmt, iterable) else self._usual_turns(stmt)
+                count = iterable.turns if iterable.turns is not None else usual
+                return [self._counted(iterable, n) for n in range(count)]
+            case _:
+                one = self.elements(iterable, text)[0]
+                if self._over_training_objects(iterable):
+                    return [one]
+                return [one] * self._usual_turns(stmt)
+
+    def _counted(self, iterable: v.Counted, turn: int) -> v.Value:
+        number = v.Known(iterable.key, iterable.start + turn * iterable.step, exact=iterable.exact, counter=True)
+        if not iterable.enumerate:
+            if isinstance(iterable.inner, v.Collection):
+                columns = iterable.inner.items
+                row = [
+                    self._counted(c, turn) if isinstance(c, v.Counted) else self.elements(c, c.key)[0] for c in columns
+                ]
+                return v.Collection("", row)
+            return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
+        inner = iterable.inner
+        if isinstance(inner, v.Counted):
+            return v.Collection("", [number, self._counted(inner, turn)])
+        if isinstance(inner, v.Collection) and inner.items:
+            return v.Collection("", [number, inner.items[0]])
+        return v.Collection("", [number, v.Unknown(f"{inner.key if inner else ''}[*]")])
+
+    def _usual_turns(self, stmt: s.For | s.While) -> int:
+        """Enough for two windows and a rest where gradients are made or used; two epochs; once for the rest."""
+        words = self.program.words(stmt.body)
+        if not words.events:
+            return 1
+        inner = self.program.innermost.get(stmt.node)
+        if inner is None:
+            inner = self.program.innermost[stmt.node] = self._makes_gradients_itself(stmt)
+        return TURNS if inner and len(self.run.loops) < 3 else OUTER_TURNS
+
+    def _makes_gradients_itself(self, stmt: s.For | s.While) -> bool:
+        """Events stand right in this loop, not only in a loop inside it."""
+        own = self.program.collect_words([x for x in stmt.body if not _holds_loop(x)])
+        for name in list(own.called):
+            inner = self.program.function_words(name)
+            if inner is not None and not self._function_loops(name):
+                own.add(inner)
+        return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
+
+    def _function_loops(self, name: str) -> bool:
+        return any(_holds_any_loop(d.body) for d in self.program.functions.get(name, []))
+
+    def _over_training_objects(self, iterable: v.Value) -> bool:
+        """`for opt in self.optimizers`: one stands for all."""
+        last = naming.last(iterable.key.replace(".values()", "").replace(".items()", ""))
+        return bool(naming.OPTIMIZER.search(last) or naming.SCHEDULER.search(last)) or last in (
+            "models", "networks", "nets", "modules", "params", "parameters", "param_groups", "callbacks", "hooks"
+        )  # fmt: skip
+
+    def _counts_training_objects(self, iterable: v.Counted) -> bool:
+        """`enumerate(optimizers)`, `zip(optimizers, schedulers)`."""
+        inner = iterable.inner
+        columns = inner.items if isinstance(inner, v.Collection) else [inner]
+        return any(isinstance(c, v.Unknown) and self._over_training_objects(c) for c in columns)
+
+    # -- what it goes over
+
+    def _micro_window(self, stmt: s.For, iterable: v.Value) -> str:
+        text = s.render(stmt.iterable)
+        if (
+            isinstance(iterable, v.Counted)
+            and iterable.window
+            and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}")
+        ):
+            return iterable.window
+        words = self.program.words(stmt.body)
+        if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
+            return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
+        if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
+            return ""
+        return f"len({text})" if isinstance(stmt.iterable, s.Name | s.Attr) else text
+
+    @staticmethod
+    def _is_data(iterable: v.Value) -> bool:
+        return iterable.enumerate if isinstance(iterable, v.Counted) else isinstance(iterable, v.Unknown | v.Tensor)
+
+    def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
+        """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
+        expr = stmt.iterable
+        if "break" in self.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
+            return False
+        if isinstance(iterable, v.Counted):
+            return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
+        return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(s.render(expr))
+
+
+def _holds_loop(stmt: s.Stmt) -> bool:
+    return isinstance(stmt, s.For | s.While) or _holds_any_loop([x for b in s.blocks(stmt) for x in b])
+
+
+def _all_known(value: v.Value | None) -> bool:
+    """A list with these entries and no more; what a comprehension made goes on as long as its source does."""
+    return isinstance(value, v.Collection) and bool(value.items) and not value.open
+
+
+def _holds_any_loop(body: list[s.Stmt]) -> bool:
+    return any(isinstance(x, s.For | s.While) for x in s.walk_stmts(body))
+
+
+def _only_schedules(stmt: s.For | s.While) -> bool:
+    """The only `.step()` right in the loop is a scheduler's: this is the loop over epochs."""
+    for inner in stmt.body:
+        if _holds_loop(inner):
+            continue
+        for x in s.walk_stmts([inner]):
+            for expr in s.expressions(x):
+                for part in s.walk_expr(expr):
+                    if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name == "step":
+                        if not naming.SCHEDULER.search(naming.last(s.render(part.func.base))):
+                            return False
+    return _holds_any_loop(stmt.body)
+
+
+def _skips_rest(stmt: s.Stmt) -> bool:
+    """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out."""
+    if not isinstance(stmt, s.If) or not isinstance(stmt.test, s.Compare) or stmt.test.op not in (">", ">="):
+        return False
+    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind == "continue"
+
+
+def _endless(text: str) -> bool:
+    return any(word in text for word in ("cycle", "count(", "infinite", "iter("))
+
+
+def _tries_again(stmt: s.While) -> bool:
+    """`while True:` with a `return` at its end: it is left after the first turn, unless something failed in it."""
+    endless = isinstance(stmt.test, s.Const) and bool(stmt.test.value)
+    return endless and bool(stmt.body) and isinstance(stmt.body[-1], s.Return)

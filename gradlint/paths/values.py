@@ -1,0 +1,293 @@
+"""The abstract values of the interpreter: as much of Python's objects as gradients care about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from gradlint.python import syntax as s
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """Anything; `key` is a readable identity, by which unknown things are recognised when met again."""
+
+    key: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Unknown(Value):
+    """A value of which only the name is known. `called` when it is the result of a call."""
+
+    called: str = ""
+    #: the owners of parameters that went into it
+    params: Params = Params(known=True)
+    #: the parameters whose gradients went into it, as they were
+    grads: Params | None = None
+    #: the optimizer that it was made from, if it is an object of an unknown class
+    wraps: Optimizer | None = None
+    #: what was handed to the call that made it: the N of a window, or these numbers
+    counts: bool = False
+    handed: frozenset[float] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Known(Value):
+    """A Python constant, or a number that was computed."""
+
+    value: int | float | str | bool | bytes | complex | None = None
+    #: False when it grew from an unknown start
+    exact: bool = True
+    #: it changes from turn to turn
+    counter: bool = False
+    #: text of N when it says whether a window of N micro-batches is full
+    window: str = ""
+    modulo: bool = False
+    #: windows are run with few micro-batches: `value` is not what the file says, `real` is, if it says anything
+    made_up: bool = False
+    real: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Dotted(Value):
+    """An imported module or something in it; `key` is the full dotted name."""
+
+
+@dataclass(slots=True, eq=False)
+class Env:
+    """The names of one function call (or of the module)."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    outer: Env | None = None
+    shared: set[str] = field(default_factory=set)
+
+    def find(self, name: str) -> Value | None:
+        env: Env | None = self
+        while env is not None:
+            if name in env.names:
+                return env.names[name]
+            env = env.outer
+        return None
+
+    def bind(self, name: str, value: Value) -> None:
+        env = self
+        if name in self.shared:
+            while env.outer is not None and name not in env.outer.names and env.outer.outer is not None:
+                env = env.outer
+            env = env.outer or env
+        env.names[name] = value
+
+
+@dataclass(slots=True, eq=False)
+class ClassValue(Value):
+    """A class of this file."""
+
+    node: s.Class | None = None
+    env: Env | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Function(Value):
+    """A function, method or lambda of this file, bound to `owner` if it is a method."""
+
+    node: s.Def | s.Lambda | None = None
+    env: Env | None = None
+    owner: Value | None = None
+    cls: ClassValue | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Bound(Value):
+    """A method that was looked up but not called: `model.no_sync`."""
+
+    base: Value = field(default_factory=Value)
+    name: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Partial(Value):
+    """functools.partial of something."""
+
+    func: Value = field(default_factory=Value)
+    args: list[Value] = field(default_factory=list)
+    kwargs: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Instance(Value):
+    """An object of a class of this file; attributes live in the interpreter's store under its key."""
+
+    cls: ClassValue | None = None
+    #: it is an nn.Module, so calling it is a forward
+    module: bool = False
+    wrap: Wrap = Wrap.NONE
+    #: what it was made with, where its constructor was not run
+    made_with: tuple[list[Value], dict[str, Value]] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Model(Value):
+    """A module made elsewhere, or a wrapped one. `owner` is the id of its parameters."""
+
+    owner: str = ""
+    wrap: Wrap = Wrap.NONE
+    inner: Value | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Optimizer(Value):
+    ref: OptimizerRef = field(default_factory=lambda: OptimizerRef("", ""))
+
+
+@dataclass(slots=True, eq=False)
+class Scheduler(Value):
+    optimizer: str | None = None
+    torch: bool = True
+    framework: Framework = PLAIN
+    #: see Schedule
+    per_batch: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Scaler(Value):
+    ref: ScalerRef = field(default_factory=lambda: ScalerRef("", ""))
+
+
+@dataclass(slots=True, eq=False)
+class ParamsValue(Value):
+    """Parameters: a list of them, or a generator that can be used up."""
+
+    params: Params = ANY
+    generator: bool = False
+    used_by: Site | None = None
+    #: iterating gives (name, parameter)
+    named: bool = False
+    wrap: Wrap = Wrap.NONE
+    #: a part only (some were filtered out)
+    partial: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Parameter(Value):
+    """One of some parameters, as a loop over them sees it."""
+
+    params: Params = ANY
+    wrap: Wrap = Wrap.NONE
+    partial: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Grad(Value):
+    """The gradient of some parameters; `op` and `by` when it is the result of arithmetic on one."""
+
+    params: Params = ANY
+    wrap: Wrap = Wrap.NONE
+    partial: bool = False
+    op: str = ""
+    by: Value | None = None
+    #: a copy: what is done to it is not done to `.grad`
+    copy: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Tensor(Value):
+    """A tensor that was computed: which parameters it depends on and how it was normalised."""
+
+    params: Params = Params(known=True)
+    norm: Norm = Norm.UNKNOWN
+    divisor: str = ""
+    divisor_value: int | None = None
+    scaler: ScalerRef | None = None
+    model: str | None = None
+    wrap: Wrap = Wrap.NONE
+    forward_sync: Sync = Sync.ON
+    forward: Site | None = None
+    framework: Framework = PLAIN
+    #: see Backward
+    divisors: frozenset[float] = frozenset()
+    handed: frozenset[float] = frozenset()
+    #: how many losses were added up to make it
+    terms: int = 1
+
+    def but(self, **changes: object) -> Tensor:
+        return replace(self, **changes)  # type: ignore[arg-type]  # the fields are named at each call
+
+
+@dataclass(slots=True, eq=False)
+class Context(Value):
+    """A context manager that matters."""
+
+    kind: str = "other"
+    site: Site | None = None
+    model: str | None = None
+    sync: Sync = Sync.ON
+    enabled: bool | None = True
+    value: Value | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Collection(Value):
+    """A tuple, list or dict whose entries are known."""
+
+    items: list[Value] = field(default_factory=list)
+    entries: dict[str, Value] = field(default_factory=dict)
+    kind: str = "tuple"
+    #: there are more of the kind that `items` shows
+    open: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Counted(Value):
+    """Something iterable: what a turn gives, and how often (None: as often as loops go here)."""
+
+    start: int = 0
+    exact: bool = True
+    turns: int | None = None
+    step: int = 1
+    inner: Value | None = None
+    enumerate: bool = False
+    #: text of the bound, when it is the N of an inner loop over micro-batches
+    window: str = ""
+    loader: bool = False
+    #: the number of turns that the file says
+    size: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Symbol(Value):
+    """A condition that could not be computed yet: an operator and its operands."""
+
+    op: str = ""
+    operands: list[Value] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Managing(Value):
+    """An object of a framework, which acts in the user's name: Accelerate's Accelerator, DeepSpeed's engine."""
+
+    framework: Framework = PLAIN
+    #: N that the framework was given (text), and whether it is known to divide by it
+    window: str = ""
+    divides: bool = False
+    accumulates: bool = True
+    model: Value | None = None
+    guess: Guess | None = None
+    #: N as a number
+    size: int | None = None
+
+
+def number_of(value: Value | None) -> float | None:
+    """The number that the file says this is, if it is always the same."""
+    if not isinstance(value, Known) or isinstance(value.value, bool) or not isinstance(value.value, int | float):
+        return None
+    if value.made_up:
+        return value.real
+    return None if value.counter or not value.exact else float(value.value)
+
+
+def whole_number(value: Value | None) -> int | None:
+    number = number_of(value)
+    return int(number) if number is not None and number == int(number) else None

@@ -1,0 +1,1 @@
+"""How Python works: source to a small tree, its names, classes and constants. Knows nothing of gradient events."""

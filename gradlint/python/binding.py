@@ -1,0 +1,72 @@
+"""What the statements of a function bind, whoever asks: targets, and what is written down as their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.python import syntax as s
+from gradlint.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A target, and what it is made of: its value, or a loop's or context's; None of a definition or a parameter."""
+
+    target: s.Expr
+    source: s.Expr | None
+
+
+def own_statements(body: list[s.Stmt]) -> Iterator[s.Stmt]:
+    """Those of a function, without those of the functions and classes inside it."""
+    for stmt in body:
+        yield stmt
+        if not isinstance(stmt, s.Def | s.Class):
+            for block in s.blocks(stmt):
+                yield from own_statements(block)
+
+
+def bound_by(stmt: s.Stmt) -> Iterator[Bound]:
+    """What a statement binds, but for imports and inner blocks.
+
+    Names of lambdas and comprehensions live in scopes of their own; here they count for the whole function.
+    """
+    for expr in s.expressions(stmt):
+        for part in s.walk_expr(expr):
+            yield from _bound_inside(part)
+    match stmt:
+        case s.Assign():
+            yield from (Bound(target, stmt.value) for target in stmt.targets)
+        case s.AugAssign():
+            yield Bound(stmt.target, stmt.value)
+        case s.For():
+            yield Bound(stmt.target, stmt.iterable)
+        case s.With():
+            yield from (Bound(alias, item) for item, alias in stmt.items if alias is not None)
+        case s.Def() | s.Class():
+            yield Bound(s.Name(stmt.node, stmt.name), None)
+        case _:
+            return
+
+
+def _bound_inside(part: s.Expr) -> Iterator[Bound]:
+    match part:
+        case s.Walrus():
+            yield Bound(part.target, part.value)
+        case s.Comprehension():
+            yield Bound(part.target, part.iterable)
+        case s.Lambda():
+            yield from (Bound(s.Name(part.node, param.name), None) for param in part.params)
+        case _:
+            return
+
+
+def target_names(target: s.Expr) -> Iterator[str]:
+    """The plain names among the targets: `a` and `b` of `a, (*b, c.d) = …`."""
+    match target:
+        case s.Name():
+            yield target.id
+        case s.Sequence() | s.Star():
+            for part in s.parts(target):
+                yield from target_names(part)
+        case _:
+            return

@@ -1,0 +1,227 @@
+"""Finds the value of a name where the file itself settles it: constants, attributes of classes, entries of dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gradlint.python import syntax as s
+from gradlint.python.binding import bound_by, target_names
+from gradlint.python.written import last
+from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
+
+#: a longer chain of names is a circle
+_LONGEST = 8
+_CHANGES_ENTRIES = frozenset({"update", "setdefault", "pop", "clear", "popitem"})
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The names that a function (or the module) binds; None stands for a value that is not written down."""
+
+    outer: Scope | None = None
+    #: the class that a method belongs to
+    cls: s.Class | None = None
+    names: dict[str, list[s.Expr | None]] = field(default_factory=dict)
+
+    def bind(self, target: s.Expr, value: s.Expr | None) -> None:
+        for name in target_names(target):
+            self.names.setdefault(name, []).append(value if isinstance(target, s.Name) else None)
+
+    def find(self, name: str) -> tuple[s.Expr | None, Scope]:
+        """What the name stands for, and where that is written; None if it is bound twice, or by a caller."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                values = scope.names[name]
+                return (values[0] if len(values) == 1 else None), scope
+            scope = scope.outer
+        return None, self
+
+
+#: an expression and the scope in which its names are to be looked up
+Found = tuple[s.Expr | None, Scope]
+
+
+class Constants:
+    """The scopes of a file, and what is settled in them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._module = Scope()
+        self._placed: list[tuple[s.Stmt, Scope]] = []
+        #: every assignment to an attribute, by the attribute's name
+        self._attributes: dict[str, list[Found]] = {}
+        #: entries of dicts that are set or changed later, by the dict's name; the key is None where it may be any
+        self._changed: dict[str, list[tuple[str | None, s.Expr | None]]] = {}
+        self._place(program.body, self._module)
+
+    def expressions(self) -> Iterator[tuple[s.Expr, Scope]]:
+        """Every expression of the file, with the scope it is in."""
+        for stmt, scope in self._placed:
+            for expr in s.expressions(stmt):
+                for part in s.walk_expr(expr):
+                    yield part, scope
+
+    def value(self, expr: s.Expr | None, scope: Scope, depth: int = 0) -> Found:
+        """What an expression stands for, as far as the file settles it: a constant, a dict, a call."""
+        while depth < _LONGEST:
+            depth += 1
+            match expr:
+                case s.Name():
+                    expr, scope = scope.find(expr.id)
+                case s.Attr():
+                    expr, scope = self._attribute(expr, scope, depth)
+                case s.Item():
+                    expr, scope = self._entry(expr, scope)
+                case _:
+                    return expr, scope
+        return None, scope
+
+    def is_global(self, expr: s.Expr, scope: Scope) -> bool:
+        """A name that the module gives its value, and nobody else."""
+        return isinstance(expr, s.Name) and scope.find(expr.id)[1] is self._module and expr.id in self._module.names
+
+    def number(self, expr: s.Expr | None, scope: Scope) -> float | None:
+        """The number that an expression stands for."""
+        found, _ = self.value(expr, scope)
+        number = found.value if isinstance(found, s.Const) else None
+        return float(number) if isinstance(number, int | float) and not isinstance(number, bool) else None
+
+    def entries(self, expr: s.Expr | None, scope: Scope) -> tuple[dict[str, s.Expr], bool, Scope]:
+        """The entries of a dict, whether these are all, and the scope they are written in."""
+        found, home = self.value(expr, scope)
+        entries: dict[str, s.Expr] = {}
+        whole = False
+        if isinstance(found, s.Dict):
+            entries = {k.value: x for k, x in found.pairs if isinstance(k, s.Const) and isinstance(k.value, str)}
+            whole = len(entries) == len(found.pairs)
+        elif isinstance(found, s.Call) and s.render(found.func) == "dict":
+            entries = {k: x for k, x in found.kwargs.items() if k[:2] != "**"}
+            whole = not found.args and not found.starred
+        for key, value in self._changed.get(last(expr), []) if isinstance(expr, s.Name | s.Attr) else ():
+            if key is None:
+                return {}, False, home
+            if key in entries or value is None:
+                entries.pop(key, None)
+                whole = False
+            else:
+                entries[key] = value
+        return entries, whole, home
+
+    def is_changed(self, display: s.Dict, key: str) -> bool:
+        """Somebody sets this key of a dict later, or changes this very dict as a whole."""
+        named = {
+            last(target)
+            for stmt, _ in self._placed
+            if isinstance(stmt, s.Assign) and stmt.value is display
+            for target in stmt.targets
+        }
+        return any(
+            changed == key or (changed is None and name in named)
+            for name, changes in self._changed.items()
+            for changed, _ in changes
+        )
+
+    def argument(self, call: s.Call, name: str, scope: Scope) -> tuple[s.Expr | None, bool, Scope]:
+        """A keyword argument, also out of `**settings`; whether it is known to be absent if it is None; its scope."""
+        if name in call.kwargs:
+            return call.kwargs[name], False, scope
+        hidden = [value for key, value in call.kwargs.items() if key[:2] == "**"]
+        absent = not call.starred or bool(hidden)
+        for value in hidden:
+            entries, whole, home = self.entries(value, scope)
+            if name in entries:
+                return entries[name], False, home
+            absent &= whole
+        return None, absent, scope
+
+    # -- attributes and entries
+
+    def _attribute(self, expr: s.Attr, scope: Scope, depth: int) -> Found:
+        """`Config.clip`, `self.clip`, where one assignment in the file gives it."""
+        owner = self._class_of(expr.base, scope, depth)
+        values = self._attributes.get(expr.name, [])
+        if owner is None or len(values) > 1:
+            return None, scope
+        if values:
+            return values[0] if values[0][1].cls is owner else (None, scope)
+        member = self._program.member(owner, expr.name)
+        return (member.value, self._module) if isinstance(member, s.Assign) else (None, scope)
+
+    def _class_of(self, base: s.Expr, scope: Scope, depth: int) -> s.Class | None:
+        if isinstance(base, s.Name) and base.id == "self":
+            return scope.cls
+        if isinstance(base, s.Name) and base.id in self._program.classes:
+            return self._program.classes[base.id]
+        found, _ = self.value(base, scope, depth)
+        if isinstance(found, s.Call) and isinstance(found.func, s.Name) and not found.args and not found.kwargs:
+            return self._program.classes.get(found.func.id)
+        return None
+
+    def _entry(self, expr: s.Item, scope: Scope) -> Found:
+        key = expr.index.value if isinstance(expr.index, s.Const) else None
+        if not isinstance(key, str) or not isinstance(expr.base, s.Name | s.Attr):
+            return None, scope
+        entries, _, home = self.entries(expr.base, scope)
+        return entries.get(key), home
+
+    # -- the index
+
+    def _place(self, body: list[s.Stmt], scope: Scope) -> None:
+        for stmt in body:
+            self._placed.append((stmt, scope))
+            self._bind(stmt, scope)
+            match stmt:
+                case s.Def():
+                    self._place(stmt.body, self._inner(stmt.params, scope))
+                case s.Class():
+                    self._place_class(stmt, scope)
+                case _:
+                    for block in s.blocks(stmt):
+                        self._place(block, scope)
+
+    def _place_class(self, cls: s.Class, scope: Scope) -> None:
+        """The names of a class body are not seen in its methods."""
+        body = Scope(scope)
+        for stmt in cls.body:
+            if isinstance(stmt, s.Def):
+                self._placed.append((stmt, body))
+                self._place(stmt.body, self._inner(stmt.params, Scope(scope, cls)))
+            else:
+                self._place([stmt], body)
+
+    @staticmethod
+    def _inner(params: list[s.Param], outer: Scope) -> Scope:
+        return Scope(outer, outer.cls, {param.name: [None] for param in params})
+
+    def _bind(self, stmt: s.Stmt, scope: Scope) -> None:
+        for bound in bound_by(stmt):
+            plain = isinstance(stmt, s.Assign) and bound.source is stmt.value
+            self._assign(bound.target, bound.source if plain else None, scope)
+        if isinstance(stmt, s.Import):
+            for local in stmt.bindings:
+                scope.names.setdefault(local, []).append(None)
+        elif isinstance(stmt, s.Scope):
+            # what a function does to the names of others is not followed
+            for name in stmt.names:
+                self._module.names.setdefault(name, []).extend([None, None])
+        for expr in s.expressions(stmt):
+            for part in s.walk_expr(expr):
+                if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name in _CHANGES_ENTRIES:
+                    self._change(part.func.base, None, None)
+
+    def _assign(self, target: s.Expr, value: s.Expr | None, scope: Scope) -> None:
+        if isinstance(target, s.Attr):
+            self._attributes.setdefault(target.name, []).append((value, scope))
+        elif isinstance(target, s.Item):
+            key = target.index.value if isinstance(target.index, s.Const) else None
+            self._change(target.base, key if isinstance(key, str) else None, value)
+        else:
+            scope.bind(target, value)
+
+    def _change(self, base: s.Expr, key: str | None, value: s.Expr | None) -> None:
+        self._changed.setdefault(last(base), []).append((key, value))

@@ -1,0 +1,136 @@
+"""Puts the clearing of gradients and the step of the optimizer in their places."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update, Zero
+from gradlint.repair.calls import optimizer_of
+from gradlint.repair.moving import check_not_read, landing, move
+from gradlint.repair.refusal import NotFixable
+from gradlint.repair.shapes import within
+
+if TYPE_CHECKING:
+    from gradlint.repair.bench import Bench
+    from gradlint.repair.document import Statement
+
+
+def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool = False) -> None:
+    """At the head of the loop that runs all; without one, or if it must be close, in front of the backward."""
+    for step in reversed(steps):
+        code = _zero(bench, step)
+        loop = None if close else bench.common_loop(backward, step)
+        if loop is not None and _choice(bench, step, backward, loop) is _Choice.TURN:
+            raise NotFixable("the condition round the step may say when a window is full")
+        if step.site in backward.via:
+            # a closure may be called several times for one step: it clears itself
+            bench.insert_first(code, _function(bench, backward))
+        elif loop is not None:
+            bench.insert_first(code, loop)
+        else:
+            bench.insert(code, before=backward)
+
+
+class _Choice(enum.Enum):
+    """What a condition round a step decides."""
+
+    NOTHING = enum.auto()
+    #: whether this batch is any good
+    SKIP = enum.auto()
+    #: something that changes from turn to turn: perhaps that a window is full
+    TURN = enum.auto()
+
+
+def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement) -> _Choice:
+    """What the conditions between a loop and a step ask, beside known boundaries and those round the backward."""
+    made = bench.statement(backward) if backward is not None else None
+    bound = {name for x in loop.leaves() for name in bench.names_in(x).bound}
+    found, guards = _Choice.NOTHING, bench.guards()
+    for owner in bench.statement(step).ancestors():
+        if owner is loop:
+            break
+        if not isinstance(owner.node, cst.If) or owner in guards or (made is not None and owner.holds(made)):
+            continue
+        test = bench.code(owner.node.test)
+        if re.search(r"(?i)nan|inf\b|isinf|finite|skip|valid|loss", test):
+            return _Choice.SKIP
+        if bench.names_read(owner.node.test) & bound:
+            found = _Choice.TURN
+    return found
+
+
+def _function(bench: Bench, event: Event) -> Statement:
+    return next(x for x in bench.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef))
+
+
+def clear_behind(bench: Bench, step: Step) -> None:
+    """Behind the step and what belongs to it, once for the arms of a flag."""
+    loop = next((x for x in bench.statement(step).ancestors() if isinstance(x.node, cst.For | cst.While)), None)
+    choice = _choice(bench, step, None, loop) if loop is not None else _Choice.NOTHING
+    if choice is _Choice.SKIP:
+        raise NotFixable("the gradients of a batch that is skipped would stay")
+    target = bench.document.apart(bench.statement(step), bench.node(step))
+    anchor = landing(bench, target, None, step, in_front=False)
+    if choice is _Choice.TURN or isinstance(anchor.node, cst.For):
+        anchor = target  # `for opt in optimizers: opt.step()`: its name is known only there
+    anchor = bench.past(anchor, BEHIND_STEP)
+    check_not_read(bench, anchor)
+    bench.document.put_after(bench.document.new(_zero(bench, step), anchor.block), anchor)
+
+
+def _zero(bench: Bench, step: Step) -> str:
+    """In the style of the file: with the arguments that its other calls have, if they all have the same."""
+    styles = set(re.findall(r"\.zero_grad\(([^()]*)\)", bench.document.source))
+    arguments = styles.pop() if len(styles) == 1 else ""
+    return f"{optimizer_of(bench, step)}.zero_grad({arguments})"
+
+
+def clear_behind_window(bench: Bench, zero: Zero, step: Step) -> None:
+    """The clearing of each micro-batch goes behind the step; what an epoch leaves over is cleared before the next."""
+    code = bench.code(bench.statement(zero).node.with_changes(leading_lines=()))
+    loop = _loader_loop(bench, step)
+    if _cleared_behind(bench, zero, step):
+        bench.delete(zero)
+    else:
+        move(bench, zero, after=step, past=BEHIND_STEP)
+    if loop is not None:
+        bench.document.put_before(bench.document.new(code.partition("#")[0], loop.block), loop)
+
+
+def _cleared_behind(bench: Bench, zero: Zero, step: Step) -> bool:
+    """The boundary has a clearing of its own: that of each micro-batch only has to go."""
+    used = bench.statement(step)
+    following = [x for x in used.siblings() if x.start > used.start]
+    later = [e for x in following for e in bench.events_in(x) if isinstance(e, Zero)]
+    return any(e.site != zero.site and e.optimizer == zero.optimizer for e in later)
+
+
+def _loader_loop(bench: Bench, step: Step) -> Statement | None:
+    """The loop over the loader, if it runs again and again, may end amid a window, and nothing clears before it."""
+    guard = bench.document.at(bench.node(step.guard)) if step.guard is not None else None
+    if guard is None or any(isinstance(x.operator, cst.Or) for x in within(guard.node, cst.BooleanOperation)):
+        return None
+    loops = [x for x in guard.ancestors() if isinstance(x.node, cst.For | cst.While)]
+    if len(loops) < 2 or loops[0].owner is not loops[1]:
+        return None
+    above = [x for x in loops[0].siblings() if x.start < loops[0].start]
+    return None if any("zero_grad" in bench.code(x.node) for x in above) else loops[0]
+
+
+def step_behind(bench: Bench, step: Step, backward: Backward, followers: Sequence[Event]) -> None:
+    """The step goes behind the backward, or behind the loop of backwards; what must follow it goes with it."""
+    guard = bench.document.at(bench.node(step.guard)) if step.guard is not None else None
+    if guard is not None and not any(guard.holds(x) for x in bench.standing(backward)):
+        raise NotFixable("the step would leave its boundary")
+    level = len(step.frames) < len(backward.frames)
+    # a scaler's update() that is there already must stay behind the scaler's step
+    past: tuple[type[Event], ...] = (Unscale, Clip, Edit, Read, Step)
+    moved = move(bench, step, after=backward, past=past if step.scaler is not None else (*past, Update), level=level)
+    for follower in followers:
+        if not any(moved.holds(x) for x in bench.standing(follower)):
+            move(bench, follower, after=step, past=(Update,))

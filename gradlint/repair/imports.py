@@ -1,0 +1,203 @@
+"""Finds how a file names what it imports, and adds, renames and drops imports without leaving unused ones."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import libcst as cst
+
+from gradlint.records import dataclass
+from gradlint.repair.arguments import comma
+from gradlint.repair.refusal import NotFixable
+
+if TYPE_CHECKING:
+    from gradlint.repair.bench import Bench
+    from gradlint.repair.document import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name that one import statement of the module binds."""
+
+    statement: Statement
+    node: cst.Import | cst.ImportFrom
+    alias: cst.ImportAlias
+    #: what it stands for, and what it is called here
+    dotted: str
+    local: str
+
+
+def imports(bench: Bench) -> Iterator[Import]:
+    """The imports at module level, those inside `try` and `if` included."""
+    for statement in _outside(bench.document.root.items):
+        for small in statement.node.body:
+            if isinstance(small, cst.Import | cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
+                yield from _names(statement, small)
+
+
+def _outside(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The simple statements outside of functions and classes that may import something."""
+    for statement in statements:
+        chunk = statement.chunk
+        if statement.is_top and chunk is not None and (chunk.is_definition or "import" not in chunk.text):
+            continue
+        if isinstance(statement.node, cst.SimpleStatementLine):
+            yield statement
+        elif not isinstance(statement.node, cst.FunctionDef | cst.ClassDef):
+            yield from _outside(item for block in statement.blocks for item in block.items)
+
+
+def _names(statement: Statement, node: cst.Import | cst.ImportFrom) -> Iterator[Import]:
+    base = module_of(node)
+    for alias in cast("tuple[cst.ImportAlias, ...]", node.names):
+        name = alias.evaluated_name
+        local = alias.evaluated_alias
+        if isinstance(node, cst.Import):
+            head = name.partition(".")[0]
+            yield Import(statement, node, alias, name if local else head, local or head)
+        else:
+            yield Import(statement, node, alias, f"{base}.{name}", local or name)
+
+
+def module_of(node: cst.Import | cst.ImportFrom) -> str:
+    if not isinstance(node, cst.ImportFrom):
+        return ""
+    dots = "." * len(node.relative)
+    return dots + (cst.helpers.get_full_name_for_node(node.module) or "" if node.module is not None else "")
+
+
+def reference(bench: Bench, dotted: str) -> str:
+    """How this file can write `torch.nn.utils.clip_grad_norm_`; imports it if there is no way yet."""
+    best = ""
+    for known in imports(bench):
+        if dotted == known.dotted:
+            return known.local
+        if dotted.startswith(known.dotted + "."):
+            way = known.local + dotted[len(known.dotted) :]
+            best = way if not best or len(way) < len(best) else best
+    if best:
+        return best
+    home, _, name = dotted.rpartition(".")
+    add(bench, home, name)
+    return name
+
+
+def add(bench: Bench, module: str, name: str) -> None:
+    """`from module import name`, in its group and in order."""
+    code = f"from {module} import {name}"
+    tops = [x for x in _outside(bench.document.root.items) if x.is_top and _is_import(x)]
+    standard = module.partition(".")[0] in sys.stdlib_module_names
+    future = [x for x in tops if _root(x) == "__future__"]
+    group = [x for x in tops if x not in future and (_root(x) in sys.stdlib_module_names) == standard]
+    before = [x for x in group if _key(x) <= (True, module)]
+    document = bench.document
+    new = document.new(code, document.root)
+    if before:
+        document.put_after(new, before[-1])
+    elif group:
+        document.put_before(new, group[0])
+    elif future or (tops and not standard):
+        document.put_after(new, (future or tops)[-1], gap=True)
+    elif tops:
+        document.put_before(new, tops[0], gap=True)
+    else:
+        _put_on_top(bench, new)
+
+
+def _put_on_top(bench: Bench, new: Statement) -> None:
+    items = bench.document.root.items
+    if not items:
+        raise NotFixable("the file is empty")
+    if _is_docstring(items[0].node):
+        bench.document.put_after(new, items[0], gap=True)
+    else:
+        bench.document.put_before(new, items[0], gap=True)
+
+
+def _is_import(statement: Statement) -> bool:
+    match statement.node:
+        case cst.SimpleStatementLine(body=[cst.Import() | cst.ImportFrom()]):
+            return True
+        case _:
+            return False
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
+            return True
+        case _:
+            return False
+
+
+def _small(statement: Statement) -> Any:
+    return statement.node.body[0]
+
+
+def _root(statement: Statement) -> str:
+    return _key(statement)[1].partition(".")[0]
+
+
+def _key(statement: Statement) -> tuple[bool, str]:
+    """As isort sorts by default: `import a` before `from a import b`, each by module."""
+    small = _small(statement)
+    if isinstance(small, cst.Import):
+        return False, small.names[0].evaluated_name
+    return True, module_of(small)
+
+
+def uses(bench: Bench, local: str) -> list[cst.Name]:
+    """Every place of the file that reads this name, outside of imports."""
+    return list(bench.names(local))
+
+
+def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
+    """The import gives another thing: under its alias, under its own name in all places, or beside the old one."""
+    node = known.node
+    names = list(cast("tuple[cst.ImportAlias, ...]", node.names))
+    at = names.index(known.alias)
+    present = any(other.evaluated_name == new and other.asname is None for other in names)
+    if known.alias.asname is not None or everywhere:
+        names[at] = known.alias.with_changes(name=cst.Name(new))
+        if known.alias.asname is None and present:
+            del names[at]
+    elif not present:
+        names.insert(at, known.alias.with_changes(name=cst.Name(new), comma=comma()))
+    names[-1] = names[-1].with_changes(comma=names[-1].comma if _in_parentheses(node) else cst.MaybeSentinel.DEFAULT)
+    bench.document.exchange(known.statement, node, node.with_changes(names=names))
+
+
+def drop_if_unused(bench: Bench, statement: Statement) -> None:
+    """Imports that only this statement uses go with it."""
+    inside = set(statement.leaves())
+    said = set(re.findall(r"\w+", bench.code(statement.node)))
+    for known in [x for x in imports(bench) if x.local in said]:
+        places = [bench.document.at(name) for name in uses(bench, known.local)]
+        if places and all(place in inside for place in places):
+            drop(bench, known)
+
+
+def drop_if_last(bench: Bench, func: cst.BaseExpression) -> None:
+    """The import of a name goes with its last use, which is this one."""
+    if not isinstance(func, cst.Name) or len(uses(bench, func.value)) > 1:
+        return
+    for known in imports(bench):
+        if known.local == func.value:
+            drop(bench, known)
+
+
+def drop(bench: Bench, known: Import) -> None:
+    node = known.node
+    names = [a for a in cast("tuple[cst.ImportAlias, ...]", node.names) if a is not known.alias]
+    if not names:
+        bench.document.take_out(bench.document.apart(known.statement, node))
+        return
+    names[-1] = names[-1].with_changes(comma=names[-1].comma if _in_parentheses(node) else cst.MaybeSentinel.DEFAULT)
+    bench.document.exchange(known.statement, node, node.with_changes(names=names))
+
+
+def _in_parentheses(node: cst.Import | cst.ImportFrom) -> bool:
+    return isinstance(node, cst.ImportFrom) and node.lpar is not None

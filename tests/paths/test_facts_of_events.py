@@ -1,0 +1,105 @@
+"""What an event knows: how its loss was normalised, whether it synchronises, who else takes part."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradlint.events import Backward, EditKind, Norm, Step, Sync, Wrap
+from gradlint.knowledge.frameworks.accelerate import ACCELERATE
+from gradlint.paths.run import TURNS
+from tests.paths.tracing import happened, usual
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "divisor"),
+    [
+        ("criterion(model(x), y)", Norm.RAW, ""),
+        ("criterion(model(x), y) / n", Norm.DIVIDED, "n"),
+        ("criterion(model(x), y).div(n)", Norm.DIVIDED, "n"),
+        ("criterion(model(x), y) * w", Norm.WEIGHTED, ""),
+        ("criterion(model(x), y) * 0.5", Norm.WEIGHTED, ""),
+        ("criterion(model(x), y) / n + criterion(model(x), y)", Norm.RAW, ""),
+        ("criterion(model(x), y) / (i + 1)", Norm.DIVIDED_BY_COUNTER, "i + 1"),
+        ("model(x).sum()", Norm.SUMMED, ""),
+        ("model(x).mean()", Norm.RAW, ""),
+        ("torch.nn.functional.mse_loss(model(x), y, reduction='sum')", Norm.SUMMED, ""),
+        ("torch.nn.MSELoss(reduction='sum')(model(x), y)", Norm.SUMMED, ""),
+        ("summed(model(x), y)", Norm.SUMMED, ""),
+    ],
+)
+def test_how_a_loss_is_normalised(loss: str, norm: Norm, divisor: str) -> None:
+    source = f"""
+        import torch
+        def train(model, optimizer, loader, criterion, n, w):
+            summed = torch.nn.CrossEntropyLoss(reduction="sum")
+            for i, (x, y) in enumerate(loader):
+                optimizer.zero_grad()
+                loss = {loss}
+                loss.backward()
+                optimizer.step()
+        """
+    backward = next(event for event in happened(usual(source)) if isinstance(event, Backward))
+    assert (backward.norm, backward.divisor) == (norm, divisor)
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "syncs"),
+    [
+        ("", "", (Sync.ON, Sync.ON)),
+        ("with model.no_sync():", "", (Sync.OFF, Sync.ON)),
+        ("", "with model.no_sync():", (Sync.ON, Sync.OFF)),
+        ("with model.no_sync():", "with model.no_sync():", (Sync.OFF, Sync.OFF)),
+    ],
+)
+def test_where_synchronisation_is_off(forward: str, backward: str, syncs: tuple[Sync, Sync]) -> None:
+    source = f"""
+        import torch
+        def train(net, loader):
+            model = torch.nn.parallel.DistributedDataParallel(net)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                optimizer.zero_grad()
+                {forward or "if True:"}
+                    loss = model(x).mean()
+                {backward or "if True:"}
+                    loss.backward()
+                optimizer.step()
+        """
+    event = next(event for event in happened(usual(source)) if isinstance(event, Backward))
+    assert event.wrap is Wrap.DDP
+    assert (event.forward_sync, event.sync) == syncs
+    assert (event.no_sync is not None) is (syncs[1] is Sync.OFF)
+
+
+def test_all_reduce_of_a_gradient_is_an_edit() -> None:
+    source = """
+        import torch
+        import torch.distributed as dist
+        def train(net, loader):
+            model = torch.nn.parallel.DistributedDataParallel(net)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).mean().backward()
+                for p in model.parameters():
+                    dist.all_reduce(p.grad)
+                optimizer.step()
+        """
+    edits = [event for event in happened(usual(source)) if type(event).__name__ == "Edit"]
+    assert len(edits) == TURNS
+    assert {getattr(edit, "kind", None) for edit in edits} == {EditKind.REDUCE}
+
+
+def test_a_framework_takes_part_by_name() -> None:
+    source = """
+        from accelerate import Accelerator
+        def train(model, optimizer, loader):
+            accelerator = Accelerator()
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for x in loader:
+                optimizer.zero_grad()
+                accelerator.backward(model(x).mean())
+                optimizer.step()
+        """
+    events = happened(usual(source))
+    assert {event.framework for event in events if isinstance(event, Backward | Step)} == {ACCELERATE}
