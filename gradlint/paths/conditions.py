@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import WINDOW
 from gradlint.knowledge import naming
 from gradlint.paths import values as v
 from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
-from gradlint.paths.run import FAR, Run
+from gradlint.paths.run import FAR
 from gradlint.python import syntax as s
 from gradlint.records import dataclass
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -47,12 +50,12 @@ class _Question:
 
 
 class Conditions:
-    """Numbers and truth; the bottom layer of the interpreter."""
+    """Numbers and truth."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.program = run.program
-        self._branches = run.program.once(Branches)
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
+        self._branches = it.program.once(Branches)
 
     # -- numbers
 
@@ -63,7 +66,7 @@ class Conditions:
                 return value
             case v.Unknown() | v.Dotted():
                 name = _last_name(value.key)
-                if name in self.program.modulus_names:
+                if name in self.it.program.modulus_names:
                     return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
                 return None
             case _:
@@ -77,7 +80,7 @@ class Conditions:
         """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
         if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
-        if name in self.program.modulus_names and not value.counter and not value.window:
+        if name in self.it.program.modulus_names and not value.counter and not value.window:
             if value.value > 0:
                 return v.Known(
                     name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
@@ -124,7 +127,7 @@ class Conditions:
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
             name = naming.last(a.key if b.key == "1" else b.key)
-            if name in self.program.modulus_names:
+            if name in self.it.program.modulus_names:
                 self.run.oracle.decide(f"{name} > 1", True)
         try:
             result = bool(_COMPARE[op](a.value, b.value))
@@ -138,7 +141,7 @@ class Conditions:
     def _counted_window(self, a: v.Known, b: v.Known) -> str:
         """`count >= accumulate`: a counter beside the size of a window."""
         for counter, size in ((a, b), (b, a)):
-            if counter.counter and not size.counter and _last_name(size.key) in self.program.modulus_names:
+            if counter.counter and not size.counter and _last_name(size.key) in self.it.program.modulus_names:
                 return self.sized(size)
         return ""
 
@@ -188,7 +191,7 @@ class Conditions:
                 return all(self.certain(x) for x in value.operands)
             case v.Unknown():
                 name = _last_name(value.key)
-                return not (name in self.program.varying or naming.BOUNDARY.search(name) or value.called)
+                return not (name in self.it.program.varying or naming.BOUNDARY.search(name) or value.called)
             case v.Tensor():
                 return False
             case _:
@@ -250,7 +253,7 @@ class Conditions:
         left, right = value.operands
         counter = next((x for x in (left, right) if isinstance(x, v.Known) and (x.counter or not x.exact)), None)
         if counter is not None and isinstance(q.node, s.If):
-            body, orelse = self.program.words(q.node.body), self.program.words(q.node.orelse)
+            body, orelse = self.it.program.words(q.node.body), self.it.program.words(q.node.orelse)
             if body.jumps - {"continue"} and not body.steps:
                 return False  # a limit on the number of steps: loops here end by themselves
             unknown = right if counter is left else left
@@ -281,8 +284,8 @@ class Conditions:
         left, right = value.operands
         if not isinstance(left, v.Known) or not left.counter or not isinstance(q.node, s.If):
             return None
-        body = self.program.words(q.node.body)
-        if body.steps and not body.backward and _last_name(left.key) in self.program.assigned(q.node.body):
+        body = self.it.program.words(q.node.body)
+        if body.steps and not body.backward and _last_name(left.key) in self.it.program.assigned(q.node.body):
             self._full_window = self.sized(right)
             return left.value == WINDOW
         return None
@@ -314,7 +317,7 @@ class Conditions:
         """`if not ok: continue`: usually it does not come to that."""
         if not isinstance(node, s.If):
             return False
-        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         if then.jumps and not other.jumps and not then.backward and not then.steps:
             return True
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
@@ -326,7 +329,7 @@ class Conditions:
                 return max(self._block_weight(node.body), self._block_weight(node.orelse))
             case s.While():
                 return Weight.NOTHING
-            case s.IfExp() if self.program.expression_words(node.then, node.other).events:
+            case s.IfExp() if self.it.program.expression_words(node.then, node.other).events:
                 return Weight.EVENTS
             case _:
                 return Weight.STATE
@@ -334,7 +337,7 @@ class Conditions:
     def _block_weight(self, body: list[s.Stmt]) -> Weight:
         """Leaving early is of interest only once gradients are about."""
         found = self._branches.weight(body)
-        if found is Weight.NOTHING and self.program.words(body).jumps - {"raise"} and self.run.started:
+        if found is Weight.NOTHING and self.it.program.words(body).jumps - {"raise"} and self.run.started:
             return Weight.STATE if self._leaves_something(body) else Weight.NOTHING
         return found
 
@@ -350,8 +353,8 @@ class Conditions:
         found = {"return" if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)}
         for stmt in body:
             if isinstance(stmt, s.If):
-                held = self.program.words(stmt.body).jumps | self.program.words(stmt.orelse).jumps
-                if held and (self.program.said(stmt.test).called or isinstance(self.ev(stmt.test), v.Known)):
+                held = self.it.program.words(stmt.body).jumps | self.it.program.words(stmt.orelse).jumps
+                if held and (self.it.program.said(stmt.test).called or isinstance(self.it.ev(stmt.test), v.Known)):
                     found |= held
             elif not isinstance(stmt, s.Def | s.Class):
                 for block in s.blocks(stmt):
@@ -359,23 +362,20 @@ class Conditions:
                     found |= inner & {"return"} if isinstance(stmt, s.For | s.While) else inner
         return found
 
-    def ev(self, expr: s.Expr) -> v.Value:
-        raise NotImplementedError("abstract: see Expressions")
-
     def _is_amp_switch(self, node: Branch, key: str) -> bool:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
         if not isinstance(node, s.If) or s.render(node.test) != key:
             return False
         return (
-            self.program.words(node.body).scaler
-            and not self.program.words(node.orelse).scaler
-            and (bool(node.orelse) and self.program.words(node.orelse).events)
+            self.it.program.words(node.body).scaler
+            and not self.it.program.words(node.orelse).scaler
+            and (bool(node.orelse) and self.it.program.words(node.orelse).events)
         )
 
     def _is_boundary(self, node: Branch) -> bool:
         if not isinstance(node, s.If):
             return False
-        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
 
 
