@@ -233,8 +233,9 @@ class Calls:
             return v.Scheduler("", found.ref.id if found else None, torch)
         module = is_module(bases)
         instance = v.Instance("", cls, module)
-        words = self.it.program.function_words(cls.key)
-        if module and not (words and (words.events or words.contexts)):
+        own = self.it.program.callees.of_class(cls.node) if cls.node is not None else ()
+        words = self.it.program.words_of(*own)
+        if module and not (words.events or words.contexts):
             for value in a.every:
                 self.it.gradients.use_up(value, node)
             instance.made_with = (a.args, a.kwargs)

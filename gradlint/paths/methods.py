@@ -152,10 +152,11 @@ class Methods:
     def _instance_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
             self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
-        if self.it.names.find_in_class(base.cls, name) is not None:
+        member = self.it.names.find_in_class(base.cls, name)
+        if member is not None:
             if name == "forward" and base.module:
                 return self.it.guesses.module_forward(base, a, node)
-            if base.module and not self._follows(name):
+            if base.module and not self._follows(member):
                 if self.run.no_grad:
                     return None
                 return self.it.guesses.normalised_inside(base, name, a, self.it.gradients.forward(base, a, node), node)
@@ -171,9 +172,11 @@ class Methods:
                 return result
         return self._inherited_method(base, name, a, node)
 
-    def _follows(self, name: str) -> bool:
-        words = self.it.program.function_words(name)
-        return words is not None and (words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS))
+    def _follows(self, member: v.Value) -> bool:
+        if not isinstance(member, v.Function) or not isinstance(member.node, s.Def):
+            return False
+        words = self.it.program.words_of(member.node)
+        return words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS)
 
     def _alike(self, base: v.Instance) -> tuple[Framework, Calls] | None:
         """Its base is not known, but its methods are those that a framework calls."""
