@@ -72,7 +72,15 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
 )
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
-@click.option("--no-cache", is_flag=True, help="Neither read nor write .gradlint_cache.")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write the results of earlier runs.")
+@click.option(
+    "--cache-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    envvar="GRADLINT_CACHE_DIR",
+    show_envvar=True,
+    help="Where results are kept.  [default: the user's cache folder]",
+)
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -173,7 +181,7 @@ class _Check:
             return None
         from gradlint.runner.cache import Cache
 
-        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."))
+        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."), self._request.cache_dir)
 
     def _stdin(self) -> int:
         name = self._request.stdin_filename or STDIN
@@ -182,12 +190,12 @@ class _Check:
         if self._request.show_files:
             self._output.lines([name])
             return 0
-        from gradlint.runner.files import SourceFile
+        from gradlint.runner.files import UNKNOWN, SourceFile
         from gradlint.runner.run import run_text
 
         fixing = self._fixing(folder)
         settings = replace(self._tree.at(folder), prefilter=not self._request.no_prefilter)
-        file = SourceFile(name, os.path.abspath(name), 0, len(source), settings, True)
+        file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())
         self._output.sources[name] = source

@@ -219,16 +219,13 @@ def _stated_in(folder: str) -> str:
 
 def _cache(path: str) -> Line:
     from gradlint.cli.check import cache_root
-    from gradlint.runner.cache import FOLDER
+    from gradlint.runner.cache import Cache
 
-    root = cache_root(path)
-    folder = os.path.join(root, FOLDER)
-    there = os.path.isdir(folder)
-    size = sum(entry.stat().st_size for entry in os.scandir(folder)) / 1024 if there else 0.0
-    writable = os.access(folder if there else root, os.W_OK)
-    state = f"{size:.0f} kB" if there else "not made yet"
-    return Line("cache", f"{folder}, {state}, {'writable' if writable else 'not writable: every run starts anew'}",
-                "ok" if writable else "missing")  # fmt: skip
+    cache = Cache(cache_root(path), os.environ.get("GRADLINT_CACHE_DIR"))
+    if not cache.usable:
+        return Line("cache", f"{cache.folder or 'no home folder'}: not writable, every run starts anew", "missing")
+    kept = f"{os.path.getsize(cache.file) / 1024:.0f} kB" if os.path.exists(cache.file) else "not made yet"
+    return Line("cache", f"{cache.file}, {kept}")
 
 
 def _git() -> Line:

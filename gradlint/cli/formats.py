@@ -155,7 +155,7 @@ def write(file: str, content: bytes) -> None:
         with open(file, "wb") as stream:
             stream.write(content)
         return
-    from gradlint.runner.cache import write_whole
+    from gradlint.runner.write import write_whole
 
     path = os.path.realpath(file)  # a link stays, and leads to the new text
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -28,6 +28,7 @@ class Request(NamedTuple):
     fail_on: str
     jobs: int | None
     no_cache: bool
+    cache_dir: str | None
     no_prefilter: bool
     config: str | None
     isolated: bool

@@ -23,7 +23,7 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
     for result in results:
         for finding in ordered(result):
             where = f"{paint(harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
-            code = paint.severity(finding.code, finding.severity)
+            code = paint.severity(harmless(finding.code), finding.severity)
             yield f"{where} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
 
 
@@ -47,7 +47,7 @@ def full(
 
 def _head(finding: Finding, result: FileResult, marked: str, paint: Paint) -> Iterator[str]:
     severity = finding.severity
-    head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
+    head = f"{paint.severity(harmless(finding.code), severity)} {marked}{paint(harmless(finding.name), 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(harmless(finding.message), 'code')}"
     yield f"{paint('  -->', 'gutter')} {harmless(result.path)}:{result.place(finding.span.start)}"
 
@@ -98,4 +98,4 @@ def statistics_lines(results: Iterable[FileResult], paint: Paint) -> Iterator[st
     rows = statistics(results)
     width = len(str(rows[0][0])) if rows else 0
     for count, code, name in rows:
-        yield f"{count:>{width}}  {paint(code, 'code')}  {name}"
+        yield f"{count:>{width}}  {paint(harmless(code), 'code')}  {harmless(name)}"

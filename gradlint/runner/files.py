@@ -51,13 +51,28 @@ _ENDINGS = (".py", ".ipynb")
 _WITH_MARKDOWN = (*_ENDINGS, ".md", ".markdown")
 
 
+class Stamp(NamedTuple):
+    """What tells that a file is untouched: its size and two times, of which whoever unpacks a file can set only one."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+
+#: that of no file: what came through stdin, or was written just now
+UNKNOWN = Stamp(0, 0, 0)
+
+
 class SourceFile(NamedTuple):
     """A file to lint: the path to show, the path to open, what the cache compares, the settings that hold."""
 
     shown: str
     path: str
-    mtime_ns: int
-    size: int
+    stamp: Stamp
     settings: Settings
     explicit: bool
 
@@ -67,6 +82,18 @@ class Skipped(NamedTuple):
 
     shown: str
     reason: str
+
+
+def read_bytes(path: str) -> bytes:
+    """A whole file; twice as fast as `open`, which counts when thousands are read."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        chunks: list[bytes] = []
+        while chunk := os.read(descriptor, os.fstat(descriptor).st_size + 4096):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
 
 
 class MissingPathError(Exception):
@@ -103,7 +130,7 @@ class FileFinder:
             elif absolute not in self._seen and not (self._force_exclude and self.left_out(absolute)):
                 self._seen.add(absolute)
                 settings = self._tree.at(os.path.dirname(absolute))
-                yield SourceFile(self._shown(absolute), absolute, status.st_mtime_ns, status.st_size, settings, True)
+                yield SourceFile(self._shown(absolute), absolute, Stamp.of(status), settings, True)
 
     def _shown(self, absolute: str) -> str:
         """Below the current folder, the relative path people type; elsewhere the whole path."""
@@ -156,7 +183,7 @@ class FileFinder:
         except OSError as error:
             self.skipped.append(Skipped(shown, error.strerror or "cannot be opened"))
             return
-        yield SourceFile(shown, entry.path, status.st_mtime_ns, status.st_size, settings, False)
+        yield SourceFile(shown, entry.path, Stamp.of(status), settings, False)
 
     def _ignore_file(self, folder: str) -> GitIgnore | None:
         if folder not in self._ignore_files:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gradlint.model import Finding, Fixed
 from gradlint.runner.files import SourceFile
-from gradlint.runner.write import Stamp, WriteError, replace_file
+from gradlint.runner.write import WriteError, replace_file
 
 
 class FixPlan(NamedTuple):
@@ -61,16 +61,15 @@ class Mender:
         """What the file would hold by now, had it been written; else None."""
         return self._unwritten.get(self._real(file))
 
-    def take(self, file: SourceFile, before: bytes, fixed: Fixed) -> Stamp | None:
-        """Write or keep the new text; the stamp of the file now, or None if nothing was written."""
-        stamp = None
+    def take(self, file: SourceFile, before: bytes, fixed: Fixed) -> bool:
+        """Write or keep the new text; whether the file is that text now."""
         if self.plan.write:
             try:
-                stamp = replace_file(file.path, before, fixed.source)
+                replace_file(file.path, before, fixed.source)
             except WriteError as error:
                 self.failures.append(Failure(file.shown, str(error)))
-                return None
+                return False
         else:
             self._unwritten[self._real(file)] = fixed.source
         self.files.append(FixedFile(file.shown, before, fixed.source, fixed.applied))
-        return stamp
+        return self.plan.write

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -10,11 +9,11 @@ from gradlint import engine
 from gradlint.config.settings import Settings
 from gradlint.documents.kinds import Kind, kind_of
 from gradlint.model import FileResult, Fixed, Unreadable
-from gradlint.runner.files import SourceFile
+from gradlint.runner.cache import Cache, digest_of
+from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
 from gradlint.runner.processes import Candidate, Workforce, fix_one, lint_one, relax_collector
 
 if TYPE_CHECKING:
-    from gradlint.runner.cache import Cache
     from gradlint.runner.mending import Failure, FixedFile, FixPlan, Mender
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
@@ -92,7 +91,7 @@ class _Work:
 
     def _in_order(self) -> list[SourceFile]:
         """The largest first: a long file that is begun last would keep one process busy while the others wait."""
-        return sorted(self._files, key=lambda file: -file.size)
+        return sorted(self._files, key=lambda file: -file.stamp.size)
 
     def _wave(self, files: list[SourceFile]) -> list[SourceFile]:
         """Work on all files, and give back those that are the same on the disk as one that came before."""
@@ -117,33 +116,29 @@ class _Work:
     def _without_parsing(self, file: SourceFile) -> FileResult | None:
         """The result if it is cheap to know; None after handing the file to the workforce."""
         parsed = self._every or file.explicit
-        if self._cache is not None and (hit := self._known(self._cache.unchanged(file, parsed=parsed))):
+        digest = None if self._cache is None else self._cache.digest(file)
+        if digest is not None and (hit := self._known(file, digest, parsed)):
             return hit
         try:
             source = self._read(file)
         except OSError as error:
             return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
-        if not worth_parsing(source, file.settings, file.path) and not (parsed and not sound(source, file.path)):
-            result = FileResult(file.shown)
-            if self._cache is not None:
-                self._cache.store(file, result, None, parsed=parsed)
-            return result
-        digest = None
-        if self._cache is not None:
-            from gradlint.runner.cache import digest_of
-
+        if self._cache is not None and digest is None:
             digest = digest_of(source)
-            if hit := self._known(self._cache.same_content(file, digest)):
+            if hit := self._known(file, digest, parsed):
                 return hit
-        self._workforce.add(Candidate(file, source, digest))
-        return None
+        if worth_parsing(source, file.settings, file.path) or (parsed and not sound(source, file.path)):
+            self._workforce.add(Candidate(file, source, digest))
+            return None
+        return self._remember(file, FileResult(file.shown), digest, parsed=parsed)
 
     def _read(self, file: SourceFile) -> bytes:
         unwritten = None if self._mender is None else self._mender.content(file)
         return read_bytes(file.path) if unwritten is None else unwritten
 
-    def _known(self, hit: FileResult | None) -> FileResult | None:
+    def _known(self, file: SourceFile, digest: str, parsed: bool) -> FileResult | None:
         """What the cache says, unless it says that there is something to fix."""
+        hit = None if self._cache is None else self._cache.result(file, digest, parsed=parsed)
         if hit is None or (self._unsafe is not None and fixable(hit, unsafe=self._unsafe)):
             return None
         self._run.cached += 1
@@ -153,17 +148,16 @@ class _Work:
         """The result that holds for the file as it is now, remembered if the cache can know that file."""
         file, digest = candidate.file, candidate.digest
         if self._mender is not None and fixed.source != candidate.source:
-            stamp = self._mender.take(file, candidate.source, fixed)
-            if stamp is None:
+            if not self._mender.take(file, candidate.source, fixed):
                 return fixed.result if not self._mender.plan.write else _as_it_is(file)
-            file = file._replace(mtime_ns=stamp.mtime_ns, size=stamp.size)
-            if self._cache is not None:
-                from gradlint.runner.cache import digest_of
+            file = file._replace(stamp=UNKNOWN)
+            digest = None if self._cache is None else digest_of(fixed.source)
+        return self._remember(file, fixed.result, digest, parsed=True)
 
-                digest = digest_of(fixed.source)
-        if self._cache is not None:
-            self._cache.store(file, fixed.result, digest, parsed=True)
-        return fixed.result
+    def _remember(self, file: SourceFile, result: FileResult, digest: str | None, *, parsed: bool) -> FileResult:
+        if self._cache is not None and digest is not None:
+            self._cache.store(file, result, digest, parsed=parsed)
+        return result
 
 
 def _mender(fix: FixPlan | None) -> Mender | None:
@@ -207,7 +201,7 @@ def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
 
 
 def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
-    return SourceFile(shown, shown, 0, len(source), settings, True)
+    return SourceFile(shown, shown, UNKNOWN, settings, True)
 
 
 def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
@@ -235,15 +229,3 @@ def compiles(source: bytes) -> bool:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
-
-
-def read_bytes(path: str) -> bytes:
-    """A whole file; twice as fast as `open`, which counts when thousands are read."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-    try:
-        chunks: list[bytes] = []
-        while chunk := os.read(descriptor, os.fstat(descriptor).st_size + 4096):
-            chunks.append(chunk)
-        return b"".join(chunks)
-    finally:
-        os.close(descriptor)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from gradlint import documents
 from gradlint.model import FileResult, Fixed
-from gradlint.runner.files import SourceFile
+from gradlint.runner.files import SourceFile, read_bytes
 from gradlint.runner.mending import FixedFile, FixPlan, Mender
-from gradlint.runner.run import Run, fixable, read_bytes
+from gradlint.runner.run import Run, fixable
 
 #: what is left of a result (of the program that it was made from) when all that is silent is gone
 Keep = Callable[[FileResult, str], FileResult]

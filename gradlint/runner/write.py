@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NamedTuple
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
@@ -23,21 +24,29 @@ class WriteError(Exception):
     """Why a file was left as it was, in words for the user."""
 
 
-class Stamp(NamedTuple):
-    """What the cache compares, of the file as it was written."""
+def write_whole(path: str, content: bytes, *, mode: int = 0o666) -> None:
+    """Put a file of our own there: readers see the old one or the new one, never half of it."""
+    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}.tmp"
+    try:
+        with open(os.open(temporary, _NEW, mode), "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise
 
-    mtime_ns: int
-    size: int
 
-
-def replace_file(path: str, old: bytes, new: bytes) -> Stamp:
+def replace_file(path: str, old: bytes, new: bytes) -> None:
     """Put `new` in the place of `old`; WriteError, and nothing changed, if that fails or the file is not `old` now."""
     try:
         target = os.path.realpath(path)
         status = os.stat(path)
         _refuse_unwritable(target, status)
         with _undisturbed():
-            return _replaced(target, status, old, new)
+            _put(target, status, old, new)
     except FileNotFoundError:
         raise WriteError("it has vanished meanwhile") from None
     except OSError as error:
@@ -54,12 +63,12 @@ def _refuse_unwritable(target: str, status: os.stat_result) -> None:
         raise WriteError("its folder is read-only")
 
 
-def _replaced(target: str, status: os.stat_result, old: bytes, new: bytes) -> Stamp:
+def _put(target: str, status: os.stat_result, old: bytes, new: bytes) -> None:
     folder = os.path.dirname(target)
     # named before it is made: from its first moment on, whatever happens, we know what to remove
     temporary = os.path.join(folder, f".gradlint-{os.urandom(8).hex()}.tmp")
     try:
-        stamp = _written(temporary, status, target, new)
+        _write(temporary, status, target, new)
         if _content(target) != old:
             raise WriteError("it was changed by someone else meanwhile; run gradlint again")
         os.replace(temporary, target)
@@ -69,23 +78,19 @@ def _replaced(target: str, status: os.stat_result, old: bytes, new: bytes) -> St
         except OSError:
             pass  # it has become the file, or it never was
     _sync_folder(folder)
-    return stamp
 
 
-def _written(temporary: str, status: os.stat_result, target: str, new: bytes) -> Stamp:
+def _write(temporary: str, status: os.stat_result, target: str, new: bytes) -> None:
     """The new text on the disk, with the rights of the file that it is to replace."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(temporary, flags, 0o600)
+    descriptor = os.open(temporary, _NEW, 0o600)
     try:
         left = memoryview(new)
         while left:
             left = left[os.write(descriptor, left) :]
         _copy_rights(descriptor, status, target)
         os.fsync(descriptor)
-        made = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return Stamp(made.st_mtime_ns, made.st_size)
 
 
 def _copy_rights(descriptor: int, status: os.stat_result, target: str) -> None:

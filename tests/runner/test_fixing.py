@@ -49,7 +49,7 @@ def _age(*paths: Path) -> None:
 
 
 def _run(*paths: str, fix: FixPlan | None = None, cached: bool = False, jobs: int = 1) -> Run:
-    cache = Cache(os.getcwd()) if cached else None
+    cache = Cache(os.getcwd(), os.environ["GRADLINT_CACHE_DIR"]) if cached else None
     return run(FileFinder(ConfigTree()).find(paths or (".",)), cache=cache, jobs=jobs, fix=fix)
 
 
