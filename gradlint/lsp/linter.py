@@ -16,7 +16,7 @@ import gradlint
 from gradlint.lsp.jobs import HEADER, Answer, Cancel, Failure, Job, packed
 
 #: the user's folder must not be where modules are imported from: it may hold an `ast.py` of its own
-_START = """\
+START = """\
 import os, sys
 sys.path[:] = [p for p in sys.path if p and os.path.realpath(p) != os.getcwd()] + [sys.argv[1]]
 from gradlint.lsp.worker import main
@@ -38,7 +38,7 @@ class _Line:
     def __init__(self, take: Callable[[Answer | Failure], None], died: Callable[[_Line, int], None]) -> None:
         home = os.path.dirname(os.path.dirname(os.path.abspath(gradlint.__file__)))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._loop = asyncio.get_running_loop()
         self._outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()

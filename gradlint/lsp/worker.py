@@ -35,7 +35,7 @@ class Worker:
     def __init__(self, inlet: BinaryIO, outlet: BinaryIO) -> None:
         self._inlet = inlet
         self._outlet = outlet
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
         self._running: int | None = None
         self._known = Known()
@@ -45,23 +45,26 @@ class Worker:
         signal.signal(signal.SIGINT, self._interrupt)
         threading.Thread(target=self._listen, daemon=True).start()
         warm_up()
-        while (job := self._jobs.get()) is not None:
-            self._send(self._done(job))
+        while True:
+            self._send(self._done(self._jobs.get()))
             if self._jobs.empty():
                 gc.collect()
 
     def _listen(self) -> None:
-        while head := self._inlet.read(HEADER.size):
-            message = pickle.loads(self._inlet.read(HEADER.unpack(head)[0]))
-            if isinstance(message, Cancel):
-                self._cancelled.add(message.number)
-                if self._running == message.number:
-                    _thread.interrupt_main()
-            else:
-                self._jobs.put(message)
-        self._jobs.put(None)
-        if self._running is not None:
-            os._exit(0)  # the server is gone, and nobody wants the rest
+        """Until the pipe ends, be it in the midst of a message: then the server is gone, and nobody wants the rest."""
+        try:
+            while True:
+                self._hear(pickle.loads(self._inlet.read(HEADER.unpack(self._inlet.read(HEADER.size))[0])))
+        finally:
+            os._exit(0)
+
+    def _hear(self, message: Job | Cancel) -> None:
+        if isinstance(message, Job):
+            self._jobs.put(message)
+            return
+        self._cancelled.add(message.number)
+        if self._running == message.number:
+            _thread.interrupt_main()
 
     def _interrupt(self, *_: object) -> None:
         """Runs in the main thread, so what it sees is what is going on there."""
