@@ -191,11 +191,11 @@ class Api:
             off = dotted.endswith("enable_grad") or (
                 dotted.endswith("set_grad_enabled") and not (isinstance(first, v.Known) and not first.value)
             )
-            return v.Context(s.render(node), "other" if off else "no_grad", self.run.site(node))
+            return v.Context(s.render(node), v.Switch.OTHER if off else v.Switch.NO_GRAD, self.run.site(node))
         if tail in ("nullcontext", "suppress", "contextmanager", "dummy_context"):
-            return v.Context(s.render(node), "null", self.run.site(node))
+            return v.Context(s.render(node), v.Switch.NOTHING, self.run.site(node))
         if tail == "ExitStack":
-            return v.Context(s.render(node), "stack", self.run.site(node))
+            return v.Context(s.render(node), v.Switch.STACK, self.run.site(node))
         return None
 
     def _autocast(self, dotted: str, a: Arguments, node: s.Call) -> v.Context:
@@ -207,13 +207,13 @@ class Api:
             state = enabled.value
         elif enabled is not None and not isinstance(enabled, v.Known):
             state = None if self.it.conditions.decide(enabled) else False
-        return v.Context(s.render(node), "autocast", self.run.site(node), enabled=state)
+        return v.Context(s.render(node), v.Switch.AUTOCAST, self.run.site(node), enabled=state)
 
     def context_method(self, base: v.Context, name: str, a: Arguments, node: s.Call) -> v.Value:
-        if base.kind == "stack" and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
+        if base.kind is v.Switch.STACK and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
             self.run.contexts.append(a.args[0])
             return a.args[0].value or a.args[0]
-        if name in ("__enter__", "__exit__") and base.kind == "no_sync":
+        if name in ("__enter__", "__exit__") and base.kind is v.Switch.NO_SYNC:
             self.run.attributes[(base.model or "", "require_backward_grad_sync")] = v.Unknown("entered by hand")
         return v.Unknown(s.render(node))
 
@@ -232,7 +232,7 @@ class Api:
         if tail in ("cycle", "count", "islice", "repeat") and dotted.startswith("itertools"):
             return v.Counted(s.render(node), exact=tail == "count", inner=first)
         if tail in ("exit", "_exit"):
-            return v.Known("exit", None)
+            return v.Never()
         return None
 
     def _builtin(self, name: str, a: Arguments, node: s.Call) -> v.Value:
@@ -250,8 +250,8 @@ class Api:
                 self.it.gradients.use_up(first, node)
                 return made
             if isinstance(first, v.Collection):
-                return v.Collection(first.key, list(first.items), dict(first.entries), name, first.open)
-            return v.Collection("", [], {}, "list") if first is None else first
+                return v.Collection(first.key, list(first.items), dict(first.entries), s.Display(name), first.open)
+            return v.Collection("", [], {}, s.Display.LIST) if first is None else first
         if name in ("filter", "map") and len(a.args) > 1:
             return self._filtered(name, a, node)
         if name == "len":
@@ -287,7 +287,7 @@ class Api:
             rows = self._zipped(a)
             if len(rows) == 1:
                 return v.Counted(s.render(node), inner=v.Collection("", list(a.args)), loader=True)
-            return v.Collection(s.render(node), rows, {}, "list")
+            return v.Collection(s.render(node), rows, {}, s.Display.LIST)
         if name in ("hasattr", "isinstance") and len(a.args) == 2:
             known = self._about_wrapper(name, a.args[0], a.args[1])
             if known is not None:
@@ -359,7 +359,10 @@ class Api:
             return v.ParamsValue("", self.it.expressions.params_of(source), True)
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
             return v.Collection(
-                s.render(node), [self.it.calls.invoke(a.args[0], [x], {}, node) for x in source.items], {}, "list"
+                s.render(node),
+                [self.it.calls.invoke(a.args[0], [x], {}, node) for x in source.items],
+                {},
+                s.Display.LIST,
             )
         return v.Unknown(s.render(node), called=name)
 
@@ -402,6 +405,6 @@ def _divided_by(rate: v.Value | None) -> str:
 
 
 def _length(value: v.Value | None) -> int:
-    if isinstance(value, v.Collection) and value.kind != "generator" and value.items and not value.open:
+    if isinstance(value, v.Collection) and value.kind is not s.Display.GENERATOR and value.items and not value.open:
         return len(value.items)
     return TURNS

@@ -141,10 +141,10 @@ class Calls:
             if dotted in api.AUTOCAST or dotted in api.NO_GRAD:
                 value = self.it.ev(decorator)
                 if isinstance(value, v.Dotted):
-                    value = v.Context(dotted, "no_grad" if "enable_grad" not in dotted else "other")
+                    value = v.Context(dotted, v.Switch.NO_GRAD if "enable_grad" not in dotted else v.Switch.OTHER)
                 if isinstance(value, v.Context):
                     self.run.contexts.append(value)
-                    quiet += value.kind == "no_grad"
+                    quiet += value.kind is v.Switch.NO_GRAD
         self.run.no_grad += quiet
         return quiet
 
@@ -166,9 +166,9 @@ class Calls:
         self.it.run_body(body[: position + 1])
         active: list[v.Value] = list((self.run.yielded or [])[contexts:])
         self.run.yielded = None
-        found = v.Context(definition.name, "many", self.run.site(node), value=v.Collection("", active))
-        self.run.exits[id(found)] = (body[position + 1 :], self.it.env)
-        return found
+        leaving = body[position + 1 :], self.it.env
+        many = v.Collection("", active)
+        return v.Context(definition.name, v.Switch.MANY, self.run.site(node), value=many, leaving=leaving)
 
     def bind(
         self, definition: s.Def, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], env: v.Env
@@ -183,7 +183,7 @@ class Calls:
                 positional = []
             elif param.star == "**":
                 env.names[param.name] = v.Collection(
-                    f"**{param.name}", [], {f'"{k}"': x for k, x in kwargs.items()}, "dict"
+                    f"**{param.name}", [], {f'"{k}"': x for k, x in kwargs.items()}, s.Display.DICT
                 )
             elif positional:
                 env.names[param.name] = self.it.conditions.settle(param.name, positional.pop(0))

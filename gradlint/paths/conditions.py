@@ -35,6 +35,15 @@ _ORDERS = ("==", "!=", "<", "<=", ">", ">=")
 Branch = s.If | s.IfExp | s.While | None
 
 
+@dataclass(slots=True)
+class Closing:
+    """The window that the answer to a condition says is full: the text of its N, "" if it says nothing of the kind."""
+
+    window: str = ""
+    #: nothing but the name of a flag says so
+    by_name: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     """Who asks, whether both answers are to be followed, and which one is usual."""
@@ -44,9 +53,10 @@ class _Question:
     usual: bool
     #: the first event to which the answer can matter
     since: int
+    closing: Closing
 
     def inverted(self) -> _Question:
-        return _Question(self.node, self.fork, not self.usual, self.since)
+        return _Question(self.node, self.fork, not self.usual, self.since, self.closing)
 
 
 class Conditions:
@@ -159,13 +169,17 @@ class Conditions:
         # `step > args.save_every`: a modulus name is a number beside numbers only
         return number if number is not None and self.number(other) is not None else None
 
-    def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True) -> bool:
-        """True or False, always. `node` is the statement that asks: it says what is usual and what matters."""
+    def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True, closing: Closing | None = None) -> bool:
+        """True or False, always. `node` is the statement that asks: it says what is usual and what matters.
+
+        `closing` is told if the answer means that a window is full.
+        """
         if isinstance(value, v.Known):
             return bool(value.value)
         weight = self._weight(node) if fork else Weight.NOTHING
         since = NOW if weight is Weight.EVENTS else len(self.run.events)
-        return self._decide(value, _Question(node, weight is not Weight.NOTHING, not self._leaves(node), since))
+        usual = not self._leaves(node)
+        return self._decide(value, _Question(node, weight is not Weight.NOTHING, usual, since, closing or Closing()))
 
     def _decide(self, value: v.Value, q: _Question) -> bool:
         match value:
@@ -176,7 +190,7 @@ class Conditions:
             case v.Unknown() | v.Dotted():
                 return self._decide_atom(value.key, q)
             case v.Collection():
-                return bool(value.items or value.entries) or value.kind == "tuple"
+                return bool(value.items or value.entries) or value.kind is s.Display.TUPLE
             case v.Tensor():
                 return self._decide_atom(value.key or "a tensor", q)
             case _:
@@ -254,7 +268,7 @@ class Conditions:
         counter = next((x for x in (left, right) if isinstance(x, v.Known) and (x.counter or not x.exact)), None)
         if counter is not None and isinstance(q.node, s.If):
             body, orelse = self.it.program.words(q.node.body), self.it.program.words(q.node.orelse)
-            if body.jumps - {"continue"} and not body.steps:
+            if body.jumps - {s.Leave.CONTINUE} and not body.steps:
                 return False  # a limit on the number of steps: loops here end by themselves
             unknown = right if counter is left else left
             boundary = (body.steps and not body.backward) or (orelse.steps and not orelse.backward)
@@ -263,21 +277,11 @@ class Conditions:
                 b = right if counter is right else v.Known(right.key, WINDOW)
                 assert isinstance(a, v.Known)
                 assert isinstance(b, v.Known)
-                self._full_window = self.sized(unknown)
+                q.closing.window = self.sized(unknown)
                 return bool(_COMPARE[value.op](a.value, b.value))
             if boundary:
                 return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
         return self._ask(value.key, q)
-
-    #: text of N of the window that was just decided by order (`>=`), for the guard round the block
-    _full_window = ""
-    #: nothing but the name of a flag said so
-    _window_by_name = False
-
-    def take_window(self) -> tuple[str, bool]:
-        text, by_name = self._full_window, self._window_by_name
-        self._full_window, self._window_by_name = "", False
-        return text, by_name
 
     def _reset_window(self, value: v.Symbol, q: _Question) -> bool | None:
         """`if count == n: step(); count = 0`: the counter starts anew in the block that it guards."""
@@ -286,7 +290,7 @@ class Conditions:
             return None
         body = self.it.program.words(q.node.body)
         if body.steps and not body.backward and _last_name(left.key) in self.it.program.assigned(q.node.body):
-            self._full_window = self.sized(right)
+            q.closing.window = self.sized(right)
             return left.value == WINDOW
         return None
 
@@ -306,7 +310,7 @@ class Conditions:
         if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
             if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
-                self._full_window, self._window_by_name = key, True
+                q.closing.window, q.closing.by_name = key, True
                 return self.run.loops[-1].number() % WINDOW == WINDOW - 1
         return self._ask(key, q)
 
@@ -337,7 +341,7 @@ class Conditions:
     def _block_weight(self, body: list[s.Stmt]) -> Weight:
         """Leaving early is of interest only once gradients are about."""
         found = self._branches.weight(body)
-        if found is Weight.NOTHING and self.it.program.words(body).jumps - {"raise"} and self.run.started:
+        if found is Weight.NOTHING and self.it.program.words(body).jumps - {s.Leave.RAISE} and self.run.started:
             return Weight.STATE if self._leaves_something(body) else Weight.NOTHING
         return found
 
@@ -346,11 +350,13 @@ class Conditions:
         jumps = self._jumps(body)
         loop = self.run.loops[-1] if self.run.loops else None
         idle = loop is not None and self._branches.weight(loop.body) is Weight.NOTHING
-        return "return" in jumps or (bool(jumps - {"raise"}) and not idle)
+        return s.Leave.RETURN in jumps or (bool(jumps - {s.Leave.RAISE}) and not idle)
 
-    def _jumps(self, body: list[s.Stmt]) -> set[str]:
+    def _jumps(self, body: list[s.Stmt]) -> set[s.Leave]:
         """The ways out of a block that no other open condition stands before: only one is unusual on a path."""
-        found = {"return" if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)}
+        found = {
+            s.Leave.RETURN if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)
+        }
         for stmt in body:
             if isinstance(stmt, s.If):
                 held = self.it.program.words(stmt.body).jumps | self.it.program.words(stmt.orelse).jumps
@@ -359,7 +365,7 @@ class Conditions:
             elif not isinstance(stmt, s.Def | s.Class):
                 for block in s.blocks(stmt):
                     inner = self._jumps(block)
-                    found |= inner & {"return"} if isinstance(stmt, s.For | s.While) else inner
+                    found |= inner & {s.Leave.RETURN} if isinstance(stmt, s.For | s.While) else inner
         return found
 
     def _is_amp_switch(self, node: Branch, key: str) -> bool:

@@ -193,7 +193,7 @@ class Expressions:
         for number, (key, value) in enumerate(expr.pairs):
             name = self.it.ev(key).key if key is not None else f"**{number}"
             entries[name] = self.it.ev(value)
-        return v.Collection(s.render(expr), [], entries, "dict")
+        return v.Collection(s.render(expr), [], entries, s.Display.DICT)
 
     def _comprehension(self, expr: s.Comprehension) -> v.Value:
         iterable = self.it.ev(expr.iterable)
@@ -212,7 +212,7 @@ class Expressions:
 
     def _collected(self, expr: s.Comprehension, iterable: v.Value, items: list[v.Value]) -> v.Value:
         text = s.render(expr)
-        lazy = expr.kind == "generator"
+        lazy = expr.kind is s.Display.GENERATOR
         owners = [i for i in items if isinstance(i, v.Parameter | v.ParamsValue)]
         if owners and len(owners) == len(items):
             params = owners[0].params
@@ -220,7 +220,9 @@ class Expressions:
                 params = params.union(item.params)
             filtered = any(_filters(c) for c in expr.conditions)
             return v.ParamsValue(text, params, lazy, None, False, owners[0].wrap, filtered)
-        return v.Collection(text, items, {}, "generator" if lazy else "list", not isinstance(iterable, v.Collection))
+        return v.Collection(
+            text, items, {}, s.Display.GENERATOR if lazy else s.Display.LIST, not isinstance(iterable, v.Collection)
+        )
 
     # -- iteration
 

@@ -58,7 +58,9 @@ class Frameworks:
                 return v.Known("", None)
             case Opens(context=Context.LOSS):
                 loss = self.it.gradients.as_loss(a.at(row.loss) or v.Unknown("loss"))
-                return v.Context(s.render(node), "loss", self.run.site(node), value=loss.but(framework=framework))
+                return v.Context(
+                    s.render(node), v.Switch.LOSS, self.run.site(node), value=loss.but(framework=framework)
+                )
             case Passes():
                 return self._passed(framework, row, a)
             case _:
@@ -99,17 +101,17 @@ class Frameworks:
         if isinstance(value, v.Scheduler):
             value.framework = framework
         elif isinstance(value, v.Unknown) and naming.SCHEDULER.search(naming.last(value.key)):
-            self.run.inferred[(value.key, "scheduler")] = v.Scheduler(value.key, None, True, framework)
+            self.run.inferred[(value.key, Thing.SCHEDULER)] = v.Scheduler(value.key, None, True, framework)
 
     # -- methods
 
     def managing_for(self, base: v.Value, framework: Framework) -> v.Managing:
         """An object that comes from elsewhere, and whose name says what it is."""
-        found = self.run.inferred.get((base.key, "framework"))
+        found = self.run.inferred.get((base.key, Thing.OBJECT))
         if not isinstance(found, v.Managing):
             found = v.Managing(base.key, framework, "", False)
             found.guess = roles.suspect(self.it.program, Role.FRAMEWORK, base.key, f"is {framework.name}'s")
-            self.run.inferred[(base.key, "framework")] = found
+            self.run.inferred[(base.key, Thing.OBJECT)] = found
         return found
 
     def managing_method(self, base: v.Managing, name: str, a: Arguments, node: s.Call) -> v.Value:
@@ -186,9 +188,9 @@ class Frameworks:
             return self.it.gradients.no_sync_context(
                 model, node, a.at(row.enabled) if row.enabled is not None else None
             )
-        kinds = {Context.WINDOW: "window", Context.AUTOCAST: "managed autocast"}
+        kinds = {Context.WINDOW: v.Switch.WINDOW, Context.AUTOCAST: v.Switch.MANAGED_AUTOCAST}
         value = base if row.context is Context.WINDOW else None
-        return v.Context(s.render(node), kinds.get(row.context, "other"), self.run.site(node), value=value)
+        return v.Context(s.render(node), kinds.get(row.context, v.Switch.OTHER), self.run.site(node), value=value)
 
     def enter_window(self, managing: v.Managing) -> None:
         """Starts a micro-batch; the attribute that tells of the boundary keeps its value behind the block."""
@@ -219,7 +221,7 @@ class Frameworks:
         return v.Unknown(s.render(node), called=name)
 
     def _engine_optimizer(self, base: v.Value, model: v.Value, framework: Framework) -> v.Optimizer:
-        found = self.run.inferred.get((base.key, "engine"))
+        found = self.run.inferred.get((base.key, Thing.ENGINE))
         if not isinstance(found, v.Optimizer):
             seen = isinstance(base, v.Managing)
             what = f"is a {framework.name} engine"
@@ -227,7 +229,7 @@ class Frameworks:
             params = self.it.expressions.params_of(model)
             ref = OptimizerRef(f"{base.key} engine", base.key, params, "", framework, False, guess=guess)
             found = v.Optimizer(base.key, ref)
-            self.run.inferred[(base.key, "engine")] = found
+            self.run.inferred[(base.key, Thing.ENGINE)] = found
             self.run.register(ref)
         return found
 
@@ -255,7 +257,7 @@ def _plugin(dotted: str, row: Makes, a: Arguments) -> v.Value:
             value = value or _entry(a.at(config), key)
         if value is not None and not (isinstance(value, v.Known) and isinstance(value.value, str)):
             entries[f'"{key}"'] = value
-    return v.Collection(naming.last(dotted), [], entries, "dict")
+    return v.Collection(naming.last(dotted), [], entries, s.Display.DICT)
 
 
 def _entry(config: v.Value | None, key: str) -> v.Value | None:
@@ -269,7 +271,7 @@ def _given(a: Arguments) -> Given:
 def _argument(value: v.Value) -> Argument:
     if isinstance(value, v.Known):
         return Argument(value.key, True, value.value)
-    if isinstance(value, v.Collection) and value.kind == "dict":
+    if isinstance(value, v.Collection) and value.kind is s.Display.DICT:
         return Argument(value.key, entries={k.strip('"'): _argument(x) for k, x in value.entries.items()})
     return Argument(value.key)
 

@@ -402,7 +402,7 @@ class Gradients:
             sync = Sync.OFF if enabled.value else Sync.ON
         else:
             sync = Sync.MANAGED
-        return v.Context(f"{model.key}.no_sync()", "no_sync", self.run.site(node), owner(model), sync)
+        return v.Context(f"{model.key}.no_sync()", v.Switch.NO_SYNC, self.run.site(node), owner(model), sync)
 
 
 def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:

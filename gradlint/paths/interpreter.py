@@ -12,7 +12,7 @@ from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.api import Api
 from gradlint.paths.calls import Calls, Raised, Returned, Unwound
-from gradlint.paths.conditions import Conditions
+from gradlint.paths.conditions import Closing, Conditions
 from gradlint.paths.expressions import Expressions
 from gradlint.paths.frameworks import Frameworks
 from gradlint.paths.gradients import Gradients
@@ -73,7 +73,7 @@ class Interpreter:
 
     def _expression(self, stmt: s.ExprStmt) -> None:
         value = self.ev(stmt.value)
-        if isinstance(value, v.Known) and value.key == "exit":
+        if isinstance(value, v.Never):
             raise Raised
         call = stmt.value
         if isinstance(value, v.Tensor) and isinstance(call, s.Call) and isinstance(call.func, s.Attr):
@@ -103,7 +103,7 @@ class Interpreter:
         self.env.shared.update(stmt.names)
 
     def _jump(self, stmt: s.Jump) -> None:
-        raise {"break": Break, "continue": Continue, "raise": Raised}[stmt.kind]
+        raise _LEAVE[stmt.kind]
 
     def _assignment(self, stmt: s.Assign) -> None:
         value = self.ev(stmt.value)
@@ -146,18 +146,19 @@ class Interpreter:
             self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
             return
         test = self.ev(stmt.test)
-        taken = self.conditions.decide(test, node=stmt)
-        window, (by_order, by_name) = self.conditions.window_of(test), self.conditions.take_window()
+        closing = Closing()
+        taken = self.conditions.decide(test, node=stmt, closing=closing)
+        window, by_order = self.conditions.window_of(test), closing.window
         unsure = self._unsure_sync(stmt, test)
         guard = None
         if window is not None or by_order:
-            guess = roles.suspect(self.program, Role.WINDOW, by_order, "closes a window") if by_name else None
+            guess = roles.suspect(self.program, Role.WINDOW, by_order, "closes a window") if closing.by_name else None
             guard = Guard(
                 window.window if window else by_order, window.exact if window else False,
                 window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),
                 guess if window is None else None,
             )  # fmt: skip
-        if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
+        if guard is not None and not taken and s.Leave.CONTINUE in self.program.words(stmt.body).jumps:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
         picks = self._picks_parameters(stmt.test)
         body = stmt.body if taken else stmt.orelse
@@ -222,12 +223,12 @@ class Interpreter:
         leaving: list[tuple[list[s.Stmt], v.Env]] = []
         for item, target in stmt.items:
             value = self.ev(item)
-            if id(value) in self.run.exits:
-                leaving.append(self.run.exits.pop(id(value)))
+            if isinstance(value, v.Context) and value.leaving is not None:
+                leaving.append(value.leaving)
             for context in self._entered(value):
                 self.run.contexts.append(context)
-                quiet += context.kind == "no_grad"
-                if context.kind == "window" and isinstance(context.value, v.Managing):
+                quiet += context.kind is v.Switch.NO_GRAD
+                if context.kind is v.Switch.WINDOW and isinstance(context.value, v.Managing):
                     self.frameworks.enter_window(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
@@ -245,13 +246,13 @@ class Interpreter:
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:
-            case v.Context() if value.kind == "many" and isinstance(value.value, v.Collection):
+            case v.Context() if value.kind is v.Switch.MANY and isinstance(value.value, v.Collection):
                 return [x for x in value.value.items if isinstance(x, v.Context)]
             case v.Context():
                 return [value]
             case v.Unknown() if "no_sync" in value.key or "sync" in naming.last(value.key):
                 # a context from elsewhere that has to do with syncing: it is taken care of
-                return [v.Context(value.key, "no_sync", None, None, Sync.MANAGED)]
+                return [v.Context(value.key, v.Switch.NO_SYNC, None, None, Sync.MANAGED)]
             case _:
                 return []
 
@@ -268,6 +269,11 @@ class Interpreter:
             self.run_body(stmt.final)
 
 
+_LEAVE: dict[s.Leave, type[Unwound]] = {
+    s.Leave.BREAK: Break,
+    s.Leave.CONTINUE: Continue,
+    s.Leave.RAISE: Raised,
+}
 # by type, not by match: this runs for every statement of every turn
 _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.ExprStmt: Interpreter._expression,

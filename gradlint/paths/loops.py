@@ -236,7 +236,7 @@ class Loops:
     def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
         """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
         expr = stmt.iterable
-        if "break" in self.it.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
+        if s.Leave.BREAK in self.it.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
             return False
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
@@ -274,7 +274,7 @@ def _skips_rest(stmt: s.Stmt) -> bool:
     """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out."""
     if not isinstance(stmt, s.If) or not isinstance(stmt.test, s.Compare) or stmt.test.op not in (">", ">="):
         return False
-    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind == "continue"
+    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind is s.Leave.CONTINUE
 
 
 def _endless(text: str) -> bool:

@@ -123,10 +123,10 @@ class Methods:
         elif name == "extend" and a.args and isinstance(a.args[0], v.Collection):
             base.items.extend(a.args[0].items)
         elif name in ("values", "copy"):
-            return v.Collection(base.key, [*base.items, *base.entries.values()], {}, "list")
+            return v.Collection(base.key, [*base.items, *base.entries.values()], {}, s.Display.LIST)
         elif name == "items":
             pairs: list[v.Value] = [v.Collection(k, [v.Known(k, k), x]) for k, x in base.entries.items()]
-            return v.Collection(base.key, pairs, {}, "list")
+            return v.Collection(base.key, pairs, {}, s.Display.LIST)
         elif name in ("get", "pop") and a.args:
             return base.entries.get(a.args[0].key) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
         elif name == "update":
@@ -322,10 +322,10 @@ class Methods:
         self.run.emit(Zero, node, params=Params(), guess=roles.unseen(s.render(node), "clears these gradients"))
 
     def scheduler_for(self, base: v.Unknown) -> v.Scheduler:
-        found = self.run.inferred.get((base.key, "scheduler"))
+        found = self.run.inferred.get((base.key, Thing.SCHEDULER))
         if not isinstance(found, v.Scheduler):
             found = v.Scheduler(base.key, None, not self._made_by_project(base.key), self.run.preparing())
-            self.run.inferred[(base.key, "scheduler")] = found
+            self.run.inferred[(base.key, Thing.SCHEDULER)] = found
         return found
 
     def _made_by_project(self, key: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.events import OptimizerRef, Params, Role
 from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import Thing
 from gradlint.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
 from gradlint.paths import roles
 from gradlint.paths import values as v
@@ -173,7 +174,7 @@ class Names:
 
     def forget(self, key: str) -> None:
         """A name was bound anew: what was inferred of the old value is void."""
-        for role in ("optimizer", "scaler"):
+        for role in (Thing.OPTIMIZER, Thing.SCALER):
             self.run.inferred.pop((key, role), None)
 
     # -- looking up
