@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.cli.formats import HELP as FORMATS_HELP
-from gradlint.cli.formats import FormatType, targets
 from gradlint.cli.gates import Gates
-from gradlint.cli.mode import Fixing, Mode, chosen
-from gradlint.cli.output import Output
-from gradlint.cli.request import STDIN, Request, refuse
+from gradlint.cli.output import HELP as FORMATS_HELP
+from gradlint.cli.output import FormatType, Output, targets
+from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
-from gradlint.config.loader import ConfigTree, Overrides
+from gradlint.config.load import ConfigTree, Overrides
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
     from gradlint.runner.files import SourceFile
-    from gradlint.runner.mending import FixPlan
     from gradlint.runner.run import Run
+    from gradlint.runner.write import FixPlan
 
 _FILE = click.Path(dir_okay=False)  # shells complete it
 
@@ -168,7 +166,7 @@ class _Check:
         return chosen(self._request.choice(), self._tree.at(folder).fixing, diff=self._request.diff)
 
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
-        from gradlint.report.progress import ProgressBar
+        from gradlint.cli.output import ProgressBar
         from gradlint.runner.processes import default_jobs
         from gradlint.runner.run import run
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from gradlint.cli.selection import layer_of
-from gradlint.config.dependencies import SOURCES
-from gradlint.config.errors import ConfigError
-from gradlint.config.loader import FILES, ConfigTree, Overrides
+from gradlint.config.load import FILES, SOURCES, ConfigTree, Overrides
+from gradlint.config.reading import ConfigError
 from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, Stamp
 
 if TYPE_CHECKING:

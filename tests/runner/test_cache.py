@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gradlint import __version__
-from gradlint.config.loader import ConfigTree, Overrides
+from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.selectors import Layer
 from gradlint.model import (
     Edit,
@@ -31,8 +31,7 @@ from gradlint.model import (
     Span,
 )
 from gradlint.runner import run as run_module
-from gradlint.runner.cache import Cache, digest_of, source_stamp, user_folder
-from gradlint.runner.codec import decode, encode
+from gradlint.runner.cache import Cache, decode, digest_of, encode, source_stamp, user_folder
 from gradlint.runner.files import FileFinder, SourceFile
 from gradlint.runner.run import Run, run
 from tests.patience import PATIENCE

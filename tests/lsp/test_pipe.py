@@ -14,8 +14,7 @@ import pytest
 import pytest_asyncio
 
 from gradlint.config import Layer, Settings
-from gradlint.lsp.jobs import HEADER, Answer, Failure, Job, Task, packed
-from gradlint.lsp.linter import START, Linter, LintingError
+from gradlint.lsp.pipe import HEADER, START, Answer, Failure, Job, Linter, LintingError, Task, packed
 from tests.lsp.editor import LATE_CLIP, RIGHT
 from tests.patience import PATIENCE
 
