@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 Done = tuple[Candidate, Fixed]
 
 
-class Workforce:
+class Processes:
     """Takes candidates as they are found; starts processes once enough have come, and else works here.
 
     `unsafe` is None if files are only linted; else they are fixed as well, with or without the unsafe fixes.

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 
-from gradlint.home import rule_url
 from gradlint.model import FileResult, Finding, Place, Position, Span
+from gradlint.registry import rule_url
+from gradlint.report.document import CellEdit, Document, Report
 from gradlint.report.paths import writable
-from gradlint.report.reported import CellEdit, Document, Report
 from gradlint.report.text import ordered, statistics
 
 Row = dict[str, object]

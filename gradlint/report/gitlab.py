@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from gradlint.fingerprints import Print
 from gradlint.model import Finding, Position, Severity
+from gradlint.report.document import Document, Report
 from gradlint.report.paths import relative, root_folder, writable
-from gradlint.report.reported import Document, Report
 
 _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.ADVICE: "info"}
 

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gradlint.home import rule_url
 from gradlint.model import Finding, Position, Severity
-from gradlint.report.fixes import help_text
-from gradlint.report.paint import Paint
+from gradlint.registry import rule_url
+from gradlint.report.document import Document, Report
 from gradlint.report.paths import named, root_folder
-from gradlint.report.reported import Document, Report
-from gradlint.report.text import ordered, summary
+from gradlint.report.text import Paint, help_text, ordered, summary
 
 #: GitHub refuses comments of more than 65,536 characters; what stands above and below ours needs room as well
 LONGEST = 60_000

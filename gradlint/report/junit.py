@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from gradlint.model import FileResult, Finding
-from gradlint.report.fixes import help_text
+from gradlint.report.document import Report
 from gradlint.report.paths import writable
-from gradlint.report.reported import Report
-from gradlint.report.text import ordered
+from gradlint.report.text import help_text, ordered
 
 #: what XML 1.0 cannot hold, not even escaped
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

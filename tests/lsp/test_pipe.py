@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from gradlint.config import Layer, Settings
-from gradlint.lsp.jobs import Answer, Failure, Job, Task
-from gradlint.lsp.linter import Linter, LintingError
+from gradlint.lsp.pipe import HEADER, START, Answer, Failure, Job, Linter, LintingError, Task, packed
 from tests.lsp.editor import LATE_CLIP, RIGHT
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NO_FIXES = Settings(layers=(Layer(unfixable=("ALL",)),))
@@ -84,3 +87,22 @@ async def test_a_stopped_one_says_so() -> None:
     linter.stop()
     with pytest.raises(LintingError, match="shutting down"):
         await linter.ask(_job(linter, LATE_CLIP))
+
+
+_LONG_JOB = packed(Job(1, Task.FIX, "a.py", Settings(), LONG.encode()))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [b"", _LONG_JOB[: HEADER.size - 1], _LONG_JOB[:-1], _LONG_JOB * 4],
+    ids=["nothing", "header", "half", "whole"],
+)
+async def test_it_ends_with_its_server_whatever_came_last(last: bytes) -> None:
+    """A server that is killed says nothing more, in the midst of a message or with work that is not begun."""
+    home = Path(__file__).parents[2]
+    process = subprocess.Popen([sys.executable, "-c", START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        said, _ = process.communicate(last, timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert (process.returncode, said) == (0, b"")

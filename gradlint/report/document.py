@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from gradlint.comments import lines_of
 from gradlint.documents import program_text
+from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
-from gradlint.report.frame import split_lines
-from gradlint.report.text import ordered
+from gradlint.report.text import ordered, split_lines
 
 if TYPE_CHECKING:
     from gradlint.documents.cells import Joined
     from gradlint.fingerprints import Print
+
+
+def json_rows(source: bytes) -> dict[int, list[int]]:
+    """For each code cell, by number, the row in the file of each of its lines."""
+    notebook = read(source)
+    if isinstance(notebook, NotANotebook):
+        return {}
+    starts = [0, *accumulate(len(line) for line in lines_of(notebook.text))]
+    return {number: list(_rows(notebook.text, own, starts)) for number, own in notebook.sources.items()}
+
+
+def _rows(text: str, source: Source, starts: list[int]) -> Iterator[int]:
+    """A line stands where the string begins that its first character is in."""
+    begun = ""
+    for offset, piece in _pieces(text, source):
+        row = bisect_right(starts, offset)
+        for line in lines_of(piece):
+            if not begun:
+                yield row
+            begun = "" if line.endswith(("\n", "\r")) else line
+
+
+def _pieces(text: str, source: Source) -> Iterator[tuple[int, str]]:
+    """The strings that a source is made of, and where they begin."""
+    if text[source.start] == '"':
+        yield source.start, source.text
+        return
+    decoder = json.JSONDecoder()
+    at = text.find('"', source.start, source.end)
+    while at != -1:
+        piece, end = decoder.raw_decode(text, at)
+        yield at, piece
+        at = text.find('"', end, source.end)
+
 
 ReadSource = Callable[[str], bytes | None]
 
@@ -94,7 +132,7 @@ class Document:
         if self._source is None:
             return None
         from gradlint.documents.cells import join
-        from gradlint.documents.raw import NotANotebook, read
+        from gradlint.documents.notebook import NotANotebook, read
 
         notebook = read(self._source)
         return None if isinstance(notebook, NotANotebook) else join(notebook.code_cells())
@@ -111,6 +149,4 @@ class Document:
     def _json_rows(self) -> dict[int, list[int]]:
         if self._source is None:
             return {}
-        from gradlint.report.json_rows import json_rows
-
         return json_rows(self._source)

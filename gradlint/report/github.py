@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.model import Finding, Severity
+from gradlint.report.document import Document, Report
 from gradlint.report.paths import named, root_folder
-from gradlint.report.reported import Document, Report
 from gradlint.report.text import ordered
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}

@@ -3,20 +3,82 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import itertools
 import os
 import pickle
 import queue
+import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 
 import gradlint
-from gradlint.lsp.jobs import HEADER, Answer, Cancel, Failure, Job, packed
+from gradlint.config.settings import Settings
+from gradlint.documents.notebook import CodeCell
+from gradlint.model import FileResult
+from gradlint.records import dataclass
+
+#: the name of what has no file, where rules are chosen by path
+UNNAMED = "untitled.py"
+#: in front of each message: its length
+HEADER = struct.Struct("!I")
+
+
+class Task(enum.Enum):
+    """The findings; or the text with all fixes applied."""
+
+    LINT = "lint"
+    FIX = "fix"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A program to read: that of a file, or of a notebook's cells."""
+
+    number: int
+    task: Task
+    path: str
+    settings: Settings
+    source: bytes = b""
+    cells: tuple[CodeCell, ...] | None = None
+    unsafe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Nobody waits for this job any more."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a job gave; `texts` are those that fixing has changed, by cell, or at 0 for a file."""
+
+    number: int
+    result: FileResult
+    texts: dict[int, str]
+    #: why all findings are told although some are said to be known
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A job that was given up: because it was cancelled (no reason is told), or because it broke."""
+
+    number: int
+    reason: str | None = None
+
+
+def packed(message: Job | Cancel | Answer | Failure) -> bytes:
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return HEADER.pack(len(body)) + body
+
 
 #: the user's folder must not be where modules are imported from: it may hold an `ast.py` of its own
-_START = """\
+START = """\
 import os, sys
 sys.path[:] = [p for p in sys.path if p and os.path.realpath(p) != os.getcwd()] + [sys.argv[1]]
 from gradlint.lsp.worker import main
@@ -38,7 +100,7 @@ class _Line:
     def __init__(self, take: Callable[[Answer | Failure], None], died: Callable[[_Line, int], None]) -> None:
         home = os.path.dirname(os.path.dirname(os.path.abspath(gradlint.__file__)))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._loop = asyncio.get_running_loop()
         self._outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()

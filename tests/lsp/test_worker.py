@@ -7,7 +7,7 @@ import pytest
 from gradlint.config import Layer, Settings
 from gradlint.engine import lint
 from gradlint.inquiry import Inquiry, Reading
-from gradlint.lsp.memory import Memory
+from gradlint.lsp.worker import Memory
 from tests.lsp.editor import LATE_CLIP
 
 EVERYTHING = Settings(layers=(Layer(select=("ALL",), unfixable=("ALL",)),))

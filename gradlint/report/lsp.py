@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gradlint.home import rule_url
 from gradlint.model import Edit, FileResult, Finding, Position, Severity, Span
+from gradlint.registry import rule_url
 from gradlint.report.paths import file_uri
 from gradlint.report.text import ordered
 
 if TYPE_CHECKING:
-    from gradlint.report.reported import CellEdit, Document, Report
+    from gradlint.report.document import CellEdit, Document, Report
+
 
 #: DiagnosticSeverity: Error, Warning, Information
 SEVERITIES = {Severity.ERROR: 1, Severity.WARNING: 2, Severity.ADVICE: 3}

@@ -10,16 +10,51 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gradlint import __version__
+from gradlint.docs.pages import page, sections
 from gradlint.fingerprints import Print
-from gradlint.home import HOME
 from gradlint.model import FileResult, Finding, Fix, Severity, Span
-from gradlint.report.fixes import help_text
+from gradlint.registry import HOME, by_code, rule_url
+from gradlint.report.document import Document, Report
 from gradlint.report.paths import encoded, file_uri, is_absolute, relative, root_folder, writable
-from gradlint.report.reported import Document, Report
-from gradlint.report.sarif_rules import LEVELS, descriptors
+from gradlint.report.text import help_text
+from gradlint.rule import Rule
+
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+_PROBLEMS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "recommendation"}
+
+
+def descriptors(codes: Sequence[str], severities: Mapping[str, Severity]) -> list[dict[str, object]]:
+    """Those that fired, in this order: the pages of all would make every log a megabyte's fraction longer."""
+    rules = by_code()
+    return [_descriptor(rules[code], severities[code]) for code in codes]
+
+
+def _descriptor(rule: type[Rule], severity: Severity) -> dict[str, object]:
+    code, parts = rule.meta.code, sections(rule)
+    why = f"{parts['What it does']}\n\n{parts['Why is this bad?']}"
+    return {
+        "id": code,
+        "name": rule.__name__,
+        "shortDescription": {"text": rule.summary()},
+        "fullDescription": {"text": f"{rule.summary()} {_one_line(parts['What it does'])}"},
+        "help": {"text": f"{rule.summary()}\n\n{why}\n\n{rule_url(code)}", "markdown": page(rule)},
+        "helpUri": rule_url(code),
+        "defaultConfiguration": {"level": LEVELS[rule.meta.severity]},
+        "properties": {
+            "tags": ["pytorch", "gradients", rule.meta.category.value.lower()],
+            "problem.severity": _PROBLEMS[severity],
+            # rules that are off by default are so because they need a second look
+            "precision": "high" if rule.meta.default else "medium",
+        },
+    }
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
 
 Json = dict[str, object]
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gradlint.comments import apply
 from gradlint.config.selectors import default_codes, known_codes
 from gradlint.model import Finding, Position, Severity, Span
-from gradlint.suppress import apply
 
 ENABLED = default_codes()
 
