@@ -164,6 +164,17 @@ CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
         1,
     ),
     (
+        # the gradient of the encoder is 0 behind a head of zeros, and 0 / 0 is what Adam makes of it
+        "weights by 0 over 0",
+        "not-finite",
+        HEAD
+        + "nn.init.zeros_(model.head.weight)\n"
+        + "optimizer = torch.optim.Adam(model.parameters(), eps=0.0)\n"
+        + LOOP.replace("optimizer.step()", "optimizer.step()  # here"),
+        [("eps=0.0", "eps=1e-8")],
+        1,
+    ),
+    (
         "a step far too long",
         "exploding",
         HEAD + SGD.replace("0.05", "30.0") + LOOP.replace("optimizer.step()", "optimizer.step()  # here"),
@@ -238,6 +249,9 @@ def test_the_operation_is_named(tmp_path: Path) -> None:
     (found,) = _symptoms(tmp_path, logarithm, 1)
     assert "the loss was inf before step 1" in found.message
     assert "log (LogBackward0" in found.message
+    weights = next(text for case, _, text, _, _ in CASES if case == "weights by 0 over 0")
+    (found,) = _symptoms(tmp_path, weights, 1)
+    assert "the weights are not finite after step 1, though its gradients were (norm" in found.message
     root = next(text for case, _, text, _, _ in CASES if case == "root at 0")
     (found,) = _symptoms(tmp_path, root, 1)
     assert "the gradients of a finite loss (0) were not finite before step 1" in found.message
