@@ -272,7 +272,7 @@ def tell_step(
         scaled.about["stepped"] = True
     life.steps += 1
     recorder.steps += 1
-    recorder.parts.wellbeing.stepped(life)
+    recorder.parts.survey.stepped(life)
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()
@@ -291,6 +291,7 @@ def tell_step(
         before=(before,),
         gradients=(after,),
         rates=life.rates(),
+        frozen=sum(not parameter.requires_grad for parameter in parameters),
         moved=None if skipped else moved,
         weights=_checksum(recorder, parameters, moved),
         start=start,

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
+from gradlint.runtime.layers import Graphs, Units, biases, readable
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recording import Parameter, Place, Surveyed
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
-
-#: under which the mark of a graph lies in its topmost node, as long as that lives
-_MARK = "gradlint_alive"
-
-
-class _Mark:
-    __slots__ = ("__weakref__",)
 
 
 @dataclass(slots=True)
@@ -36,7 +29,7 @@ class _Ran:
     first: bool
 
 
-class Wellbeing:
+class Survey:
     """One for each recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -46,7 +39,10 @@ class Wellbeing:
         self._fed: dict[int, weakref.ref[Tensor]] = {}
         #: parameters that have a gradient and no optimizer, with their norm when that was first seen
         self._loose: dict[int, tuple[weakref.ref[Tensor], float]] = {}
-        self._graphs: list[weakref.ref[_Mark]] = []
+        self._graphs = Graphs()
+        self._backwards = 0
+        #: by optimizer
+        self._units: dict[str, Units] = {}
 
     # -- seen --------------------------------------------------------------------------------------------------
 
@@ -71,6 +67,7 @@ class Wellbeing:
         for parameter in life.parameters():
             if grad_of(parameter) is not None:
                 self._fed.setdefault(id(parameter), weakref.ref(parameter))
+        self._units.setdefault(life.id, Units()).look(list(self._biases(life)))
         for _, parameter in self._all():
             free = parameter.requires_grad and not self._recorder.lives.owners(parameter)
             if free and grad_of(parameter) is not None and id(parameter) not in self._loose:
@@ -78,21 +75,19 @@ class Wellbeing:
 
     def graph_of(self, losses: list[Tensor]) -> int:
         """Marks the graph of a backward; gives how many earlier ones are still alive."""
-        self._graphs = [mark for mark in self._graphs if mark() is not None]
-        alive = len(self._graphs)
-        node: Any = losses[0].grad_fn if losses else None
-        if node is not None and _MARK not in node.metadata:
-            mark = node.metadata[_MARK] = _Mark()
-            self._graphs.append(weakref.ref(mark))
+        alive = self._graphs.alive(self._backwards)
+        self._backwards += 1
+        if losses:
+            self._graphs.follow(losses[0], self._backwards)
         return alive
 
     # -- told --------------------------------------------------------------------------------------------------
 
     def tell(self) -> None:
         """At the end: the parameters with which something may be wrong."""
-        rows = tuple(self._rows())
-        if rows:
-            self._recorder.emit(Surveyed, places=(), rows=rows)
+        rows, units = tuple(self._rows()), tuple(self._dying())
+        if rows or units:
+            self._recorder.emit(Surveyed, places=(), rows=rows, units=units)
 
     def _rows(self) -> Iterator[Parameter]:
         names = {id(parameter): (name, layer) for name, layer, parameter in self._named()}
@@ -108,6 +103,29 @@ class Wellbeing:
             if loose is not None and id(loose) in names and norms.total([loose]) == norm:
                 name, layer = names[id(loose)]
                 yield self._row(loose, name, layer, "", fed=True)
+
+    def _biases(self, life: Life) -> Iterator[tuple[str, Tensor]]:
+        mine = {id(parameter) for parameter in life.parameters()}
+        for model in self._living():
+            for name, _, bias in biases(model):
+                gradient = grad_of(bias) if id(bias) in mine else None
+                if gradient is not None and type(gradient) is Tensor:
+                    yield f"{name}.bias" if name else "bias", gradient
+
+    def _dying(self) -> Iterator[Parameter]:
+        """Of layers inside: an output that nobody asked for has no gradient, and lives."""
+        named = {name: (layer, parameter) for name, layer, parameter in self._named()}
+        order = [ran.layer() for ran in self._ran.values()]
+        last = {id(layer): layer for model in self._living() for layer in [_last(model, order)]}
+        for optimizer, units in self._units.items():
+            shares = units.shares()
+            if all(share == 1 for share in shares.values()):
+                continue  # the loss is a constant: that is not about layers
+            for name, share in shares.items():
+                layer, parameter = named.get(_short(name), (None, None))
+                if share and layer is not None and parameter is not None and id(layer) not in last:
+                    row = self._row(parameter, _short(name), layer, optimizer, fed=True)
+                    yield replace(row, dead=share, steps=units.looks)
 
     def _row(self, parameter: Tensor, name: str, layer: Any, optimizer: str, *, fed: bool) -> Parameter:
         ran = self._ran.get(id(layer)) if layer is not None else None
@@ -126,26 +144,34 @@ class Wellbeing:
 
     def _is_partly_trained(self, parameter: Tensor) -> bool:
         """Its model has parameters that an optimizer moves."""
-        for reference in self._models.values():
-            model = reference()
-            mine = list(model.parameters()) if model is not None else []
+        for model in self._living():
+            mine = list(model.parameters())
             if any(p is parameter for p in mine):
                 return any(id(p) in self._fed for p in mine)
         return False
 
     def _all(self) -> Iterator[tuple[str, Tensor]]:
-        for reference in self._models.values():
-            model = reference()
-            if model is not None:
-                yield from model.named_parameters()
+        for model in self._living():
+            yield from model.named_parameters()
+
+    def _living(self) -> list[Any]:
+        return [model for reference in self._models.values() if (model := reference()) is not None]
 
     def _named(self) -> Iterator[tuple[str, Any, Tensor]]:
-        for reference in self._models.values():
-            model = reference()
-            for prefix, layer in model.named_modules() if model is not None else ():
+        for model in self._living():
+            for prefix, layer in model.named_modules():
                 for name, parameter in layer.named_parameters(recurse=False):
-                    whole = f"{prefix}.{name}" if prefix else name
-                    yield whole.removeprefix("module.").replace("_orig_mod.", ""), layer, parameter
+                    yield _short(f"{prefix}.{name}" if prefix else name), layer, parameter
+
+
+def _short(name: str) -> str:
+    return readable(name).removeprefix("module.")
+
+
+def _last(model: Any, order: list[Any]) -> Any:
+    """The layer that a model calls last."""
+    inside = {id(layer) for layer in model.modules()}
+    return next((layer for layer in reversed(order) if id(layer) in inside), None)
 
 
 def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
@@ -156,19 +182,3 @@ def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
             yield from _flat(given.values())
         else:
             yield given
-
-
-def asleep(model: Any) -> tuple[str, ...]:
-    """The kinds of layers that do something else in eval mode, of a model that is in it."""
-    if model.training:
-        return ()
-    return tuple({type(module).__name__: None for module in model.modules() if not module.training and _minds(module)})
-
-
-def _minds(module: Any) -> bool:
-    kind = torch.nn.modules
-    if isinstance(module, kind.dropout._DropoutNd):
-        return module.p > 0
-    if isinstance(module, kind.batchnorm._BatchNorm):
-        return bool(module.track_running_stats)
-    return isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) and module.dropout > 0
