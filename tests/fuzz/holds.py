@@ -14,7 +14,7 @@ import tempfile
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -48,7 +48,7 @@ for x in loader:
 PATHS = ("train.py", "a/b/c.py", "build", "data/x.ipynb", "a" * 40, "keep.pyc", "é/ü.py")
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 # a find, not a mistake of ours
     """Something does not hold; `kind` in a word, `story` for people."""
 
     def __init__(self, kind: str, story: str) -> None:
@@ -147,9 +147,9 @@ def _formats_tell_it(result: FileResult, data: bytes) -> None:
     ElementTree.fromstring(told["junit"])
 
 
-def _encoded(lines: object, name: str) -> bytes:
+def _encoded(lines: Iterable[str], name: str) -> bytes:
     try:
-        return "\n".join(lines).encode()  # type: ignore[call-overload,no-any-return] # of whatever gives lines
+        return "\n".join(lines).encode()
     except UnicodeEncodeError as error:
         raise Failed("format", f"{name}: {error}") from None
 
@@ -169,7 +169,7 @@ def _fixes_are_good(given: Input, result: FileResult) -> Iterator[Hashable]:
     yield "fixed", tuple(sorted(Counter(finding.code for finding in whole.applied).items()))
 
 
-def _is_better(fixed: Input, before: FileResult, mended: object, *, parsed: bool) -> None:
+def _is_better(fixed: Input, before: FileResult, mended: Sequence[Finding], *, parsed: bool) -> None:
     if parsed and not _parses(fixed):
         raise Failed("unparsable", f"{_codes(mended)} give\n{fixed.data!r}")
     after = _linted(fixed)[0]
@@ -179,8 +179,8 @@ def _is_better(fixed: Input, before: FileResult, mended: object, *, parsed: bool
         raise Failed("worse", f"{_codes(mended)} bring {sorted(come)}:\n{fixed.data!r}")
 
 
-def _codes(findings: object) -> str:
-    return ", ".join(finding.code for finding in findings)  # type: ignore[attr-defined] # any collection of them
+def _codes(findings: Sequence[Finding]) -> str:
+    return ", ".join(finding.code for finding in findings)
 
 
 def _errors(result: FileResult) -> Counter[str]:
@@ -203,8 +203,7 @@ def _way(reading: Reading) -> Iterator[Hashable]:
         kinds = [kind for kind, _ in groupby(type(event).__name__ for event in path.events)]
         yield "path", *kinds[:24]
         yield "decisions", len(path.decisions), len(path.optimizers), path.unusual
-    for outer, inner in _nested(reading.source.tree):
-        yield outer, inner
+    yield from _nested(reading.source.tree)
 
 
 def _nested(tree: ast.AST) -> set[tuple[str, str]]:

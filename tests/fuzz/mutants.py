@@ -69,17 +69,19 @@ async def g():
         async for c in d: pass
 """
 COMMENTS = (
-    "# gradlint: ignore", "# gradlint: ignore[GL4]", "# gradlint: ignore[GL101, nosuch", "# gradlint: ignore[]", "# noqa",
-    "# noqa: GL101", "# type: ignore", "# gradlint: disable-file", "# fmt: off", "# -*- coding: latin-1 -*-", "#\x0c", "#\u202e",
-    "# gradlint: ignore-file", "# gradlint: ignore-file[GL1]", "#!", "# größer \U0001f525",
+    "# gradlint: ignore", "# gradlint: ignore[GL4]", "# gradlint: ignore[GL101, nosuch", "# gradlint: ignore[]",
+    "# noqa", "# noqa: GL101", "# type: ignore", "# gradlint: disable-file", "# fmt: off",
+    "# -*- coding: latin-1 -*-", "#\x0c", "#\u202e", "# gradlint: ignore-file", "# gradlint: ignore-file[GL1]", "#!",
+    "# größer \U0001f525",
 )  # fmt: skip
 #: what editors, tools and old machines leave in files
 ODD = (
-    "\t", "\x0c", "\r", "\r\n", "\n", "\\\n", "\\", ";", "\x00", "\ufeff", "\u2028", "\x85", "\u202e", "\x1b[2J", "\xa0", "é",
-    "\u0301", "\U0001f525", "\ud800", '"""', "'''", "f'{", "rb'", "(" * 120, ")" * 30, "[" * 250, "lambda:" * 40, "not " * 200,
-    "a." * 300, "-" * 400, "1" * 5000, "0x", "1_0", "0777", "1e", "x" * 3000, "    " * 30, "::", "->", ":=", "**", "//=", "@",
-    "...", "# gradlint: ignore", "match", "case", "type X = int\n", "except*", "async ", "await ", "print x", "$", "?", "`",
-    "%%bash\n", "%time ", "!ls", "def f[T](x): pass\n", "t'{x}'", "{{ cookiecutter }}", "<<<<<<< HEAD\n", "```", "___",
+    "\t", "\x0c", "\r", "\r\n", "\n", "\\\n", "\\", ";", "\x00", "\ufeff", "\u2028", "\x85", "\u202e", "\x1b[2J",
+    "\xa0", "é", "\u0301", "\U0001f525", "\ud800", '"""', "'''", "f'{", "rb'", "(" * 120, ")" * 30, "[" * 250,
+    "lambda:" * 40, "not " * 200, "a." * 300, "-" * 400, "1" * 5000, "0x", "1_0", "0777", "1e", "x" * 3000,
+    "    " * 30, "::", "->", ":=", "**", "//=", "@", "...", "# gradlint: ignore", "match", "case", "type X = int\n",
+    "except*", "async ", "await ", "print x", "$", "?", "`", "%%bash\n", "%time ", "!ls", "def f[T](x): pass\n",
+    "t'{x}'", "{{ cookiecutter }}", "<<<<<<< HEAD\n", "```", "___",
 )  # fmt: skip
 _TOKEN = re.compile(r"\s+|\w+|\*\*=?|//=?|[-+*/%@&|^<>=!:]=|->|\.\.\.|[^\w\s]", re.ASCII)
 
@@ -291,7 +293,13 @@ def _rename(tree: ast.Module, pool: Pool, rng: random.Random) -> None:
 
 
 def _named(node: ast.AST) -> str | None:
-    for kind, field in ((ast.Name, "id"), (ast.Attribute, "attr"), (ast.arg, "arg"), (ast.keyword, "arg"), (ast.alias, "name")):
+    for kind, field in (
+        (ast.Name, "id"),
+        (ast.Attribute, "attr"),
+        (ast.arg, "arg"),
+        (ast.keyword, "arg"),
+        (ast.alias, "name"),
+    ):
         if isinstance(node, kind):
             return field
     return "name" if isinstance(node, ast.FunctionDef | ast.ClassDef) else None

@@ -20,14 +20,23 @@ TOML = (
     b'[per-file-ignores]\n"tests/**" = ["GL"]\n"*.py" = ["GL4"]\n\n[severity]\nGL1 = "advice"\nGL405 = "error"\n',
     b'target-torch = "2.1"\nexclude = ["a/**", "*.ipynb"]\nextend-exclude = ["build"]\ninclude-markdown = true\n',
     b'fixable = ["GL1"]\nunfixable = ["GL101"]\nunsafe-fixes = true\nfix = false\nbaseline = "baseline.json"\n',
-    b'[rules.GL108]\nmax-norm = 1.0\n[rules.saturating-activations]\nlayers = 3\n',
+    b"[rules.GL108]\nmax-norm = 1.0\n[rules.saturating-activations]\nlayers = 3\n",
 )
 PYPROJECT = (
-    b'[project]\nname = "a"\ndependencies = ["torch>=2.1,<3", "torchvision==0.16"]\n\n[tool.gradlint]\nselect = ["GL1"]\n',
-    b'[tool.poetry.dependencies]\ntorch = { version = "^2.0", extras = ["a"] }\n\n[tool.gradlint.severity]\nGL = "warning"\n',
+    (
+        b'[project]\nname = "a"\ndependencies = ["torch>=2.1,<3", "torchvision==0.16"]\n\n'
+        b'[tool.gradlint]\nselect = ["GL1"]\n'
+    ),
+    (
+        b'[tool.poetry.dependencies]\ntorch = { version = "^2.0", extras = ["a"] }\n\n'
+        b'[tool.gradlint.severity]\nGL = "warning"\n'
+    ),
 )
 REQUIREMENTS = (
-    b"torch>=2.1 # why\ntorchvision~=0.15.2; python_version > '3.9'\ntorch-geometric==2\n-r other.txt\ntorch[opt] (>=1.13)\n",
+    (
+        b"torch>=2.1 # why\ntorchvision~=0.15.2; python_version > '3.9'\n"
+        b"torch-geometric==2\n-r other.txt\ntorch[opt] (>=1.13)\n"
+    ),
     b"torch @ https://example.org/torch-2.0.1.whl --hash=sha256:abc\ntorchaudio==2.0.*\n",
 )
 SETUP = (b"[options]\ninstall_requires =\n    torch>=1.12\n    torchtext<0.17\n",)
@@ -131,11 +140,17 @@ def _notebook(text: str, rng: random.Random) -> Input:
 
 
 _MAGICS = (
-    "%%time\n", "%%bash\n", "!pip install torch\n", "%matplotlib inline\n", "x = !ls\n", "?torch\n", "torch.nn??\n", "%%\n",
-    "for x in y:\n    %time f()\n", "files = %sql select\n", "%%capture out\n", "!{x}\n", "if a:\n    !ls \\\n  -l\n", "%autoreload 2;\n",
-    "/f 1\n", ",f a b\n", ";f a\n", "await f()\n",
+    "%%time\n", "%%bash\n", "!pip install torch\n", "%matplotlib inline\n", "x = !ls\n", "?torch\n", "torch.nn??\n",
+    "%%\n", "for x in y:\n    %time f()\n", "files = %sql select\n", "%%capture out\n", "!{x}\n",
+    "if a:\n    !ls \\\n  -l\n", "%autoreload 2;\n", "/f 1\n", ",f a b\n", ";f a\n", "await f()\n",
 )  # fmt: skip
-_METADATA: tuple[object, ...] = ({}, {"kernelspec": {"language": "python"}}, {"kernelspec": {"language": "R"}}, None, [])
+_METADATA: tuple[object, ...] = (
+    {},
+    {"kernelspec": {"language": "python"}},
+    {"kernelspec": {"language": "R"}},
+    None,
+    [],
+)
 
 
 def _markdown(text: str, rng: random.Random) -> Input:
