@@ -13,7 +13,7 @@ from tests.fuzz.mutants import Input, Pool, flipped, mutated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: what is longer has parts of its own
-_LONGEST = 900
+_LONGEST = 700
 
 TOML = (
     b'select = ["GL1", "clip-after-step"]\nignore = ["GL405"]\nextend-select = ["ALL"]\npreset = "strict"\n',
