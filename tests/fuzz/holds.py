@@ -23,7 +23,6 @@ from gradlint.cli.formats import MACHINE, rendered
 from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.loader import ConfigTree
 from gradlint.inquiry import Inquiry, Reading
-from gradlint.lsp.memory import Memory
 from gradlint.model import FileResult, Finding, Fixed, Severity
 from gradlint.python.source import Source
 from gradlint.repair.rounds import edited
@@ -60,18 +59,6 @@ class Failed(Exception):  # noqa: N818 # a find, not a mistake of ours
         return f"{self.kind}: {self.story}"
 
 
-class _Remembering(Memory):
-    """Keeps what the engine read, so that the fuzzer sees which way it went."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reading: Reading | None = None
-
-    def read(self, inquiry: Inquiry, source: Source, path: str, told: tuple[Settings, frozenset[str]]) -> Reading:
-        self.reading = inquiry.read(source)
-        return self.reading
-
-
 def check(given: Input) -> frozenset[Hashable]:
     """The marks of the way that an input took; raises `Failed`."""
     with warnings.catch_warnings():
@@ -91,9 +78,14 @@ def _linted(given: Input) -> tuple[FileResult, Reading | None]:
     """Each text is read once; what repeats another finding is told as well, because it is mended as well."""
     if not given.name.endswith(".py"):
         return documents.lint(given.data, given.name, EVERYTHING), None
-    memory = _Remembering()
-    result = engine.lint(given.data, given.name, EVERYTHING, repeats=True, memory=memory)
-    return result, memory.reading
+    readings: list[Reading] = []
+
+    def read(inquiry: Inquiry, source: Source) -> Reading:
+        readings.append(inquiry.read(source))
+        return readings[-1]
+
+    result = engine.lint(given.data, given.name, EVERYTHING, repeats=True, read=read)
+    return result, readings[0] if readings else None
 
 
 def _fixed(given: Input) -> Fixed:

@@ -15,6 +15,9 @@ FOUND = {
         b"\x0c        optimizer.zero_grad()\n\x0c        grad_scaler.scale(model(batch).mean()).backward()\n"
         b"\x0c        grad_scaler.step(optimizer, model.parameters())\n\x0c",
     ),
+    "unused suppression behind a backslash": Input(
+        "train.py", b"for x in loader:\n    with torch():()\\\n #gradlint:ignore[GL4]"
+    ),
 }
 
 
