@@ -9,7 +9,7 @@ import libcst as cst
 
 from gradlint.events import Site
 from gradlint.repair.imports import imports, rename, uses
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Site
-from gradlint.repair.arguments import comma, named
-from gradlint.repair.calls import call_round
+from gradlint.repair.arguments import call_round, named
 from gradlint.repair.imports import Import, imports, uses
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable, comma
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

@@ -8,9 +8,7 @@ import libcst as cst
 
 from gradlint.events import Backward, Step
 from gradlint.repair.definitions import assignments
-from gradlint.repair.parentheses import bare, in_product, is_tight
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import assigns, called, within
+from gradlint.repair.nodes import NotFixable, assigns, bare, called, in_product, is_tight, within
 from gradlint.rule import in_user_words
 
 if TYPE_CHECKING:

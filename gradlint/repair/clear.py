@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update, Zero
-from gradlint.repair.calls import optimizer_of
+from gradlint.repair.arguments import optimizer_of
 from gradlint.repair.moving import check_not_read, landing, move
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import within
+from gradlint.repair.nodes import NotFixable, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

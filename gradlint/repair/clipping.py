@@ -11,12 +11,10 @@ from gradlint.events import Clip, Event, Framework, Site
 from gradlint.knowledge import frameworks
 from gradlint.knowledge.rows import Context, Does, Opens, Thing
 from gradlint.knowledge.torch_api import FSDP1
-from gradlint.repair.arguments import argument, named
-from gradlint.repair.calls import call_of, call_round, first_argument, receiver
+from gradlint.repair.arguments import argument, call_of, call_round, first_argument, named, receiver
 from gradlint.repair.definitions import assignments
 from gradlint.repair.imports import Import, drop_if_last, imports, reference, rename, uses
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called
+from gradlint.repair.nodes import NotFixable, called
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

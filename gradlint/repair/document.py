@@ -13,7 +13,7 @@ from libcst._nodes.internal import CodegenState
 
 from gradlint.python.anchor import Anchors, Chunk, Unchanged
 from gradlint.repair.layout import Leading, heads, split_line, with_leading
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable
 
 #: longer `with` lines are put into parentheses
 _WIDTH = 100

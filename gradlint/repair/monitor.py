@@ -10,10 +10,8 @@ import libcst as cst
 
 from gradlint.events import Clip
 from gradlint.records import dataclass
-from gradlint.repair.arguments import keyword
-from gradlint.repair.calls import call_of
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called, within
+from gradlint.repair.arguments import call_of, keyword
+from gradlint.repair.nodes import NotFixable, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

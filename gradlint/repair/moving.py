@@ -11,10 +11,9 @@ import libcst as cst
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
 from gradlint.records import dataclass, field
 from gradlint.repair.boundary import negated
-from gradlint.repair.flow import leaves_block, merged
+from gradlint.repair.definitions import leaves_block, merged
 from gradlint.repair.layout import Leading
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import within
+from gradlint.repair.nodes import NotFixable, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

@@ -12,8 +12,7 @@ from gradlint.repair.arguments import by_keyword
 from gradlint.repair.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.repair.definitions import assignments
 from gradlint.repair.imports import reference
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import assigns_attribute, called, within
+from gradlint.repair.nodes import NotFixable, assigns_attribute, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

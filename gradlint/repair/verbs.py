@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec
 
-from gradlint.repair import activations, amp, amp_api, arguments, boundary, calls, clear, clipping, monitor, nosync
+from gradlint.repair import activations, amp, amp_api, arguments, boundary, clear, clipping, monitor, nosync
 from gradlint.repair import divide as dividing
 from gradlint.repair.numerics import fuse, guard
 
@@ -37,7 +37,7 @@ class Family:
 class Calls(Family):
     """One call: its arguments, its name, its parentheses."""
 
-    add_parentheses = Verb(calls.call_it)
+    add_parentheses = Verb(arguments.call_it)
     pass_keyword = Verb(arguments.add_keyword)
     rename = Verb(clipping.rename_function)
 

@@ -8,25 +8,25 @@ import libcst as cst
 
 from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass, replace
-from gradlint.repair.arguments import by_keyword, comma, keyword
+from gradlint.repair.arguments import by_keyword, first_of, keyword
 from gradlint.repair.definitions import readers
-from gradlint.repair.imports import imports, reference, rename, uses
-from gradlint.repair.numerics.exponentials import fuse_exp
-from gradlint.repair.numerics.probability import Probability, argument_of, function_name, logits_of, probability
-from gradlint.repair.numerics.tensor_code import (
-    FUNCTIONAL,
+from gradlint.repair.imports import FUNCTIONAL, forget_imports, imports, is_module, reference, rename, uses
+from gradlint.repair.nodes import (
+    NotFixable,
+    bare,
+    called,
     check_comments_kept,
-    first_of,
-    forget_imports,
-    is_module,
+    comma,
+    is_whole_number,
     negative,
+    number,
     on_one_row,
     pulled_out,
     put,
+    tight,
 )
-from gradlint.repair.parentheses import bare, tight
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called, is_whole_number, number
+from gradlint.repair.numerics.exponentials import fuse_exp
+from gradlint.repair.numerics.probability import Probability, argument_of, function_name, logits_of, probability
 from gradlint.subjects import Kind
 
 if TYPE_CHECKING:

@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Site
-from gradlint.repair.definitions import root
 from gradlint.repair.imports import drop_if_last, imports
+from gradlint.repair.nodes import NotFixable, bare, called, check_comments_kept, enclosed, number, root, tight, within
 from gradlint.repair.numerics.precision import smallest_guard
-from gradlint.repair.numerics.tensor_code import check_comments_kept
-from gradlint.repair.parentheses import bare, enclosed, tight
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called, number, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.repair.shapes import called
+from gradlint.repair.nodes import called
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench

@@ -9,28 +9,21 @@ import libcst as cst
 
 from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass
+from gradlint.repair.arguments import first_of, subject
 from gradlint.repair.definitions import (
     Definition,
+    alone,
     assignments,
     check_unchanged,
     definition,
+    is_cheap,
     names_of_function,
     names_read,
     readers,
-)
-from gradlint.repair.numerics.tensor_code import (
-    FUNCTIONAL,
-    alone,
-    dotted,
-    first_of,
-    is_cheap,
-    is_module,
-    put,
-    subject,
     take_out,
 )
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called
+from gradlint.repair.imports import FUNCTIONAL, dotted, is_module
+from gradlint.repair.nodes import NotFixable, called, put
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
