@@ -6,9 +6,20 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec
 
-from gradlint.repair import activations, amp, amp_api, arguments, boundary, clear, clipping, monitor, nosync
+from gradlint.repair import (
+    activations,
+    amp,
+    amp_api,
+    arguments,
+    boundary,
+    clear,
+    clipping,
+    fuse,
+    guard,
+    monitor,
+    nosync,
+)
 from gradlint.repair import divide as dividing
-from gradlint.repair.numerics import fuse, guard
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
