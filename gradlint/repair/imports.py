@@ -245,3 +245,11 @@ def forget_imports(bench: Bench, removed: Sequence[cst.CSTNode], new: cst.CSTNod
         places = uses(bench, known.local)
         if places and known.local not in kept and all(id(x) in gone for x in places) and not known.statement.replaced:
             drop(bench, known)
+
+
+def import_of(bench: Bench, node: cst.CSTNode, name: str) -> Import:
+    local = bench.code(node)
+    for known in imports(bench):
+        if known.local == local and known.dotted.endswith(f".{name}"):
+            return known
+    raise NotFixable(f"where `{local}` is imported was not found")

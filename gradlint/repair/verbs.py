@@ -6,20 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec
 
-from gradlint.repair import (
-    activations,
-    amp,
-    amp_api,
-    arguments,
-    boundary,
-    clear,
-    clipping,
-    fuse,
-    guard,
-    monitor,
-    nosync,
-)
-from gradlint.repair import divide as dividing
+from gradlint.repair import arguments, boundary, clear, clips, fuse, guard, logging, losses, renames, scaler, sync
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
@@ -50,38 +37,38 @@ class Calls(Family):
 
     add_parentheses = Verb(arguments.call_it)
     pass_keyword = Verb(arguments.add_keyword)
-    rename = Verb(clipping.rename_function)
+    rename = Verb(renames.rename_function)
 
 
 class Clips(Family):
     """Other clips, and what becomes of their norm."""
 
-    by_norm = Verb(clipping.clip_by_norm)
-    through_model = Verb(clipping.clip_through_model)
-    when_synced = Verb(clipping.clip_when_synced)
-    insert = Verb(clipping.insert_clip)
-    make_list = Verb(clipping.make_list)
-    log_norm = Verb(monitor.log_norm)
+    by_norm = Verb(clips.clip_by_norm)
+    through_model = Verb(clips.clip_through_model)
+    when_synced = Verb(clips.clip_when_synced)
+    insert = Verb(clips.insert_clip)
+    make_list = Verb(clips.make_list)
+    log_norm = Verb(logging.log_norm)
 
 
 class Scalers(Family):
     """The scaler at work where it is missing, and autocast where it belongs."""
 
-    unscale = Verb(amp.unscale)
-    step_through = Verb(amp.step_through)
-    update = Verb(amp.update)
-    scale = Verb(amp.scale)
-    leave_autocast = Verb(amp.leave_autocast)
-    migrate = Verb(amp_api.migrate_amp)
+    unscale = Verb(scaler.unscale)
+    step_through = Verb(scaler.step_through)
+    update = Verb(scaler.update)
+    scale = Verb(scaler.scale)
+    leave_autocast = Verb(scaler.leave_autocast)
+    migrate = Verb(renames.migrate_amp)
 
 
 class Losses(Family):
     """Who divides the loss."""
 
-    divide = Verb(dividing.divide_by_window)
-    redivide = Verb(dividing.redivide)
-    divide_not_gradients = Verb(dividing.divide_not_gradients)
-    undivide = Verb(dividing.undivide)
+    divide = Verb(losses.divide_by_window)
+    redivide = Verb(losses.redivide)
+    divide_not_gradients = Verb(losses.divide_not_gradients)
+    undivide = Verb(losses.undivide)
 
 
 class Windows(Family):
@@ -103,16 +90,16 @@ class Clearings(Family):
 class Syncs(Family):
     """no_sync round the micro-batches that do not end a window."""
 
-    wrap = Verb(nosync.wrap)
-    pull_forward_in = Verb(nosync.pull_forward_in)
-    invert = Verb(nosync.invert)
-    ask_boundary = Verb(nosync.ask_boundary)
+    wrap = Verb(sync.wrap)
+    pull_forward_in = Verb(sync.pull_forward_in)
+    invert = Verb(sync.invert)
+    ask_boundary = Verb(sync.ask_boundary)
 
 
 class Layers(Family):
     """Other layers in a model."""
 
-    use_relu = Verb(activations.use_relu)
+    use_relu = Verb(renames.use_relu)
 
 
 class Numbers(Family):
