@@ -10,10 +10,11 @@ import libcst as cst
 
 from gradlint.events import Event, Mark, Opaque, Site, Step
 from gradlint.repair.definitions import Names, merged, names_of
-from gradlint.repair.document import Document, Statement
+from gradlint.repair.document import Document
 from gradlint.repair.imports import drop_if_unused
 from gradlint.repair.moving import move, move_all
 from gradlint.repair.nodes import NotFixable, within
+from gradlint.repair.tree import Statement
 from gradlint.repair.verbs import Calls, Clearings, Clips, Layers, Losses, Numbers, Scalers, Syncs, Verb, Windows
 from gradlint.subjects import Call
 

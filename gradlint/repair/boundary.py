@@ -13,7 +13,7 @@ from gradlint.rule import in_user_words
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def guard_of(bench: Bench, step: Step) -> Statement:

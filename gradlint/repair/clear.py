@@ -16,7 +16,7 @@ from gradlint.repair.nodes import NotFixable, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool = False) -> None:

@@ -18,7 +18,7 @@ from gradlint.repair.nodes import NotFixable, called
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 CLIP_NORM = "torch.nn.utils.clip_grad_norm_"
 

@@ -11,13 +11,13 @@ import libcst as cst
 
 from gradlint.knowledge import tensor_api as api
 from gradlint.records import dataclass, field
-from gradlint.repair.layout import with_leading
+from gradlint.repair.document import with_leading
 from gradlint.repair.nodes import NotFixable, assigns, check_comments_kept, root, tight, within
 
 if TYPE_CHECKING:
     from gradlint.python.anchor import Chunk
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from gradlint.repair.nodes import NotFixable, comma, root, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gradlint.repair.nodes import NotFixable, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 #: how a file logs, the best way first
 _ENTRY = {"log", "set_postfix", "log_dict"}

@@ -15,7 +15,7 @@ from gradlint.repair.nodes import NotFixable, bare, in_product, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def divide_by_window(bench: Bench, backward: Backward, step: Step) -> None:

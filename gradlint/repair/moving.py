@@ -12,12 +12,12 @@ from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale
 from gradlint.records import dataclass, field
 from gradlint.repair.boundary import negated
 from gradlint.repair.definitions import leaves_block, merged
-from gradlint.repair.layout import Leading
+from gradlint.repair.document import Leading
 from gradlint.repair.nodes import NotFixable, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Block, Statement
+    from gradlint.repair.tree import Block, Statement
 
 #: what may travel inside one `if` with an event
 _COMPANIONS: dict[type[Event], tuple[type[Event], ...]] = {

@@ -15,7 +15,7 @@ from gradlint.repair.nodes import NotFixable, bare, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def unscale(

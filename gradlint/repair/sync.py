@@ -16,7 +16,7 @@ from gradlint.repair.nodes import NotFixable, assigns_attribute, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 _WRAPPERS = DDP | FSDP1 | FSDP2
 #: this, if that, else the other
