@@ -15,6 +15,7 @@ from gradlint.repair.arguments import argument, call_of, call_round, first_argum
 from gradlint.repair.definitions import assignments
 from gradlint.repair.imports import drop_if_last, import_of, reference, rename, uses
 from gradlint.repair.nodes import NotFixable, called
+from gradlint.repair.statements import callers
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
@@ -146,7 +147,7 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
         raise NotFixable("the model of the clipped parameters is not written here")
     assert isinstance(parameters, cst.Call)
     assert isinstance(parameters.func, cst.Attribute)
-    if not (clip.via and bench.callers(clip) == 1):
+    if not (clip.via and callers(bench, clip) == 1):
         _check_is_wrapped(bench, call, bench.code(parameters.func.value))
     for arg in call.args[1:]:
         if arg.star or (arg.keyword is not None and arg.keyword.value not in ("max_norm", "norm_type")):

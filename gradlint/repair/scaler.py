@@ -10,8 +10,8 @@ import libcst as cst
 from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update
 from gradlint.repair.arguments import call_of, loss_of, optimizer_of, receiver, scaler_of
 from gradlint.repair.boundary import negated
-from gradlint.repair.moving import landing, move
 from gradlint.repair.nodes import NotFixable, bare, called, within
+from gradlint.repair.statements import landing, move
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
