@@ -6,9 +6,12 @@ import hashlib
 import pickle
 from typing import TYPE_CHECKING
 
+from gradlint.engine import lint
+
 if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Inquiry, Reading
+    from gradlint.model import FileResult
     from gradlint.python.source import Source
 
 #: programs that are remembered: as many as somebody works on at a time
@@ -21,12 +24,14 @@ class Memory:
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, Reading]] = {}
 
-    def read(self, inquiry: Inquiry, source: Source, path: str, told: tuple[Settings, frozenset[str]]) -> Reading:
-        """As `inquiry.read`; the rules, with what they are told, are asked only of another program than last time."""
+    def lint(self, source: bytes, path: str, settings: Settings) -> FileResult:
+        """As `engine.lint`; the rules, with what they are told, are asked only of another program than last time."""
+        return lint(source, path, settings, read=lambda inquiry, text: self._read(inquiry, text, path, settings))
+
+    def _read(self, inquiry: Inquiry, source: Source, path: str, settings: Settings) -> Reading:
         reading = inquiry.lowered(source)
-        settings, enabled = told
         # taken before they read the program, for that leaves marks on it
-        said = settings.options, settings.target_torch, sorted(enabled), reading.lowering.body
+        said = settings.options, settings.target_torch, sorted(settings.enabled_for(path)), reading.lowering.body
         key = hashlib.blake2b(pickle.dumps(said, pickle.HIGHEST_PROTOCOL)).digest()
         known, before = self._known.pop(path, (b"", reading))
         if known == key:

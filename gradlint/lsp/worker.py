@@ -13,7 +13,6 @@ import queue
 import signal
 import sys
 import threading
-from functools import partial
 from typing import BinaryIO
 
 from gradlint.baseline import BaselineError
@@ -105,7 +104,7 @@ def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
     from gradlint.documents.notebook import lint_cells, shown_program
     from gradlint.engine import lint
 
-    look = lint if resolve_fixable(job.settings.layers) else partial(lint, memory=memory)
+    look = lint if resolve_fixable(job.settings.layers) else memory.lint
     if job.cells is not None:
         result = lint_cells(job.cells, job.path, job.settings, lint=look)
     else:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
 from gradlint.paths import values as v
+from gradlint.paths.calls import Unwound, is_module
 from gradlint.paths.interpreter import Interpreter
-from gradlint.paths.invoke import Unwound, is_module
 from gradlint.paths.oracle import AMP, Oracle, alternatives
 from gradlint.paths.roles import settle
 from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
@@ -285,7 +285,7 @@ class Explorer:
             elif param.name not in ("self", "cls") and not param.star:
                 kwargs[param.name] = v.Unknown(param.name)
         try:
-            interpreter.invoke(value, [], kwargs, value.node)
+            interpreter.calls.invoke(value, [], kwargs, value.node)
         except Unwound:
             pass
 
@@ -309,10 +309,10 @@ class Explorer:
         value = run.module.find(cls.name)
         if not isinstance(value, v.ClassValue):
             value = v.ClassValue(cls.name, cls, run.module)
-        bases = interpreter.base_names(value)
+        bases = interpreter.names.base_names(value)
         me = v.Instance("self", value, is_module(bases))
         run.behind = PLAIN
-        init = interpreter.find_in_class(value, "__init__")
+        init = interpreter.names.find_in_class(value, "__init__")
         if isinstance(init, v.Function) and isinstance(init.node, s.Def):
             bound = v.Function(init.key, init.node, init.env, me, init.cls)
             reached = set(run.reached)

@@ -23,6 +23,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import Thing
 from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.paths import roles
 from gradlint.paths import values as v
@@ -95,7 +96,7 @@ class Run:
     budget: int
     module: v.Env = field(default_factory=v.Env)
     attributes: dict[tuple[str, str], v.Value] = field(default_factory=dict)
-    inferred: dict[tuple[str, str], v.Value] = field(default_factory=dict)
+    inferred: dict[tuple[str, Thing], v.Value] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     optimizers: dict[str, OptimizerRef] = field(default_factory=dict)
@@ -116,8 +117,6 @@ class Run:
     over_parameters: int = 0
     #: > 0 where a batch that went wrong is given up
     aborting: int = 0
-    #: what a context manager of this file does behind its yield
-    exits: dict[int, tuple[list[s.Stmt], v.Env]] = field(default_factory=dict)
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
@@ -203,12 +202,12 @@ class Run:
                 return None
 
     def _infer_optimizer(self, key: str, text: str) -> v.Optimizer:
-        found = self.inferred.get((key, "optimizer"))
+        found = self.inferred.get((key, Thing.OPTIMIZER))
         if not isinstance(found, v.Optimizer):
             framework = self.preparing()
             guess = roles.suspect(self.program, Role.OPTIMIZER, key)
             found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", framework, guess=guess))
-            self.inferred[(key, "optimizer")] = found
+            self.inferred[(key, Thing.OPTIMIZER)] = found
             self.optimizers[key] = found.ref
         return found
 
@@ -220,11 +219,11 @@ class Run:
         if isinstance(value, v.Scaler):
             return value
         if isinstance(value, v.Unknown | v.Instance) and naming.SCALER.search(naming.last(value.key)):
-            found = self.inferred.get((value.key, "scaler"))
+            found = self.inferred.get((value.key, Thing.SCALER))
             if not isinstance(found, v.Scaler):
                 guess = roles.suspect(self.program, Role.SCALER, value.key)
                 found = v.Scaler(value.key, ScalerRef(value.key, value.key, guess=guess))
-                self.inferred[(value.key, "scaler")] = found
+                self.inferred[(value.key, Thing.SCALER)] = found
             return found
         return None
 
@@ -249,13 +248,13 @@ class Run:
 
     def autocast(self) -> v.Context | None:
         for context in reversed(self.contexts):
-            if context.kind == "autocast":
+            if context.kind is v.Switch.AUTOCAST:
                 return context if context.enabled is not False else None
         return None
 
     def no_sync(self) -> v.Context | None:
         for context in reversed(self.contexts):
-            if context.kind == "no_sync" and context.sync is not Sync.ON:
+            if context.kind is v.Switch.NO_SYNC and context.sync is not Sync.ON:
                 return context
         return None
 

@@ -30,7 +30,7 @@ class Words:
 
     called: set[str]
     seen: set[str]
-    jumps: set[str]
+    jumps: set[s.Leave]
 
     def add(self, other: Words) -> None:
         self.called |= other.called
@@ -311,13 +311,13 @@ class Program:
             if isinstance(stmt, s.Jump):
                 words.jumps.add(stmt.kind)
             elif isinstance(stmt, s.Return):
-                words.jumps.add("return")
+                words.jumps.add(s.Leave.RETURN)
             for expr in s.expressions(stmt):
                 said = self.said(expr)
                 words.called |= said.called
                 words.seen |= said.seen
                 if not said.called.isdisjoint(LEAVES):
-                    words.jumps.add("raise")
+                    words.jumps.add(s.Leave.RAISE)
             for block in s.blocks(stmt):
                 if block:
                     inner = self.own_words(block)

@@ -252,7 +252,7 @@ def _closure(needed: set[str], flows: list[tuple[set[str], set[str]]]) -> set[st
 
 
 def _only_raises(body: Iterable[s.Stmt]) -> bool:
-    return all(isinstance(x, s.Jump) and x.kind == "raise" for x in body)
+    return all(isinstance(x, s.Jump) and x.kind is s.Leave.RAISE for x in body)
 
 
 def _does(body: list[s.Stmt]) -> bool:

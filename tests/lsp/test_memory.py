@@ -15,9 +15,9 @@ EVERYTHING = Settings(layers=(Layer(select=("ALL",), unfixable=("ALL",)),))
 
 def test_what_was_said_of_the_same_program_is_said_again_at_its_new_place(monkeypatch: pytest.MonkeyPatch) -> None:
     memory, source = Memory(), LATE_CLIP.encode()
-    (first,) = lint(source, "a.py", EVERYTHING, memory=memory).findings
+    (first,) = memory.lint(source, "a.py", EVERYTHING).findings
     monkeypatch.setattr(Inquiry, "asked", None)  # nobody is asked
-    (second,) = lint(b"# a remark\n" + source, "a.py", EVERYTHING, memory=memory).findings
+    (second,) = memory.lint(b"# a remark\n" + source, "a.py", EVERYTHING).findings
     assert (second.message, second.span.start.row) == (first.message, first.span.start.row + 1)
 
 
@@ -34,7 +34,7 @@ def test_of_another_program_the_rules_are_asked_again(
     monkeypatch: pytest.MonkeyPatch, source: str, path: str, settings: Settings
 ) -> None:
     memory, asked = Memory(), []
-    lint(LATE_CLIP.encode(), "a.py", EVERYTHING, memory=memory)
+    memory.lint(LATE_CLIP.encode(), "a.py", EVERYTHING)
     ask = Inquiry.asked
 
     def noted(self: Inquiry, reading: Reading) -> Reading:
@@ -42,6 +42,6 @@ def test_of_another_program_the_rules_are_asked_again(
         return ask(self, reading)
 
     monkeypatch.setattr(Inquiry, "asked", noted)
-    memorised = lint(source.encode(), path, settings, memory=memory)
+    memorised = memory.lint(source.encode(), path, settings)
     assert asked
     assert memorised == lint(source.encode(), path, settings)
