@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
-from gradlint.repair.arguments import argument
+from gradlint.repair.arguments import argument, call_of, loss_of
 from gradlint.repair.boundary import last_name, size_of_window
-from gradlint.repair.calls import call_of, loss_of
-from gradlint.repair.parentheses import bare, in_product
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import within
+from gradlint.repair.nodes import NotFixable, bare, in_product, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def divide_by_window(bench: Bench, backward: Backward, step: Step) -> None:

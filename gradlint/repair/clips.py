@@ -1,4 +1,4 @@
-"""Rewrites clips: by norm and not by value, under the names that torch has now, through FSDP, where a window ends."""
+"""Rewrites clips: by norm and not by value, through FSDP, where a window ends; and the parameters that they get."""
 
 from __future__ import annotations
 
@@ -7,43 +7,21 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Clip, Event, Framework, Site
+from gradlint.events import Clip, Event, Framework
 from gradlint.knowledge import frameworks
 from gradlint.knowledge.rows import Context, Does, Opens, Thing
 from gradlint.knowledge.torch_api import FSDP1
-from gradlint.repair.arguments import argument, named
-from gradlint.repair.calls import call_of, call_round, first_argument, receiver
+from gradlint.repair.arguments import argument, call_of, call_round, first_argument, named, receiver
 from gradlint.repair.definitions import assignments
-from gradlint.repair.imports import Import, drop_if_last, imports, reference, rename, uses
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called
+from gradlint.repair.imports import drop_if_last, import_of, reference, rename, uses
+from gradlint.repair.nodes import NotFixable, called
+from gradlint.repair.statements import callers
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 CLIP_NORM = "torch.nn.utils.clip_grad_norm_"
-
-
-def rename_function(bench: Bench, func: Site, old: str, new: str) -> None:
-    """`torch.nn.utils.clip_grad_norm` -> `….clip_grad_norm_`, where it is called or where it is imported."""
-    node = bench.node(func)
-    if isinstance(node, cst.Attribute):
-        bench.replace(node.attr, cst.Name(new))
-        return
-    known = _imported(bench, node, old)
-    rename(bench, known, new, everywhere=True)
-    if known.alias.asname is None:
-        for name in uses(bench, old):
-            bench.replace(name, new)
-
-
-def _imported(bench: Bench, node: cst.CSTNode, name: str) -> Import:
-    local = bench.code(node)
-    for known in imports(bench):
-        if known.local == local and known.dotted.endswith(f".{name}"):
-            return known
-    raise NotFixable(f"where `{local}` is imported was not found")
 
 
 def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
@@ -61,7 +39,7 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
         _rename_argument(bench, call, "clip_value", "max_norm", limit)
     else:
         # all uses of the import at once: it gives another function then
-        known = _imported(bench, call.func, "clip_grad_value_")
+        known = import_of(bench, call.func, "clip_grad_value_")
         rename(bench, known, "clip_grad_norm_", everywhere=True)
         for name_used in uses(bench, known.local):
             one = call_round(bench, name_used)
@@ -169,7 +147,7 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
         raise NotFixable("the model of the clipped parameters is not written here")
     assert isinstance(parameters, cst.Call)
     assert isinstance(parameters.func, cst.Attribute)
-    if not (clip.via and bench.callers(clip) == 1):
+    if not (clip.via and callers(bench, clip) == 1):
         _check_is_wrapped(bench, call, bench.code(parameters.func.value))
     for arg in call.args[1:]:
         if arg.star or (arg.keyword is not None and arg.keyword.value not in ("max_norm", "norm_type")):

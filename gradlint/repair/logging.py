@@ -10,14 +10,12 @@ import libcst as cst
 
 from gradlint.events import Clip
 from gradlint.records import dataclass
-from gradlint.repair.arguments import keyword
-from gradlint.repair.calls import call_of
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called, within
+from gradlint.repair.arguments import call_of, keyword
+from gradlint.repair.nodes import NotFixable, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 #: how a file logs, the best way first
 _ENTRY = {"log", "set_postfix", "log_dict"}

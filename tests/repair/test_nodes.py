@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from gradlint.repair.parentheses import bare, in_product, tight
+from gradlint.repair.nodes import bare, in_product, tight
 
 
 def _code(node: cst.CSTNode) -> str:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Clip, Edit, Event, Read, Site, Step, Update
+from gradlint.repair.arguments import call_of, loss_of, optimizer_of, receiver, scaler_of
 from gradlint.repair.boundary import negated
-from gradlint.repair.calls import call_of, loss_of, optimizer_of, receiver, scaler_of
-from gradlint.repair.moving import landing, move
-from gradlint.repair.parentheses import bare
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called, within
+from gradlint.repair.nodes import NotFixable, bare, called, within
+from gradlint.repair.statements import landing, move
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def unscale(

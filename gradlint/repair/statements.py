@@ -1,9 +1,9 @@
-"""Moves the statement of an event beside that of another, with its comments and under its conditions."""
+"""Moves the statement of an event beside that of another, with its comments and its conditions; or takes it away."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,14 +11,15 @@ import libcst as cst
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
 from gradlint.records import dataclass, field
 from gradlint.repair.boundary import negated
-from gradlint.repair.flow import leaves_block, merged
-from gradlint.repair.layout import Leading
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import within
+from gradlint.repair.definitions import leaves_block, merged
+from gradlint.repair.document import Leading
+from gradlint.repair.imports import drop_if_unused
+from gradlint.repair.nodes import NotFixable, within
+from gradlint.subjects import Call
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Block, Statement
+    from gradlint.repair.tree import Block, Statement
 
 #: what may travel inside one `if` with an event
 _COMPANIONS: dict[type[Event], tuple[type[Event], ...]] = {
@@ -49,7 +50,7 @@ def move(
     front of) whatever holds the other. `unbound`: not if what this event gives is kept.
     """
     if unbound is not None:
-        bench.check_binds_nothing(unbound)
+        _check_binds_nothing(bench, unbound)
     goal = before or after
     assert goal is not None
     moved, target = _statements(bench, event, goal)
@@ -79,7 +80,7 @@ def _statements(bench: Bench, event: Event, goal: Event) -> tuple[Statement, Sta
     if moved is target:
         raise NotFixable("both are in one statement")
     if depth < len(event.via):
-        bench.check_nothing_else(event, depth)
+        _check_nothing_else(bench, event, depth)
     return moved, target
 
 
@@ -316,3 +317,139 @@ def move_all(bench: Bench, events: Sequence[Event], before: Event) -> None:
     for event in events:
         if not any(unit.holds(x) for unit in moved for x in bench.standing(event)):
             moved.append(move(bench, event, before=before))
+
+
+def _check_binds_nothing(bench: Bench, event: Event) -> None:
+    bound = bench.names_in(bench.statement(event)).bound
+    if bound:
+        raise NotFixable(f"`{min(bound)}` holds the norm before the clip already")
+
+
+# -- what is taken away
+
+
+def delete(bench: Bench, event: Event | Call, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
+    """Takes the statement of an event, or a call that is one, away; with the loop or condition round it that does
+    only `allowed` things.
+
+    `outer`: that of the call that led there, so many functions out.
+    """
+    if isinstance(event, Call):
+        statement = bench.document.apart(bench.statement(event), bench.node(event))
+        line = statement.node
+        alone = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        if not isinstance(alone, cst.Expr) or bench.code(alone) != bench.code(event):
+            raise NotFixable("it is a part of a statement that does something else, too")
+        _take_away(bench, statement)
+        return
+    place = bench.outer(event, outer)
+    statement = bench.document.apart(bench.statement(place), bench.node(place))
+    if outer:
+        if not _does_only(bench, statement, allowed):
+            raise NotFixable("the function that does it does something else, too")
+        _check_nothing_else(bench, event, len(event.via) - outer)
+    if not outer and event.via and callers(bench, event) > 1:
+        raise NotFixable("the function that does it is called from elsewhere, too")
+    for owner in list(statement.ancestors()) if allowed else ():
+        if not isinstance(owner.node, cst.If | cst.For | cst.With):
+            break
+        simple = [x for x in owner.leaves() if not x.blocks]
+        if not all(_does_only(bench, x, allowed) for x in simple):
+            break
+        statement = owner
+    _take_away(bench, statement)
+
+
+def _does_only(bench: Bench, statement: Statement, allowed: Callable[[Event], bool] | None) -> bool:
+    events = bench.events_in(statement)
+    if bench.code(statement.node) in ("continue", "pass"):
+        return True  # `if p.grad is None: continue`
+    return bool(events) and allowed is not None and all(allowed(e) for e in events)
+
+
+def callers(bench: Bench, event: Event) -> int:
+    home = bench.statement(event).function
+    name = home.node.name.value if home is not None else ""
+    return sum(bench.code(call.func).rpartition(".")[2] == name for call in bench.calls(name))
+
+
+def _take_away(bench: Bench, statement: Statement) -> None:
+    """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
+    drop_if_unused(bench, statement)
+    bench.document.take_out(statement)
+
+
+# -- what else is done
+
+#: calls that nobody misses where they do not happen, or happen less often
+_IDLE = frozenset({
+    "parameters", "named_parameters", "modules", "children", "items", "keys", "values", "get", "len", "list", "tuple",
+    "set", "dict", "filter", "map", "zip", "enumerate", "range", "isinstance", "hasattr", "getattr", "callable",
+    "bool", "int", "float", "str", "abs", "max", "min", "sum", "all", "any", "norm", "stack", "item", "detach",
+    "clone", "tolist", "is_enabled", "get_scale", "nullcontext", "autocast", "no_grad", "isfinite", "isnan", "isinf",
+    "named_children",
+    "get_world_size", "get_rank", "size", "numel", "dim",
+})  # fmt: skip
+
+
+def _check_nothing_else(bench: Bench, event: Event, depth: int) -> None:
+    """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
+    counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
+    places = [bench.node(site) for site in event.places]
+    caller = bench.statement(places[depth])
+    _check_idle(bench, caller)
+    if bench.names_bound(caller):
+        _check_result(bench, event)
+    for inner in places[depth + 1 :]:
+        home = bench.statement(inner).function
+        for statement in home.leaves() if home is not None else ():
+            if statement is not home:
+                _check_idle(bench, statement)
+
+
+def _check_result(bench: Bench, event: Event) -> None:
+    """What the function of an event gives back is what the event gives, such as a norm."""
+    home = bench.statement(event).function
+    made = bench.node(event)
+    names = bench.names_in(bench.statement(event)).bound
+    for node in within(home.node, cst.Return) if home is not None else ():
+        value = node.value
+        if value is not None and value is not made and not (isinstance(value, cst.Name) and value.value in names):
+            raise NotFixable("the function that does it gives something else back")
+
+
+def _check_idle(bench: Bench, statement: Statement) -> None:
+    sites = {site for e in bench.events for site in e.places}
+    tops = [node for node in map(bench.node, sites) if bench.document.at(node) is statement]
+    mine = {id(call) for top in tops for call in within(top, cst.Call)}
+    parts = _header_parts(statement)
+    keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
+    other = [x for part in parts for x in within(part, cst.Call) if id(x) not in mine]
+    if keeps or any(bench.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
+        raise NotFixable("the function that does it does something else, too")
+
+
+def _is_kept(part: cst.CSTNode) -> bool:
+    """A part of a line that does something which outlives the function, or ends it early."""
+    targets: list[cst.CSTNode] = []
+    if isinstance(part, cst.Assign):
+        targets = [x.target for x in part.targets]
+    elif isinstance(part, cst.AugAssign | cst.AnnAssign):
+        targets = [part.target]
+    outlives = any(isinstance(x, cst.Attribute | cst.Subscript) for x in targets)
+    return outlives or isinstance(part, cst.Global | cst.Nonlocal | cst.Raise | cst.Assert | cst.Del)
+
+
+def _header_parts(statement: Statement) -> list[cst.CSTNode]:
+    """What a statement evaluates itself, without the statements inside it."""
+    match statement.node:
+        case cst.SimpleStatementLine():
+            return [statement.node]
+        case cst.If() | cst.While():
+            return [statement.node.test]
+        case cst.For():
+            return [statement.node.iter]
+        case cst.With():
+            return list(statement.node.items)
+        case _:
+            return []

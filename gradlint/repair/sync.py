@@ -10,14 +10,13 @@ from gradlint.events import Backward, Site, Step
 from gradlint.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.repair.arguments import by_keyword
 from gradlint.repair.boundary import before_boundary, before_last_turn, inner_loop, negated
-from gradlint.repair.definitions import assignments
+from gradlint.repair.definitions import assignments, merged
 from gradlint.repair.imports import reference
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import assigns_attribute, called, within
+from gradlint.repair.nodes import NotFixable, assigns_attribute, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 _WRAPPERS = DDP | FSDP1 | FSDP2
 #: this, if that, else the other
@@ -140,7 +139,7 @@ def pull_forward_in(bench: Bench, backward: Backward) -> None:
     if any(x.start < first.start or x is first for x in setup):
         raise NotFixable("the no_sync condition is made of what the forward gives")
     for item in setup:
-        bench.check_free(item, [x for x in moved if x not in setup and x.start < item.start])
+        _check_free(bench, item, [x for x in moved if x not in setup and x.start < item.start])
         bench.document.take_out(item)
         bench.document.put_before(item, first)
     inside = block.blocks[0]
@@ -149,6 +148,15 @@ def pull_forward_in(bench: Bench, backward: Backward) -> None:
         bench.document.take_out(item, keep_lines=True)
         bench.document.put_before(item, head, keep_lines=True)
     bench.document.tidy_head(block, inside)
+
+
+def _check_free(bench: Bench, statement: Statement, others: list[Statement]) -> None:
+    """It may be carried past these."""
+    mine = merged(bench.names_in(x) for x in statement.leaves())
+    for other in others:
+        clash = mine.clash(merged(bench.names_in(x) for x in other.leaves()))
+        if clash:
+            raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
 
 
 def _with_of(bench: Bench, statement: Statement) -> Statement | None:

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.records import dataclass, field
-from gradlint.repair.arguments import comma, keyword
-from gradlint.repair.definitions import Definition, check_unchanged, definition, readers
-from gradlint.repair.imports import reference
-from gradlint.repair.numerics.tensor_code import (
-    FUNCTIONAL,
+from gradlint.repair.arguments import keyword, subject
+from gradlint.repair.definitions import Definition, check_unchanged, definition, is_cheap, readers, take_out
+from gradlint.repair.imports import FUNCTIONAL, forget_imports, is_module, reference
+from gradlint.repair.nodes import (
+    NotFixable,
+    bare,
+    called,
     check_comments_kept,
-    forget_imports,
-    is_cheap,
-    is_module,
-    subject,
-    take_out,
+    comma,
+    is_name,
+    is_whole_number,
+    tight,
+    within,
 )
-from gradlint.repair.parentheses import bare, tight
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import called, is_name, is_whole_number, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
