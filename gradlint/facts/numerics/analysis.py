@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradlint.facts.numerics.calls import Arguments
 from gradlint.facts.numerics.facts import Object, Routine
 from gradlint.facts.numerics.frames import Enough
 from gradlint.facts.numerics.statements import Statements, gives_loss
 from gradlint.knowledge import naming
 from gradlint.knowledge import tensor_api as api
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 from gradlint.subjects import Kind
 
 if TYPE_CHECKING:

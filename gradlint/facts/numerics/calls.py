@@ -27,7 +27,7 @@ from gradlint.knowledge import naming
 from gradlint.knowledge import tensor_api as api
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
-from gradlint.records import dataclass, field
+from gradlint.python.calls import Arguments, evaluated
 from gradlint.subjects import Kind, Low, Prob
 
 #: modules whose functions give plain numbers
@@ -56,40 +56,16 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-@dataclass(slots=True, eq=False)
-class Arguments:
-    """The values of a call's arguments, beside their expressions."""
-
-    args: list[Value] = field(default_factory=list)
-    kwargs: dict[str, Value] = field(default_factory=dict)
-    exprs: list[s.Expr] = field(default_factory=list)
-    named: dict[str, s.Expr] = field(default_factory=dict)
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [as_fact(v) for v in (*self.args, *self.kwargs.values())]
-
-    def expression(self, place: int, *names: str) -> s.Expr | None:
-        if place < len(self.exprs):
-            return self.exprs[place]
-        return next((self.named[n] for n in names if n in self.named), None)
-
-    def value(self, place: int, *names: str) -> Value | None:
-        if place < len(self.args):
-            return self.args[place]
-        return next((self.kwargs[n] for n in names if n in self.kwargs), None)
-
-
 class Calls(Expressions):
     """Decides who is called."""
 
-    def follow(self, routine: Routine, given: Arguments) -> Value:
+    def follow(self, routine: Routine, given: Arguments[Value]) -> Value:
         raise NotImplementedError("abstract: see Statements")
 
-    def make(self, cls: s.Class, given: Arguments) -> Value:
+    def make(self, cls: s.Class, given: Arguments[Value]) -> Value:
         raise NotImplementedError("abstract: see Modules")
 
-    def forward(self, owner: Object, given: Arguments) -> Value:
+    def forward(self, owner: Object, given: Arguments[Value]) -> Value:
         raise NotImplementedError("abstract: see Modules")
 
     def call(self, node: s.Call) -> Value:
@@ -114,29 +90,17 @@ class Calls(Expressions):
                 return self._builtin(func.id, given)
         return self.apply(callee, node, given)
 
-    def _builtin(self, name: str, given: Arguments) -> Value:
+    def _builtin(self, name: str, given: Arguments[Value]) -> Value:
         if name == "dict":
             return Items([], dict(given.kwargs))
         if name == "enumerate":
             return Items([Items([DATA, given.args[0]])]) if not isinstance(given.args[0], Items) else UNKNOWN
         return given.args[0] if len(given.args) == 1 else Items(list(given.args))
 
-    def arguments(self, node: s.Call) -> Arguments:
-        found = Arguments([], {}, [], {})
-        for arg in node.args:
-            value = self.ev(arg)
-            if isinstance(arg, s.Star) and isinstance(value, Items):
-                found.args.extend(value.items)
-                found.exprs.extend([arg] * len(value.items))
-            else:
-                found.args.append(value)
-                found.exprs.append(arg)
-        for name, arg in node.kwargs.items():
-            found.kwargs[name] = self.ev(arg)
-            found.named[name] = arg
-        return found
+    def arguments(self, node: s.Call) -> Arguments[Value]:
+        return evaluated(node, self.ev, _items, lambda value: None)
 
-    def apply(self, callee: Value, node: s.Call, given: Arguments) -> Value:
+    def apply(self, callee: Value, node: s.Call, given: Arguments[Value]) -> Value:
         match callee:
             case Routine():
                 return self.follow(callee, given)
@@ -149,14 +113,14 @@ class Calls(Expressions):
             case Chain():
                 return self._chain(callee, node, given)
             case Model():
-                raw = combine(given.facts).but(grad=True, raw=True, layer=s.render(node.func))
-                return raw if callee.head is None else self.apply(callee.head, node, Arguments([raw], {}, [node], {}))
+                raw = combine(facts_of(given)).but(grad=True, raw=True, layer=s.render(node.func))
+                return raw if callee.head is None else self.apply(callee.head, node, Arguments([raw], {}, [node]))
             case _:
                 return self._unknown_call(s.render(node.func), given)
 
-    def _unknown_call(self, name: str, given: Arguments, *, function: bool = False) -> Value:
+    def _unknown_call(self, name: str, given: Arguments[Value], *, function: bool = False) -> Value:
         last = name.rpartition(".")[2]
-        result = combine(given.facts).but(layer=name)
+        result = combine(facts_of(given)).but(layer=name)
         if api.LOSS_FUNCTION.search(last) or naming.CRITERION.search(last):
             self.reach(result)
         if given.kwargs and last[:1].isupper():
@@ -165,7 +129,7 @@ class Calls(Expressions):
             # what an unknown function makes of a prediction, a spectrum say, may well be kept above zero
             result = result.but(low=Low.GUARDED)
         # a function of data gives data; a method may belong to a model
-        return result if function and given.facts and result.grad is False else result.but(grad=None)
+        return result if function and facts_of(given) and result.grad is False else result.but(grad=None)
 
     # -- torch
 
@@ -180,9 +144,9 @@ class Calls(Expressions):
         if name in _WRAPPERS and given.args:
             return given.args[0]
         found = self._function(name, node, given)
-        return found if found is not None else combine(given.facts)
+        return found if found is not None else combine(facts_of(given))
 
-    def _elsewhere(self, dotted: str, node: s.Call, given: Arguments) -> Value:
+    def _elsewhere(self, dotted: str, node: s.Call, given: Arguments[Value]) -> Value:
         last = dotted.rpartition(".")[2]
         if dotted.startswith(_PYTHON):
             return DATA
@@ -192,14 +156,14 @@ class Calls(Expressions):
             for value in given.args[:1]:
                 self.reach(value)
             # the norm of a gradient in a penalty: zero only where the network is flat
-            return combine(given.facts).but(grad=True, low=Low.GUARDED)
+            return combine(facts_of(given)).but(grad=True, low=Low.GUARDED)
         if last in ("rearrange", "OrderedDict") and given.args:
             return given.args[0]
         if dotted.endswith("checkpoint.checkpoint") and given.args:
-            return self.apply(given.args[0], node, Arguments(given.args[1:], {}, given.exprs[1:], {}))
+            return self.apply(given.args[0], node, Arguments(given.args[1:], {}, given.exprs[1:]))
         return self._unknown_call(dotted, given, function=last[:1].islower())
 
-    def _module(self, name: str, node: s.Call, given: Arguments) -> Value:
+    def _module(self, name: str, node: s.Call, given: Arguments[Value]) -> Value:
         """`nn.Something(...)`: a layer, not a result."""
         if name in ("Sequential", "ModuleList"):
             layers = given.args
@@ -213,9 +177,9 @@ class Calls(Expressions):
             return given.args[0]
         return Layer(name, node)
 
-    def _layer(self, layer: Layer, node: s.Call, given: Arguments) -> Value:
+    def _layer(self, layer: Layer, node: s.Call, given: Arguments[Value]) -> Value:
         name = layer.name
-        first = given.value(0, "input", "x")
+        first = given.get(0, "input", "x")
         fact = as_fact(first) if first is not None else UNKNOWN
         if name in _CRITERIA:
             return self._criterion(_CRITERIA[name], node, given, layer.call)
@@ -224,29 +188,29 @@ class Calls(Expressions):
         if name in api.SAME_LAYERS:
             return fact
         if name.endswith("Loss"):
-            result = combine(given.facts)
+            result = combine(facts_of(given))
             self.reach(result)
-            known = arithmetic.function(name, fact, given.facts[1:], node)
+            known = arithmetic.function(name, fact, facts_of(given)[1:], node)
             return known if known is not None else result
         made = s.render(node.func)
         if name in api.LINEAR_LAYERS:
-            return combine(given.facts).but(grad=True, raw=True, layer=made)
+            return combine(facts_of(given)).but(grad=True, raw=True, layer=made)
         known = arithmetic.function(api.ACTIVATIONS.get(name, name), fact, [], node)
-        return known if known is not None else combine(given.facts).but(grad=True, layer=made)
+        return known if known is not None else combine(facts_of(given)).but(grad=True, layer=made)
 
-    def _chain(self, chain: Chain, node: s.Call, given: Arguments) -> Value:
+    def _chain(self, chain: Chain, node: s.Call, given: Arguments[Value]) -> Value:
         value: Value = given.args[0] if given.args else UNKNOWN
         for layer in chain.layers:
-            value = self.apply(layer, node, Arguments([value], {}, given.exprs[:1], {}))
+            value = self.apply(layer, node, Arguments([value], {}, given.exprs[:1]))
         # a model's last layer is not the loss's own business
         return value.but(pure=False) if isinstance(value, Fact) else value
 
-    def _criterion(self, kind: Kind, node: s.Call, given: Arguments, made: s.Call | None) -> Fact:
+    def _criterion(self, kind: Kind, node: s.Call, given: Arguments[Value], made: s.Call | None) -> Fact:
         expr = given.expression(0, "input")
-        result = combine(given.facts)
+        result = combine(facts_of(given))
         self.reach(result)
         if expr is not None:
-            value = given.value(0, "input")
+            value = given.get(0, "input")
             operation = self.operate(kind, node, expr, as_fact(value) if value is not None else UNKNOWN, made=made)
             if operation is not None:
                 result = result.but(ops=result.ops | {operation})
@@ -290,22 +254,22 @@ class Calls(Expressions):
             case _:
                 return self._unknown_call(name, given)
 
-    def _of_tensor(self, base: Fact, name: str, node: s.Call, given: Arguments) -> Value:
+    def _of_tensor(self, base: Fact, name: str, node: s.Call, given: Arguments[Value]) -> Value:
         if name == "backward":
             self.reach(base)
-            self.reach(combine(given.facts))
+            self.reach(combine(facts_of(given)))
             return DATA
         receiver = node.func.base if isinstance(node.func, s.Attr) else node.func
-        whole = Arguments([base, *given.args], given.kwargs, [receiver, *given.exprs], given.named)
+        whole = given.behind(base, receiver)
         found = self._function(name, node, whole)
         if found is not None:
             return found
         if name == "manual_backward":
-            self.reach(combine(given.facts))
+            self.reach(combine(facts_of(given)))
         result = self._unknown_call(name, given)
         return result.but(ops=result.ops | base.ops) if isinstance(result, Fact) else result
 
-    def _of_items(self, base: Items, name: str, given: Arguments) -> Value:
+    def _of_items(self, base: Items, name: str, given: Arguments[Value]) -> Value:
         if name in ("append", "add", "extend", "insert") and given.args:
             if len(base.items) < 12:
                 self.change(base)
@@ -319,13 +283,13 @@ class Calls(Expressions):
             return as_fact(base)
         return self._unknown_call(name, given)
 
-    def _function(self, name: str, node: s.Call, given: Arguments) -> Value | None:
+    def _function(self, name: str, node: s.Call, given: Arguments[Value]) -> Value | None:
         """A function of torch by its last name; a method has its tensor as the first argument."""
-        first = _joined(given.value(0, "input", "tensors") or UNKNOWN, name)
+        first = _joined(given.get(0, "input", "tensors") or UNKNOWN, name)
         operand = given.expression(0, "input")
         rest = [as_fact(v) for v in given.args[1:]]
         if name == "backward":
-            self.reach(combine(given.facts))
+            self.reach(combine(facts_of(given)))
             return DATA
         if _is_parameter(name, given):
             return Fact(grad=True)
@@ -339,19 +303,19 @@ class Calls(Expressions):
         if delicate is not None:
             return delicate
         if name in _CLAMPS:
-            low = given.value(1, "min") if not name.startswith("clamp_max") else None
-            high = given.value(1 if name.startswith("clamp_max") else 2, "max")
+            low = given.get(1, "min") if not name.startswith("clamp_max") else None
+            high = given.get(1 if name.startswith("clamp_max") else 2, "max")
             return arithmetic.clamped(first, as_fact(low) if low else None, as_fact(high) if high else None)
         if name in _OPERATORS and rest:
             return self._operator(_OPERATORS[name], node, operand, first, rest[0], given)
         if name in ("where", "masked_select") and rest:
             return _chosen(name, first, rest, given)
         if name.endswith("_loss") or name.startswith("binary_cross_entropy_with"):
-            self.reach(combine(given.facts))
+            self.reach(combine(facts_of(given)))
         return arithmetic.function(name, first, rest, operand)
 
     def _operator(
-        self, op: str, node: s.Call, operand: s.Expr, first: Fact, other: Fact, given: Arguments
+        self, op: str, node: s.Call, operand: s.Expr, first: Fact, other: Fact, given: Arguments[Value]
     ) -> Fact:  # fmt: skip
         second = given.expression(1, "other")
         result = arithmetic.binary(op, first, other, op == "*" and same_text(operand, second), operand)
@@ -382,7 +346,15 @@ class Calls(Expressions):
         return result.but(ops=result.ops | {operation}) if operation is not None else result
 
 
-def _is_parameter(name: str, given: Arguments) -> bool:
+def facts_of(given: Arguments[Value]) -> list[Fact]:
+    return [as_fact(value) for value in given.every]
+
+
+def _items(value: Value) -> list[Value] | None:
+    return value.items if isinstance(value, Items) else None
+
+
+def _is_parameter(name: str, given: Arguments[Value]) -> bool:
     """`torch.randn(n, requires_grad=True)`; a number that is written out, to show what autograd does, is none."""
     asked = given.named.get("requires_grad")
     if name not in api.DATA or not isinstance(asked, s.Const) or asked.value is not True:
@@ -400,7 +372,7 @@ def _joined(value: Value, name: str) -> Fact:
     return as_fact(found).but(capped=all(as_fact(item).capped for item in value.items))
 
 
-def _chosen(name: str, first: Fact, rest: list[Fact], given: Arguments) -> Fact | None:
+def _chosen(name: str, first: Fact, rest: list[Fact], given: Arguments[Value]) -> Fact | None:
     """A condition that asks about the very numbers is a guard; one that asks about others only picks."""
     asked = first.compared if name == "where" else rest[0].compared
     chosen = given.exprs[1:3] if name == "where" else given.exprs[:1]

@@ -24,6 +24,7 @@ from gradlint.knowledge import naming
 from gradlint.knowledge import tensor_api as api
 from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.python import syntax as s
+from gradlint.python.classes import Classes
 from gradlint.records import dataclass, field
 from gradlint.subjects import Kind, Low
 
@@ -68,6 +69,7 @@ class Frames:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.classes = program.once(Classes)
         self.module: dict[str, Value] = {}
         self.frame = Frame(env=self.module)
         self.operations: list[Operation] = []
@@ -93,6 +95,18 @@ class Frames:
         if name in USUAL_NAMES:
             return Ref(USUAL_NAMES[name])
         return by_name(name)
+
+    def dotted(self, expr: s.Expr) -> str:
+        """The full name of what an expression means here; "" where it is no name."""
+        match expr:
+            case s.Name():
+                found = self.look_up(expr.id)
+                return found.dotted if isinstance(found, Ref) else expr.id
+            case s.Attr():
+                base = self.dotted(expr.base)
+                return f"{base}.{expr.name}" if base else ""
+            case _:
+                return ""
 
     def change(self, container: Container) -> None:
         """Something is about to be put into a container that others may hold, too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.facts.numerics import arithmetic
-from gradlint.facts.numerics.calls import Arguments
+from gradlint.facts.numerics.calls import facts_of
 from gradlint.facts.numerics.expressions import constant, element
 from gradlint.facts.numerics.facts import (
     DATA,
@@ -35,6 +35,8 @@ from gradlint.facts.numerics.frames import (
 from gradlint.facts.numerics.modules import Modules
 from gradlint.knowledge import tensor_api as api
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments, bind
+from gradlint.python.contexts import turns_off
 from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
 
 #: containers that a branch changed, and what they held at its end
 Held = dict[int, tuple[Container, Container]]
-
-_OFF = ("no_grad", "inference_mode")
 
 
 class Statements(Modules):
@@ -268,13 +268,11 @@ class Statements(Modules):
                 break
 
     def _with_block(self, stmt: s.With) -> bool:
-        off = 0
         for item, alias in stmt.items:
             value = self.ev(item)
-            text = s.render(item)
-            off += any(word in text for word in _OFF) or "set_grad_enabled(False)" in text
             if alias is not None:
                 self.assign(alias, value)
+        off = turns_off([item for item, _ in stmt.items], self.dotted)
         self.frame.no_grad += off
         went_on = self.run(stmt.body)
         self.frame.no_grad -= off
@@ -303,12 +301,12 @@ class Statements(Modules):
 
     # -- functions
 
-    def follow(self, routine: Routine, given: Arguments) -> Value:
+    def follow(self, routine: Routine, given: Arguments[Value]) -> Value:
         node = routine.node
         if isinstance(node, s.Lambda):
             return self._lambda_call(node, routine, given)
         if node is None or self.frame.depth >= MAX_DEPTH:
-            return combine(given.facts).but(grad=None)
+            return combine(facts_of(given)).but(grad=None)
         self.followed.add(id(node))
         env = self._bound(node, routine, given)
         key = (id(node), id(routine.owner), self.frame.no_grad > 0, self.frame.quiet,
@@ -323,7 +321,8 @@ class Statements(Modules):
     def _called(self, node: s.Def, routine: Routine, env: dict[str, Value]) -> Value:
         caller = self.frame
         self.frame = Frame(
-            node, routine.owner, env, routine.env, no_grad=caller.no_grad + _without_grad(node),
+            node, routine.owner, env, routine.env,
+            no_grad=caller.no_grad + turns_off(node.decorators, self.program.dotted),
             quiet=caller.quiet or bool(api.EVALUATION.search(node.name)) or _is_test(routine.owner),
             loss=gives_loss(node, routine.owner), depth=caller.depth + 1,
         )  # fmt: skip
@@ -343,16 +342,16 @@ class Statements(Modules):
             result = join(result, other)
         return result
 
-    def _bound(self, node: s.Def, routine: Routine, given: Arguments) -> dict[str, Value]:
+    def _bound(self, node: s.Def, routine: Routine, given: Arguments[Value]) -> dict[str, Value]:
         """The parameters with their values."""
         params = [p for p in node.params if not p.star]
         env: dict[str, Value] = {}
-        static = any(s.render(d) == "staticmethod" for d in node.decorators)
-        if routine.owner is not None and params and not static:
+        if routine.owner is not None and params:
             env[params[0].name] = routine.owner
             params = params[1:]
-        for place, param in enumerate(params):
-            value = given.value(place, param.name)
+        bound = bind(params, given)
+        for param in params:
+            value = bound.values.get(param.name)
             if value is None and param.default is not None:
                 value = self.ev(param.default)
                 if isinstance(value, Fact) and value.number is None:
@@ -368,7 +367,7 @@ class Statements(Modules):
             return Object(self.program.classes[param.annotation.id])
         return by_name(param.name)
 
-    def _lambda_call(self, node: s.Lambda, routine: Routine, given: Arguments) -> Value:
+    def _lambda_call(self, node: s.Lambda, routine: Routine, given: Arguments[Value]) -> Value:
         caller = self.frame
         env = {p.name: given.args[i] if i < len(given.args) else by_name(p.name) for i, p in enumerate(node.params)}
         self.frame = Frame(caller.function, caller.owner, env, routine.env, caller.no_grad, caller.quiet,
@@ -405,10 +404,6 @@ def _is_test(owner: Object | None) -> bool:
     if owner is None or owner.cls is None:
         return False
     return bool(api.TEST.search(owner.cls.name)) or any(api.TEST.search(s.render(base)) for base in owner.cls.bases)
-
-
-def _without_grad(node: s.Def) -> int:
-    return int(any(word in s.render(d) for d in node.decorators for word in _OFF))
 
 
 def _is_autograd_function(cls: s.Class) -> bool:
