@@ -62,9 +62,12 @@ def switched(expr: s.Expr, dotted: Callable[[s.Expr], str]) -> Switch | None:
             return None
 
 
-def turns_off(exprs: Iterable[s.Expr], dotted: Callable[[s.Expr], str]) -> bool:
-    """No gradient is kept inside these contexts, or these decorators, one inside the other."""
-    off = False
+def turns_off(exprs: Iterable[s.Expr], dotted: Callable[[s.Expr], str], *, outside: bool = False) -> bool:
+    """No gradient is kept inside these contexts, or these decorators, one inside the other.
+
+    `outside`: none is kept round them.
+    """
+    off = outside
     for expr in exprs:
         found = switched(expr, dotted)
         off = found is Switch.NO_GRAD or (off and found is not Switch.GRAD)
