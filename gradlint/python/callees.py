@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
+from gradlint.python.classes import Classes
 from gradlint.python.homes import Home, Homes
-from gradlint.python.lineage import lineage
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
@@ -26,13 +26,14 @@ class Callees:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._homes = program.once(Homes)
+        self._classes = program.once(Classes)
         self._of_call: dict[int, tuple[s.Def, ...]] = {}
         self._of_body: dict[int, tuple[s.Def, ...]] = {}
         #: blocks that are known: while they are kept, their ids are theirs
         self._kept: list[list[s.Stmt]] = []
         self._derived: dict[int, list[s.Class]] = {}
         for cls in program.classes.values():
-            for base in lineage(cls, program):
+            for base in self._classes.lineage(cls):
                 if base is not cls:
                     self._derived.setdefault(id(base), []).append(cls)
         #: by node; what is being looked for is nothing yet, so that a value that stands for itself is none
@@ -105,7 +106,7 @@ class Callees:
                 for binding in place.names.get(expr.id, ()):
                     yield from self._in_value(binding.value, place)
             case s.Attr(base=s.Call(func=s.Name(id="super"))):
-                for base in list(lineage(home.cls, self._program))[1:] if home.cls is not None else ():
+                for base in self._classes.lineage(home.cls)[1:] if home.cls is not None else ():
                     yield from self._own_method(base, expr.name)
             case s.Attr():
                 owners = [*self.classes(expr.base, home), *self._classes_named(expr.base, home)]
@@ -139,7 +140,7 @@ class Callees:
 
     def _method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         """A method of a class, its bases' if it has none itself, and those by which its subclasses replace it."""
-        for one in lineage(cls, self._program):
+        for one in self._classes.lineage(cls):
             own = list(self._own_method(one, name))
             if own:
                 yield from own
@@ -165,11 +166,11 @@ class Callees:
         known = self._classes_of.get(expr.node)
         if known is None:
             self._classes_of[expr.node] = ()
-            found = {id(cls): cls for cls in self._classes(expr, home)}
+            found = {id(cls): cls for cls in self._classes_meant(expr, home)}
             known = self._classes_of[expr.node] = tuple(found.values())
         return known
 
-    def _classes(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
+    def _classes_meant(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
         match expr:
             case s.Name():
                 yield from self._classes_of_name(expr.id, home)

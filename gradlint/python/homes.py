@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.knowledge.torch_api import NO_GRAD, USUAL_NAMES
+from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.python import syntax as s
 from gradlint.python.binding import bound_by
-from gradlint.python.lineage import lineage
+from gradlint.python.classes import Classes
+from gradlint.python.contexts import turns_off
 from gradlint.python.written import called, last
 from gradlint.records import dataclass, field
 
@@ -146,7 +147,7 @@ class Homes:
 
     def attribute(self, cls: s.Class, name: str) -> list[tuple[Binding, Home]]:
         """What `self.name` is in a class, or in the nearest base that has it."""
-        known = (self.attributes.get(one.name, {}).get(name, []) for one in lineage(cls, self.program))
+        known = (self.attributes.get(one.name, {}).get(name, []) for one in self.program.once(Classes).lineage(cls))
         return next((found for found in known if found), [])
 
     def put_into(self, name: str) -> Iterator[tuple[s.Expr, Home]]:
@@ -194,20 +195,15 @@ class Homes:
                 inner = Home(stmt, cls or home.cls, home)
                 self.all.append(inner)
                 self.of_def[stmt.node] = inner
-                off = any(self._is_quiet(d, home) for d in stmt.decorators)
+                off = turns_off(stmt.decorators, lambda expr: self.dotted(expr, home))
                 self._visit(stmt.body, inner, None, off)
             elif isinstance(stmt, s.Class):
                 self._visit(stmt.body, home, stmt, quiet)
             else:
-                under = quiet or (
-                    isinstance(stmt, s.With) and any(self._is_quiet(item, home) for item, _ in stmt.items)
-                )
+                items = [item for item, _ in stmt.items] if isinstance(stmt, s.With) else []
+                under = quiet or turns_off(items, lambda expr: self.dotted(expr, home))
                 for block in s.blocks(stmt):
                     self._visit(block, home, cls, under)
-
-    def _is_quiet(self, expr: s.Expr, home: Home) -> bool:
-        dotted = self.dotted(expr.func if isinstance(expr, s.Call) else expr, home)
-        return dotted in NO_GRAD and not dotted.endswith("_enabled") and not dotted.endswith("enable_grad")
 
     def _visit_expr(self, expr: s.Expr, stmt: s.Stmt, home: Home, quiet: bool) -> None:
         for part in s.walk_expr(expr):

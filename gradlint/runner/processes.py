@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WORTH_FILES = 24
 _WORTH_BYTES = 150_000
 _NEEDED = (
-    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.numerics.analysis", "machine.judge",
+    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.tensors", "machine.judge",
     "repair.trial", "repair.bench",
 )  # fmt: skip
 

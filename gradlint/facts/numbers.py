@@ -1,14 +1,164 @@
-"""What operators and tensor functions do to the facts about a number. Pure: facts in, a fact out."""
+"""What is known of a number on its way to the loss, and what operators and tensor functions make of that."""
 
 from __future__ import annotations
 
-from gradlint.facts.numerics.facts import DATA, Fact, combine
+from typing import TYPE_CHECKING
+
 from gradlint.knowledge import tensor_api as api
+from gradlint.python import constants
 from gradlint.python import syntax as s
+from gradlint.python.values import Collection, Constant, Kind, Rest, Value
+from gradlint.records import dataclass, replace
 from gradlint.subjects import Low, Prob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gradlint.facts.operations import Operation
 
 #: up to this a constant that is added is a guard, not a term
 _SMALL = 0.05
+
+
+@dataclass(slots=True, eq=False)
+class Fact(Value):
+    """A number or a tensor."""
+
+    #: False: no gradient goes through it (constants, data, detached); None: not known
+    grad: bool | None = None
+    low: Low = Low.UNKNOWN
+    #: it cannot become large, so exp() of it is safe
+    capped: bool = False
+    prob: Prob | None = None
+    #: the call that made the probability, and the function that it stands in
+    made: s.Call | None = None
+    home: s.Def | None = None
+    #: it is still just what that call gave
+    pure: bool = False
+    #: x, if this is x squared
+    square: s.Expr | None = None
+    #: two tensors were subtracted, so that it is zero wherever they agree
+    difference: bool = False
+    #: the layer that made it, by its name
+    layer: str = ""
+    #: it counts as bounded only because something was subtracted
+    shifted: bool = False
+    #: the largest or smallest of some numbers: what is left when it is subtracted has a limit
+    extreme: bool = False
+    #: kept below 1, by a clamp or as a probability times a number below 1: what is left to 1 is not zero
+    shrunk: bool = False
+    #: why it can be zero, in a word
+    zero: str = ""
+    #: the exp() calls that this is a sum of; `ratio` if it is a quotient of such
+    exps: tuple[Operation, ...] = ()
+    ratio: bool = False
+    #: what a model gives, with nothing done to it
+    raw: bool = False
+    number: float | None = None
+    #: the names that a comparison asked about: `p[p > 0]` is a guard
+    compared: frozenset[str] = frozenset()
+    #: a small number that keeps something away from zero
+    eps: bool = False
+    #: delicate operations whose gradient flows through this value
+    ops: frozenset[Operation] = frozenset()
+
+    def but(self, **changes: object) -> Fact:
+        return replace(self, **changes)  # type: ignore[arg-type]  # the fields are named at each call
+
+    def signature(self) -> object:
+        return tuple([getattr(self, name) for name in _FIELDS])
+
+    @property
+    def positive(self) -> bool:
+        return self.number is not None and self.number > 0
+
+
+_FIELDS = tuple(Fact.__annotations__)
+
+UNKNOWN = Fact()
+DATA = Fact(grad=False)
+
+
+def grad_of(facts: Iterable[Fact]) -> bool | None:
+    found: bool | None = False
+    for fact in facts:
+        if fact.grad:
+            return True
+        if fact.grad is None:
+            found = None
+    return found
+
+
+def combine(facts: Iterable[Fact]) -> Fact:
+    """A result of which only that it is made of these is known."""
+    known = list(facts)
+    layer = known[0].layer if len(known) == 1 else ""
+    return Fact(grad=grad_of(known), ops=frozenset().union(*(f.ops for f in known)), layer=layer)
+
+
+def as_fact(value: Value) -> Fact:
+    """A value where a number is asked for."""
+    match value:
+        case Fact():
+            return value
+        case Constant(bool()):
+            return DATA
+        case Constant(int() | float() as known):
+            return number(known)
+        case Constant():
+            return DATA
+        case Rest():
+            return as_fact(value.value)
+        case Collection(items=[Rest() as alike], entries={}):
+            return as_fact(alike)
+        case Collection() if value.kind is not Kind.ROW:
+            return combine(map(as_fact, value.parts))
+        case _:
+            return UNKNOWN
+
+
+def number(value: float) -> Fact:
+    return Fact(grad=False, low=Low.POSITIVE if value > 0 else Low.UNKNOWN, capped=True, number=value)
+
+
+def join_low(one: Low, other: Low) -> Low:
+    if one is other:
+        return one
+    return Low.GUARDED if Low.GUARDED in (one, other) or Low.POSITIVE in (one, other) else Low.UNKNOWN
+
+
+def join(one: Value, other: Value) -> Value:
+    """What is known when either may be the case."""
+    if one is other:
+        return one
+    if isinstance(one, Collection) and isinstance(other, Collection) and len(one.items) == len(other.items):
+        items = [join(a, b) for a, b in zip(one.items, other.items, strict=True)]
+        entries = {k: join(one.entries.get(k, v), other.entries.get(k, v))
+                   for k, v in (one.entries | other.entries).items()}  # fmt: skip
+        return Collection(items, entries, one.kind)
+    if isinstance(one, Rest) and isinstance(other, Rest):
+        return Rest(join(one.value, other.value))
+    if isinstance(one, Constant):
+        one = other if one == other else as_fact(one)
+    if isinstance(other, Constant):
+        other = as_fact(other)
+    if not isinstance(one, Fact) or not isinstance(other, Fact):
+        return UNKNOWN.but(ops=as_fact(one).ops | as_fact(other).ops, low=Low.GUARDED)
+    same = one.made is other.made
+    return Fact(
+        grad=grad_of((one, other)), low=join_low(one.low, other.low), capped=one.capped or other.capped,
+        prob=one.prob if one.prob is other.prob else None, made=one.made if same else None,
+        home=one.home if same else None, pure=same and one.pure and other.pure,
+        square=one.square if one.square is other.square else None, zero=one.zero if one.zero == other.zero else "",
+        exps=one.exps if one.exps == other.exps else (), ratio=one.ratio and other.ratio,
+        layer=one.layer if one.layer == other.layer else "",
+        raw=one.raw and other.raw, difference=one.difference and other.difference,
+        shrunk=one.shrunk and other.shrunk, extreme=one.extreme and other.extreme, eps=one.eps and other.eps,
+        number=one.number if one.number == other.number else None, ops=one.ops | other.ops,
+    )  # fmt: skip
+
+
+# -- operators
 
 
 def is_guard(fact: Fact) -> bool:
@@ -18,7 +168,8 @@ def is_guard(fact: Fact) -> bool:
 def binary(op: str, left: Fact, right: Fact, same_text: bool, operand: s.Expr) -> Fact:
     """`left op right`; `operand` is the left one, `same_text` if both read the same."""
     if left.number is not None and right.number is not None:
-        return _numbers(op, left.number, right.number)
+        value = constants.binary(op, left.number, right.number)
+        return number(value) if isinstance(value, int | float) else DATA
     base = combine((left, right))
     match op:
         case "+":
@@ -39,20 +190,6 @@ def binary(op: str, left: Fact, right: Fact, same_text: bool, operand: s.Expr) -
             return base.but(compared=left.compared | right.compared)
         case _:
             return base
-
-
-def _numbers(op: str, left: float, right: float) -> Fact:
-    try:
-        value = {"+": left + right, "-": left - right, "*": left * right}.get(op)
-        if op == "/" and right:
-            value = left / right
-        elif op == "**":
-            value = left**right if abs(right) < 64 else None
-    except (OverflowError, ZeroDivisionError):
-        value = None
-    if not isinstance(value, float | int):
-        return DATA
-    return Fact(grad=False, low=Low.POSITIVE if value > 0 else Low.UNKNOWN, capped=True, number=value)
 
 
 def _sum(base: Fact, left: Fact, right: Fact) -> Fact:
