@@ -27,9 +27,8 @@ from gradlint.model import FileResult, Finding, Fixed, Severity
 from gradlint.python.source import Source
 from gradlint.repair.rounds import edited
 from gradlint.report.document import Report
-from gradlint.report.text import concise, full
+from gradlint.report.text import Paint, concise, full
 from gradlint.runner.files import GitIgnore
-from gradlint.runtime.page.lanes import Paint
 from tests.fuzz.mutants import Input
 
 #: all rules, and no file left out unread
