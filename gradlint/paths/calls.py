@@ -106,7 +106,7 @@ class Calls:
             return self._invoke_lambda(function, definition, args)
         if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
             return v.Unknown(function.key, called=function.key)
-        env = v.Env({}, function.env or self.run.module)
+        env = (function.env or self.run.module).inner()
         self.bind(definition, function, args, kwargs, env)
         outer, self.it.env = self.it.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
@@ -149,7 +149,7 @@ class Calls:
         return quiet
 
     def _invoke_lambda(self, function: v.Function, definition: s.Lambda, args: list[v.Value]) -> v.Value:
-        env = v.Env({}, function.env or self.run.module)
+        env = (function.env or self.run.module).inner()
         for param, value in zip(definition.params, args, strict=False):
             env.names[param.name] = value
         outer, self.it.env = self.it.env, env

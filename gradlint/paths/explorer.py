@@ -126,7 +126,7 @@ class Explorer:
         if known is not None:
             return known
         self._depths[function.node] = deepest = 0
-        for callee in self.program.callees.under(function.body):
+        for callee in self.program.called_by(function):
             if callee.node != function.node and self.program.words_of(callee).events:
                 deepest = max(deepest, 1 + self._depth(callee))
         self._depths[function.node] = deepest
@@ -160,7 +160,7 @@ class Explorer:
             current = waiting.pop()
             if current.node not in seen:
                 seen.add(current.node)
-                waiting.extend(callees.under(current.body))
+                waiting.extend(self.program.called_by(current))
         return frozenset(seen)
 
     def _came_by(self, entry: _Entry) -> bool:
@@ -229,19 +229,19 @@ class Explorer:
         return Path(
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(self.program.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
-            run.exhausted, self._single(oracle), tuple(run.doubts),
+            frozenset(run.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
+            run.exhausted, self._single(run, oracle), tuple(run.doubts),
         )  # fmt: skip
 
-    def _single(self, oracle: Oracle) -> bool:
+    def _single(self, run: Run, oracle: Oracle) -> bool:
         """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
-        sizes = self.program.modulus_names
+        sizes = run.modulus_names
         if any(oracle.forced.get(f"{name} > 1") is False for name in sizes):
             return True
         return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None, budget: int) -> Run:
-        run = Run(self.program, oracle, budget)
+        run = Run.of(self.program, oracle, budget)
         interpreter = Interpreter(run)
         try:
             if function is None:
@@ -352,9 +352,9 @@ def _has_step_loop(program: Program, function: s.Def) -> bool:
     waiting, seen = [function], {function.node}
     while waiting:
         current = waiting.pop()
-        if _loops_over_batches(program, current):
+        if _loops_over_batches(program.owner(current.node), current):
             return True
-        called = [d for d in program.callees.under(current.body) if d.node not in seen]
+        called = [d for d in program.called_by(current) if d.node not in seen]
         seen.update(d.node for d in called)
         waiting.extend(called)
     return False

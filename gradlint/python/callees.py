@@ -12,6 +12,7 @@ from gradlint.python.homes import Home, Homes
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
+    from gradlint.python.project import Definition
 
 #: what runs when an object is made, or called
 _RUN_BY_CALL = ("__init__", "__call__")
@@ -70,7 +71,7 @@ class Callees:
     def of_class(self, cls: s.Class) -> Iterator[s.Def]:
         """What runs when an object is made, and when it is called."""
         for name in _RUN_BY_CALL:
-            yield from self._method(cls, name)
+            yield from self.method(cls, name)
 
     def _found(self, call: s.Call) -> Iterator[s.Def]:
         home = self._homes.home(call.node)
@@ -85,7 +86,7 @@ class Callees:
         for cls in self._classes_named(func, home):
             yield from self.of_class(cls)
         for cls in self.classes(func, home):
-            yield from self._method(cls, "__call__")
+            yield from self.method(cls, "__call__")
 
     def _functions(self, expr: s.Expr, home: Home) -> tuple[s.Def, ...]:
         """The functions and methods that an expression can be."""
@@ -100,6 +101,9 @@ class Callees:
         match expr:
             case s.Name():
                 place = home.owner(expr.id)
+                found = self._elsewhere(expr, home)
+                if found is not None and isinstance(found.node, s.Def):
+                    yield found.node
                 if place is None:
                     return
                 yield from (d for d in place.defined.get(expr.id, ()) if isinstance(d, s.Def))
@@ -109,10 +113,13 @@ class Callees:
                 for base in self._classes.lineage(home.cls)[1:] if home.cls is not None else ():
                     yield from self._own_method(base, expr.name)
             case s.Attr():
-                owners = [*self.classes(expr.base, home), *self._classes_named(expr.base, home)]
-                for cls in owners:
-                    yield from self._method(cls, expr.name)
-                    yield from self._kept_in(cls, expr.name)
+                found = self._elsewhere(expr, home)
+                if found is not None and isinstance(found.node, s.Def):
+                    yield found.node
+                    return
+                for cls in (*self.classes(expr.base, home), *self._classes_named(expr.base, home)):
+                    yield from self.method(cls, expr.name)
+                    yield from self.owner(cls)._kept_in(cls, expr.name)
             case _:
                 return
 
@@ -120,6 +127,25 @@ class Callees:
         """`self.advance = partial(update, optimizer)`."""
         for binding, home in self._homes.attribute(cls, name):
             yield from self._in_value(binding.value, home)
+
+    def owner(self, node: s.Node) -> Callees:
+        """Those of the program that a node is of."""
+        program = self._program.owner(node.node)
+        return self if program is self._program else program.callees
+
+    def _elsewhere(self, expr: s.Expr, home: Home) -> Definition | None:
+        """What an imported name means in another file."""
+        if self._program.project is None:
+            return None
+        first = expr
+        while isinstance(first, s.Attr):
+            first = first.base
+        if not isinstance(first, s.Name):
+            return None
+        place = home.owner(first.id)
+        if place is None:
+            return self._program.of_star(s.render(expr))
+        return self._program.elsewhere(self._homes.dotted(expr, home)) if first.id in place.imports else None
 
     def _in_value(self, value: s.Expr, home: Home) -> Iterator[s.Def]:
         """`go = partial(update, optimizer)`, `go = lambda: update(x)`: a call of one is a call of the other."""
@@ -138,13 +164,22 @@ class Callees:
             case _:
                 return
 
-    def _method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+    def method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         """A method of a class, its bases' if it has none itself, and those by which its subclasses replace it."""
+        owner = self.owner(cls)
+        if owner is not self:
+            yield from owner.method(cls, name)
+            return
         for one in self._classes.lineage(cls):
             own = list(self._own_method(one, name))
             if own:
                 yield from own
                 break
+        else:
+            for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
+                found = self._program.elsewhere(dotted)
+                if found is not None and isinstance(found.node, s.Class):
+                    yield from self.method(found.node, name)
         for other in self._derived.get(id(cls), ()):
             yield from self._own_method(other, name)
 
@@ -160,6 +195,10 @@ class Callees:
         if isinstance(expr, s.Name):
             place = home.owner(expr.id)
             yield from (d for d in place.defined.get(expr.id, ()) if isinstance(d, s.Class)) if place else ()
+        if isinstance(expr, s.Name | s.Attr):
+            found = self._elsewhere(expr, home)
+            if found is not None and isinstance(found.node, s.Class):
+                yield found.node
 
     def classes(self, expr: s.Expr, home: Home) -> tuple[s.Class, ...]:
         """The classes of the file that an object can be of; none if the file does not say."""
@@ -176,8 +215,9 @@ class Callees:
                 yield from self._classes_of_name(expr.id, home)
             case s.Attr():
                 for cls in self.classes(expr.base, home):
-                    for binding, place in self._homes.attribute(cls, expr.name):
-                        yield from self.classes(binding.value, place)
+                    owner = self.owner(cls)
+                    for binding, place in owner._homes.attribute(cls, expr.name):
+                        yield from owner.classes(binding.value, place)
             case s.Call(func=s.Attr(base=base, name=name)) if name in MODULE_PASSTHROUGH:
                 yield from self.classes(base, home)
             case s.Call():
@@ -213,7 +253,8 @@ class Callees:
 
     def _returned(self, functions: Iterable[s.Def]) -> Iterator[s.Class]:
         for definition in functions:
-            inner = self._homes.of_def.get(definition.node)
+            owner = self.owner(definition)
+            inner = owner._homes.of_def.get(definition.node)
             for stmt in s.walk_stmts(definition.body) if inner is not None else ():
                 if isinstance(stmt, s.Return) and stmt.value is not None and inner is not None:
-                    yield from self.classes(stmt.value, inner)
+                    yield from owner.classes(stmt.value, inner)

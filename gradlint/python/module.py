@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.knowledge import naming
@@ -16,6 +16,9 @@ from gradlint.python.callees import Callees
 from gradlint.python.homes import Homes
 from gradlint.python.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
+
+if TYPE_CHECKING:
+    from gradlint.python.project import Definition, Project
 
 T = TypeVar("T")
 
@@ -75,9 +78,19 @@ class Said(NamedTuple):
 class Program:
     """A lowered file with its indexes; what rules see of the source."""
 
-    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "") -> None:
+    def __init__(
+        self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "",
+        project: Project | None = None, location: str = "",
+    ) -> None:  # fmt: skip
         self.body = body
+        #: the file of its sites; "" for the one that is analysed, which is at this location
         self.path = path
+        self.location = location or path
+        self.project = project
+        #: modules of which it imports all names
+        self.stars: list[str] = []
+        self._foreign: dict[str, Definition | None] = {}
+        self._closing = False
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -110,6 +123,8 @@ class Program:
             if isinstance(stmt, s.Import):
                 for local, dotted in stmt.bindings.items():
                     self.imports.setdefault(local, dotted)
+                if stmt.star_from:
+                    self.stars.append(stmt.star_from)
         self._index(body, False, self.imports)
         self.all_words = self.collect_words(body)
         self._core: list[s.Stmt] | None = None
@@ -118,7 +133,11 @@ class Program:
     def _closed(self) -> dict[int, Words]:
         """The words of each function, by its node."""
         if self._closure is None:
-            self._closure = self._close()
+            self._closing = True
+            try:
+                self._closure = self._close()
+            finally:
+                self._closing = False
         return self._closure
 
     @property
@@ -145,6 +164,26 @@ class Program:
         if make not in self._made:
             self._made[make] = make(self)
         return cast("T", self._made[make])
+
+    # -- other files
+
+    def elsewhere(self, dotted: str) -> Definition | None:
+        """What a full name means in the other files of the project."""
+        if self.project is None or not dotted:
+            return None
+        if dotted not in self._foreign:
+            self._foreign[dotted] = self.project.resolve(dotted, self.location)
+        return self._foreign[dotted]
+
+    def of_star(self, name: str) -> Definition | None:
+        """What a name means that no import, assignment or definition of the file gives."""
+        joined = (f"{star}{'' if star.endswith('.') else '.'}{name}" for star in self.stars)
+        return next((found for dotted in joined if (found := self.elsewhere(dotted)) is not None), None)
+
+    def owner(self, node: int) -> Program:
+        """The program that a node is of: this one, or another of the project."""
+        found = self.project.at(node) if self.project is not None else None
+        return found.program if found is not None else self.project.main if self.project is not None else self
 
     # -- names
 
@@ -205,7 +244,7 @@ class Program:
             if inner:
                 cached = Words(set(cached.called), set(cached.seen), cached.jumps)
                 for definition in inner:
-                    cached.add(self._closed[definition.node])
+                    cached.add(self.words_of(definition))
             self._words[id(body)] = cached
             self._remembered.append(body)
         return cached
@@ -228,12 +267,22 @@ class Program:
 
     def words_of(self, *definitions: s.Def) -> Words:
         """The words of functions, and of all that they call."""
-        if len(definitions) == 1:
-            return self._closed[definitions[0].node]
-        found = Words(set(), set(), set())
-        for definition in definitions:
-            found.add(self._closed[definition.node])
-        return found
+        found = [self.owner(definition.node)._words_of(definition) for definition in definitions]
+        if len(found) == 1:
+            return found[0]
+        every = Words(set(), set(), set())
+        for words in found:
+            every.add(words)
+        return every
+
+    def _words_of(self, definition: s.Def) -> Words:
+        if self._closing:
+            return self.own_words(definition.body)  # files that import each other
+        return self._closed[definition.node]
+
+    def called_by(self, definition: s.Def) -> tuple[s.Def, ...]:
+        """The functions that one leads to at once, wherever it stands."""
+        return self.owner(definition.node).callees.under(definition.body)
 
     @property
     def callees(self) -> Callees:
@@ -288,13 +337,20 @@ class Program:
     def _close(self) -> dict[int, Words]:
         """Words of functions, those of the functions they call included."""
         functions = {d.node: d for definitions in self.functions.values() for d in definitions}
-        calls = {node: {d.node for d in self.callees.under(one.body)} for node, one in functions.items()}
+        calls: dict[int, set[int]] = {}
+        foreign: dict[int, list[s.Def]] = {}
+        for node, one in functions.items():
+            called = self.callees.under(one.body)
+            calls[node] = {d.node for d in called if d.node in functions}
+            foreign[node] = [d for d in called if d.node not in functions]
         closed: dict[int, Words] = {}
         # callees before callers; those that call each other have the same words, and share them
         for ring in components(calls):
             shared = Words(set(), set(), set())
             for node in ring:
                 shared.add(self.own_words(functions[node].body))
+                for definition in foreign[node]:
+                    shared.add(self.words_of(definition))
             for callee in set().union(*(calls[node] for node in ring)) - ring:
                 shared.add(closed[callee])
             closed.update(dict.fromkeys(ring, shared))
