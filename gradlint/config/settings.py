@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -84,8 +85,6 @@ class Settings:
 
 @functools.cache
 def _fingerprint(settings: Settings) -> str:
-    import hashlib
-
     shaping = (
         settings.layers,
         settings.per_file_ignores,

@@ -6,6 +6,9 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gradlint import engine
+from gradlint.python.source import decoded
+
 
 class Kind(enum.Enum):
     """Each is read in its own way."""
@@ -44,8 +47,6 @@ def lint(source: bytes, path: str, settings: Settings) -> FileResult:
         from gradlint.documents import markdown
 
         return markdown.lint(source, path, settings)
-    from gradlint import engine
-
     return engine.lint(source, path, settings)
 
 
@@ -60,8 +61,6 @@ def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Kee
         from gradlint.documents import markdown
 
         return markdown.fix(source, path, settings, unsafe=unsafe, keep=keep)
-    from gradlint import engine
-
     return engine.fix(source, path, settings, unsafe=unsafe, keep=keep)
 
 
@@ -71,8 +70,6 @@ def program_text(source: bytes, path: str) -> str:
         from gradlint.documents.notebook import program_text as joined
 
         return joined(source)
-    from gradlint.python.source import decoded
-
     return decoded(source)
 
 

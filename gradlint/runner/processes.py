@@ -6,11 +6,14 @@ import functools
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from gradlint.documents import fix, lint
 from gradlint.model import FileResult, Fixed, RuleCrash
+from gradlint.registry import all_rules
 from gradlint.runner.files import SourceFile
 
 if TYPE_CHECKING:
@@ -133,8 +136,6 @@ class Processes:
 def lint_one(source: bytes, file: SourceFile) -> FileResult:
     """The work itself; the engine, and with it the parser, is imported by the first file that needs it."""
     try:
-        from gradlint.documents import lint
-
         return lint(source, file.shown, file.settings)
     except Exception as error:
         return _raised(file, error)
@@ -143,8 +144,6 @@ def lint_one(source: bytes, file: SourceFile) -> FileResult:
 def fix_one(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
     """The same with all fixes applied; nothing is written here."""
     try:
-        from gradlint.documents import fix
-
         return fix(source, file.shown, file.settings, unsafe=unsafe)
     except Exception as error:
         return Fixed(source, (), _raised(file, error))
@@ -183,16 +182,12 @@ def _import_before_fork() -> None:
 
     With so many files one of them has a finding, as a rule: then each worker would need libcst.
     """
-    from gradlint.registry import all_rules
-
     for name in _NEEDED:
         importlib.import_module(f"gradlint.{name}")
     all_rules()
 
 
 def _begin_worker() -> None:
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C for all
     relax_collector()
 

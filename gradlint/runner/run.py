@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -178,8 +180,6 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
     if fix is None or (not worth_parsing(source, settings, shown) and sound(source, shown)):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
-    from gradlint.runner.write import FixedFile
-
     fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
     run = Run([fixed.result], checked=1, parsed=1)
     if fixed.source != source:
@@ -213,9 +213,6 @@ def sound(source: bytes, path: str) -> bool:
 
 def compiles(source: bytes) -> bool:
     """Whether Python itself accepts the source; what it says is not repeated, the engine tells its own story."""
-    import ast
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
