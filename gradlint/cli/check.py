@@ -17,15 +17,11 @@ from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_op
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
-from gradlint.runner.cache import Cache
 from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, SourceFile
-from gradlint.runner.processes import default_jobs
-from gradlint.runner.run import run, run_text
+from gradlint.runner.run import Run, default_jobs, run, run_text
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
-    from gradlint.runner.files import SourceFile
-    from gradlint.runner.run import Run
     from gradlint.runner.write import FixPlan
 
 _FILE = click.Path(dir_okay=False)  # shells complete it
@@ -175,6 +171,8 @@ class _Check:
     def _cache(self) -> Cache | None:
         if self._request.no_cache:
             return None
+        from gradlint.runner.cache import Cache
+
         return Cache(cache_root(self._request.paths[0] if self._request.paths else "."), self._request.cache_dir)
 
     def _stdin(self) -> int:

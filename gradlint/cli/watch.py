@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -58,7 +58,7 @@ def _refuse(request: Request) -> None:
     for path in request.paths:
         if not os.path.exists(path):
             raise click.UsageError(f"{path}: No such file or directory")
-    if find_spec("watchfiles") is None:
+    if importlib.util.find_spec("watchfiles") is None:
         raise click.UsageError('--watch needs watchfiles: pip install "torch-gradlint[watch]"')
 
 

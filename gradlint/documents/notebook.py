@@ -272,6 +272,12 @@ def cell_texts(source: bytes) -> dict[int, str]:
     return {cell.number: cell.text for cell in notebook.code_cells()}
 
 
+def program(source: bytes) -> bytes:
+    """All cells as one program, with magics left out."""
+    notebook = read(source)
+    return b"" if isinstance(notebook, NotANotebook) else join(notebook.code_cells()).program
+
+
 def program_text(source: bytes) -> str:
     """The program that findings of a notebook's file speak of."""
     notebook = read(source)
