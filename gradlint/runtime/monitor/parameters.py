@@ -10,6 +10,10 @@ from torch.optim import SGD, Optimizer
 
 from gradlint.runtime.layers import readable
 from gradlint.runtime.monitor.clips import ALL
+from gradlint.runtime.monitor.data import Layer
+
+#: samples after which the norms of the weights are measured anew
+WEIGHED = 10
 
 #: wrappers that hold the author's model, and the attribute that it is in
 _WRAPPERS = {
@@ -78,7 +82,10 @@ class Roster:
         self.optimizer = optimizer
         self.entries: list[tuple[str, Tensor]] = []
         self.members: frozenset[int] = frozenset()
+        #: norms of the weights, by name; none if they are to be measured anew
+        self.weights: dict[str, float] = {}
         self._held: list[int] | None = None
+        self._samples = 0
 
     def refresh(self) -> None:
         groups = [] if self.optimizer is None else self.optimizer.param_groups
@@ -96,6 +103,13 @@ class Roster:
             ours = [entry for identity, entry in named.items() if identity in trained]
             self.entries = ours + [entry for identity, entry in trained.items() if identity not in named]
         self.members = frozenset(id(p) for _, p in self.entries)
+        self.weights = {}
+
+    def remember(self, layers: Iterable[Layer]) -> None:
+        """Weights change slowly, and reading them all takes as long as reading the gradients."""
+        self._samples += 1
+        due = self._samples % WEIGHED == 0
+        self.weights = {} if due else {layer.name: layer.weight for layer in layers if layer.weight is not None}
 
     @property
     def elements(self) -> int:

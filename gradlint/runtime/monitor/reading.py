@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
 
 from gradlint.runtime.monitor.data import Layer, Total
-from gradlint.runtime.monitor.measure import Measurement, Parcel, gradient_norms, measure, total
+from gradlint.runtime.monitor.measure import (
+    Measurement,
+    Parcel,
+    gradient_norms,
+    measure,
+    numbers_of,
+    total,
+    weight_norms,
+)
 from gradlint.runtime.monitor.parameters import Roster
 from gradlint.runtime.monitor.scale import current_scale, stored_scale
 
@@ -176,13 +184,16 @@ def read(roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, sinc
     parcel = window.parcel
     stored, current = stored_scale(scaler, optimizer), current_scale(scaler)
     clipped = window.before is not None
-    before = window.before or measure(roster.entries, parcel, stored)
+    before = window.before or measure(roster.entries, parcel, stored, roster.weights)
     after = parcel.put(gradient_norms(roster.entries)[1]) if clipped else None
     divisor, scale = _put(stored, parcel), _put(current, parcel)
     waiting = Waiting(since, parcel)
 
     numbers = parcel.open()
     layers = before.layers(numbers, roster.rates())
+    if before.weights and not all(layer.finite for layer in layers):
+        layers = _weighed(layers, roster)  # whether the weights hold it already is the first question
+    roster.remember(layers)
     norm = total(layer.norm for layer in layers)
     factor = _take(divisor, numbers) or 1.0
     return Reading(
@@ -194,6 +205,20 @@ def read(roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, sinc
         waiting.totals(numbers),
         waiting.clips(numbers),
         waiting.skips(numbers),
+    )
+
+
+def _weighed(layers: Sequence[Layer], roster: Roster) -> tuple[Layer, ...]:
+    """With the weights as they are now."""
+    parcel = Parcel()
+    at = {name: parcel.put(weight_norms([numbers_of(parameter.detach())])) for name, parameter in roster.entries}
+    numbers = parcel.open()
+    weights = {name: numbers[place][0] for name, place in at.items()}
+    return tuple(
+        replace(
+            layer, weight=weights[layer.name], ratio=layer.norm / weights[layer.name] if weights[layer.name] else None
+        )
+        for layer in layers
     )
 
 

@@ -169,7 +169,7 @@ class Watcher:
             due = due or self._startles()
             if due:
                 self._window.parcel = Parcel()
-                self._window.before = measure(self.roster.entries, self._window.parcel, scale)
+                self._window.before = measure(self.roster.entries, self._window.parcel, scale, self.roster.weights)
         if key not in self.tallies:
             self.tallies[key] = Tally(function, self.roster.share(parameters))
         clip.whole = self.tallies[key].whole
