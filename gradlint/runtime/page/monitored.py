@@ -99,6 +99,8 @@ def _period(finding: Finding) -> str:
 
 
 def _layers(finding: Finding) -> str:
+    if all(name in finding.message for name in finding.layers):
+        return ""
     named = [shortened(name, 80) for name in finding.layers[:_NAMED]]
     more = len(finding.layers) - len(named)
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
