@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gradlint.model import (
     SYNTAX_ERROR,
@@ -18,6 +20,10 @@ from gradlint.model import (
     Span,
 )
 from gradlint.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from gradlint.model import Finding
+
 
 _OWN = re.compile(
     r"#\s*gradlint:\s*(?P<what>ignore-file|ignore)(?![\w-])(?:\s*\[(?P<codes>[^\]\n]*)\])?", re.IGNORECASE
@@ -115,7 +121,7 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
 
 def lines_of(text: str) -> list[str]:
     """Lines with their ends, as Python counts them: a form feed does not end one."""
-    return [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
+    return io.StringIO(text, newline="").readlines()
 
 
 def _matters(comment: str, beside_finding: bool) -> bool:
@@ -202,6 +208,9 @@ def _unused(suppression: Suppression, selector: Selector | None, lines: list[str
     what = f"`{selector.text}`" if selector else "anything"
     where = "in this file" if suppression.whole_file else "on this line"
     finding = _finding(UNUSED_SUPPRESSION, suppression, selector, what=what, where=where)
+    above = lines[suppression.row - 2] if suppression.row > 1 else ""
+    if above.rstrip("\r\n").endswith("\\") and not lines[suppression.row - 1][: suppression.column - 1].strip():
+        return finding  # without its line, the backslash would continue into the next one
     edit = _without(suppression, selector, lines[suppression.row - 1])
     return replace(finding, fix=Fix(FixSafety.SAFE, "Drop the unused suppression", (edit,)))
 
@@ -258,3 +267,13 @@ def _finding(which: str, suppression: Suppression, selector: Selector | None, **
     end = suppression.end_column if selector is None else selector.column + len(selector.text)
     span = Span(Position(suppression.row, start), Position(suppression.row, end))
     return Finding(which, rule.rule_name(), Severity(rule.meta.severity), rule.message.format(**names), span)
+
+
+def apply(
+    text: str, findings: Sequence[Finding], enabled: frozenset[str], known: frozenset[str]
+) -> tuple[list[Finding], int]:
+    """The findings that stay, with those about the comments themselves, and how many were silenced."""
+    lowered = text.lower()
+    if "gradlint:" not in lowered and "noqa" not in lowered:
+        return list(findings), 0  # most files: nothing more need be imported
+    return judge(text, findings, enabled, known)

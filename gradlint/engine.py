@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gradlint.inquiry import Inquiry, crash
 from gradlint.model import (
@@ -27,24 +27,25 @@ if TYPE_CHECKING:
 
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
-    from gradlint.lsp.memory import Memory
     from gradlint.model import Edit
     from gradlint.python.source import Broken, Source
     from gradlint.repair.trial import Offers
     from gradlint.rule import Draft, Rule
 
 Text = TypeVar("Text")
+#: how a text is read
+Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
 
 def lint(
-    source: bytes, path: str, settings: Settings, *, repeats: bool = False, memory: Memory | None = None
+    source: bytes, path: str, settings: Settings, *, repeats: bool = False, read: Read = Inquiry.read
 ) -> FileResult:  # fmt: skip
     """All findings of one file; with `repeats` those, too, that say again what another one says.
 
-    `memory`: what was said of the same program before is said again, at its new place.
+    `read` asks the rules about the text; whoever remembers what they said of it before need not ask them again.
     """
     from gradlint.python import source as reading
 
@@ -60,7 +61,7 @@ def lint(
         if isinstance(text, reading.Newer):
             note = f"{text.row}:{text.column}: this file is written for a newer Python, and was not read"
             return FileResult(path, notes=(note,))
-        return _judged(text, path, settings, enabled, repeats=repeats, memory=memory)
+        return _judged(text, path, settings, enabled, repeats=repeats, read=read)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
@@ -131,9 +132,9 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
 
 
 def _judged(
-    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, memory: Memory | None
+    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, read: Read
 ) -> FileResult:  # fmt: skip
-    from gradlint import suppress
+    from gradlint import comments
     from gradlint.registry import all_rules
     from gradlint.telling import repeated
 
@@ -141,10 +142,10 @@ def _judged(
     reading: Reading | None = None
     if worth_reading(text.data, settings, path):
         inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes)
-        reading = inquiry.read(text) if memory is None else memory.read(inquiry, text, path, (settings, enabled))
+        reading = read(inquiry, text)
     drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
+    kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()

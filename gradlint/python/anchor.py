@@ -106,7 +106,8 @@ class Layout:
     @classmethod
     def of(cls, tree: ast.Module, lines: Lines) -> Layout:
         ends = re.search(r"\r\n?|\n", lines.text)
-        indents = (_indent(stmt, lines) for stmt in tree.body)
+        # to Python, a line begins behind its form feed
+        indents = (_indent(stmt, lines).rpartition("\f")[2] for stmt in tree.body)
         return cls(next((x for x in indents if x), "    "), ends[0] if ends else "\n")
 
 

@@ -91,7 +91,7 @@ class ModelCode(ABC):
                 frame.returned.append(self.expr(stmt.value, frame) if stmt.value is not None else Known(None))
                 return True
             case s.Jump():
-                return stmt.kind == "raise"
+                return stmt.kind is s.Leave.RAISE
             case s.If():
                 return self._if(stmt, frame)
             case s.For():
@@ -152,7 +152,7 @@ class ModelCode(ABC):
 
     def _for(self, stmt: s.For, frame: Frame) -> bool:
         turns = items_of(self.expr(stmt.iterable, frame))
-        leaves = any(isinstance(x, s.Jump) and x.kind != "raise" for x in s.walk_stmts(stmt.body))
+        leaves = any(isinstance(x, s.Jump) and x.kind is not s.Leave.RAISE for x in s.walk_stmts(stmt.body))
         if turns is None or leaves or END in turns:
             self.store(stmt.target, UNKNOWN, frame)
             self._run_once(stmt.body, frame)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradlint.config.errors import ConfigError, unknown
+from gradlint.config.reading import ConfigError, unknown
 from gradlint.config.selectors import expand
 from gradlint.model import Category
 from gradlint.registry import by_code
