@@ -181,8 +181,7 @@ class Document:
         #: writes and parses pieces of code as the file would have them
         self._frame = cst.Module([], default_indent=layout.indent, default_newline=layout.newline)
         self.root = Root(self)
-        for chunk in anchors.chunks:
-            start, end = anchors.position(chunk.own), anchors.position(anchors.stretch(chunk.stmts[-1])[1])
+        for chunk, (start, end) in zip(anchors.chunks, anchors.extents, strict=True):
             self.root.items.append(Statement(None, self.root, start, end, chunk))
 
     # -- reading

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gradlint.python.source import Broken, Source, parsed, read
@@ -31,7 +32,6 @@ class Focus:
         self._rows = source.text.split("\n")
         #: by the statements of the file itself, which are kept, so that their ids are theirs
         self._own = {id(x) for x in self._body}
-        self._said: dict[int, dict[str, set[str]]] = {}
         self._names: dict[int, set[str]] = {}
         self._first = [min([x.lineno, *(d.lineno for d in getattr(x, "decorator_list", ()))]) - 1 for x in self._body]
         #: whether a statement may be cut off from those before it: it begins a row of its own
@@ -59,9 +59,9 @@ class Focus:
         end = len(old) - tail
         high = next((n for n in range(low + 1, len(first)) if first[n] >= end and apart[n]), len(first))
         begin, stop = first[low], first[high] if high < len(first) else len(old)
-        part = "\n" * begin + "\n".join(new[begin : len(new) - (len(old) - stop)])
+        part = "\n".join(new[begin : len(new) - (len(old) - stop)])
         try:
-            tree = parsed(part)
+            tree = ast.increment_lineno(parsed(part), begin)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
         body = [*self._body[:low], *tree.body, *self._body[high:]]
@@ -77,28 +77,32 @@ class Focus:
         if old.keys() != new.keys() or len(every) < 4 or _rest(gone) != _rest(come):
             return None
         found = {name for name in new if ast.dump(old[name]) != ast.dump(new[name])}
-        mentions = {name: self._identifiers(node) & every.keys() for name, node in every.items()}
+        # the file's own definitions, and those of the trial
+        changed = {name: self._identifiers(node) for name, node in every.items() if id(node) not in self._own}
         pending = list(found)
         while pending:
             name = pending.pop()
-            near = mentions[name] | {other for other, said in mentions.items() if name in said}
+            near = self._identifiers(every[name]) & every.keys()
+            near |= {other for other in self._mentioning.get(name, ()) if other in every and other not in changed}
+            near |= {other for other, said in changed.items() if name in said}
             pending.extend(near - found)
             found |= near
         return frozenset(found) if len(found) <= _WORTH * len(every) else None
 
     def reaching(self, after: ast.Module) -> frozenset[str]:
         """The functions, by name, that come by what was changed, in themselves or in whom they call; "": the module."""
-        old, new = map(_pieces, self._changes(after))
+        gone, come = self._changes(after)
+        old, new = _pieces(gone), _pieces(come)
         found = {name for name in new if [ast.dump(x) for x in old.get(name, [])] != [ast.dump(x) for x in new[name]]}
-        mentions: dict[str, set[str]] = {}
-        for node in after.body:
-            for name, said in self._mentioned(node).items():
-                mentions.setdefault(name, set()).update(said)
-        grown = True
-        while grown:
-            more = {name for name, said in mentions.items() if name not in found and not said.isdisjoint(found)}
-            found |= more
-            grown = bool(more)
+        left = {id(x) for x in gone}
+        changed = [pair for stmt in come for pair in _mentioned(stmt).items()]
+        pending = list(found)
+        while pending:
+            name = pending.pop()
+            near = {other for stmt, other in self._saying.get(name, ()) if stmt not in left}
+            near |= {other for other, said in changed if name in said}
+            pending.extend(near - found)
+            found |= near
         return frozenset(found)
 
     def imports_change(self, after: ast.Module) -> bool:
@@ -131,14 +135,29 @@ class Focus:
                 self._names[id(node)] = found
         return found
 
-    def _mentioned(self, node: ast.stmt) -> dict[str, set[str]]:
-        """What a statement says, by the function that says it; "": outside of any."""
-        found = self._said.get(id(node))
-        if found is None:
-            found = {name: set().union(*map(_said, inner)) for name, inner in _pieces([node]).items()}
-            if id(node) in self._own:
-                self._said[id(node)] = found
+    @cached_property
+    def _mentioning(self) -> dict[str, set[str]]:
+        """The definitions of the file, by each of the names that they mention."""
+        found: dict[str, set[str]] = {}
+        for name, node in _definitions(self._body).items():
+            for said in self._identifiers(node):
+                found.setdefault(said, set()).add(name)
         return found
+
+    @cached_property
+    def _saying(self) -> dict[str, list[tuple[int, str]]]:
+        """By each name of the file: the statement that says it, and the function that it does so in; "": in none."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for node in self._body:
+            for function, names in _mentioned(node).items():
+                for said in names:
+                    found.setdefault(said, []).append((id(node), function))
+        return found
+
+
+def _mentioned(node: ast.stmt) -> dict[str, set[str]]:
+    """What a statement says, by the function that says it; "": outside of any."""
+    return {name: set().union(*map(_said, inner)) for name, inner in _pieces([node]).items()}
 
 
 def _pieces(body: list[ast.stmt]) -> dict[str, list[ast.AST]]:
