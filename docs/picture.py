@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gradlint.docs.picture import terminal_svg
+from gradlint.docs.table import terminal_svg
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "check.svg"

@@ -118,7 +118,7 @@ class Baseline:
         return f'{{\n  "tool": "gradlint",\n  "version": {_VERSION},\n  "findings": {findings}\n}}\n'
 
     def write(self) -> None:
-        from gradlint.runner.cache import write_whole
+        from gradlint.runner.write import write_whole
 
         # a file name that is no Unicode comes out as JSON's own escape
         content = self.text().encode("utf-8", "backslashreplace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gradlint.model import (
     SYNTAX_ERROR,
@@ -19,6 +20,10 @@ from gradlint.model import (
     Span,
 )
 from gradlint.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from gradlint.model import Finding
+
 
 _OWN = re.compile(
     r"#\s*gradlint:\s*(?P<what>ignore-file|ignore)(?![\w-])(?:\s*\[(?P<codes>[^\]\n]*)\])?", re.IGNORECASE
@@ -262,3 +267,13 @@ def _finding(which: str, suppression: Suppression, selector: Selector | None, **
     end = suppression.end_column if selector is None else selector.column + len(selector.text)
     span = Span(Position(suppression.row, start), Position(suppression.row, end))
     return Finding(which, rule.rule_name(), Severity(rule.meta.severity), rule.message.format(**names), span)
+
+
+def apply(
+    text: str, findings: Sequence[Finding], enabled: frozenset[str], known: frozenset[str]
+) -> tuple[list[Finding], int]:
+    """The findings that stay, with those about the comments themselves, and how many were silenced."""
+    lowered = text.lower()
+    if "gradlint:" not in lowered and "noqa" not in lowered:
+        return list(findings), 0  # most files: nothing more need be imported
+    return judge(text, findings, enabled, known)

@@ -134,7 +134,7 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
 def _judged(
     text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, read: Read
 ) -> FileResult:  # fmt: skip
-    from gradlint import suppress
+    from gradlint import comments
     from gradlint.registry import all_rules
     from gradlint.telling import repeated
 
@@ -145,7 +145,7 @@ def _judged(
         reading = read(inquiry, text)
     drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
+    kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()

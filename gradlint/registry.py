@@ -60,3 +60,12 @@ def _rules_package() -> ModuleType:
         sys.modules[_PACKAGE] = module
         spec.loader.exec_module(module)
     return sys.modules[_PACKAGE]
+
+
+#: OWNER stands for whoever publishes the repository
+HOME = "https://github.com/OWNER/gradlint"
+
+
+def rule_url(code: str) -> str:
+    """The page of a rule; `gradlint rule CODE` shows the same offline."""
+    return f"{HOME}/blob/main/docs/rules/{code}.md"

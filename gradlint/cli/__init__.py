@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from gradlint import __version__
-from gradlint.config.errors import ConfigError
+from gradlint.config.reading import ConfigError
 
 CLEAN, FOUND, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 

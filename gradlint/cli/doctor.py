@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gradlint import __version__
-from gradlint.config.errors import ConfigError
+from gradlint.config.reading import ConfigError
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -71,7 +71,7 @@ def _questions(path: str, no_torch: bool) -> Iterator[Line]:
         yield _extra(package, extra, purpose)
     yield _asked("torch", lambda: _torch(no_torch))
     try:
-        from gradlint.config.loader import ConfigTree
+        from gradlint.config.load import ConfigTree
 
         settings = ConfigTree().at(folder)
     except ConfigError as error:
@@ -91,7 +91,7 @@ def _asked(name: str, question: Callable[[], Line]) -> Line:
 
 
 def _show(line: Line) -> None:
-    from gradlint.report.paint import Paint, wants_colour
+    from gradlint.report.text import Paint, wants_colour
 
     role = {"ok": "good", "missing": "warning", "wrong": "error"}[line.state]
     mark = {"ok": "+", "missing": "-", "wrong": "!"}[line.state]
@@ -157,7 +157,7 @@ def _raised(said: str) -> str:
 
 
 def _configuration(settings: Settings, folder: str) -> Iterator[Line]:
-    from gradlint.config.presets import preset_of
+    from gradlint.config.selectors import preset_of
     from gradlint.registry import all_rules
 
     rules = f"{len(settings.enabled_for(''))} of {len(all_rules())} rules on"
@@ -173,7 +173,7 @@ def _configuration(settings: Settings, folder: str) -> Iterator[Line]:
 
 def _above(settings: Settings) -> str | None:
     """The configuration that would hold if the nearest one were not there."""
-    from gradlint.config.loader import ConfigTree
+    from gradlint.config.load import ConfigTree
 
     parent = os.path.dirname(settings.root)
     if not settings.source or parent == settings.root:
@@ -204,7 +204,7 @@ def _target(settings: Settings, folder: str) -> Line:
 
 def _stated_in(folder: str) -> str:
     """The dependency file that names the oldest torch."""
-    from gradlint.config.dependencies import SOURCES, folder_floor
+    from gradlint.config.load import SOURCES, folder_floor
 
     while True:
         floor = folder_floor(folder, SOURCES)
@@ -219,16 +219,13 @@ def _stated_in(folder: str) -> str:
 
 def _cache(path: str) -> Line:
     from gradlint.cli.check import cache_root
-    from gradlint.runner.cache import FOLDER
+    from gradlint.runner.cache import Cache
 
-    root = cache_root(path)
-    folder = os.path.join(root, FOLDER)
-    there = os.path.isdir(folder)
-    size = sum(entry.stat().st_size for entry in os.scandir(folder)) / 1024 if there else 0.0
-    writable = os.access(folder if there else root, os.W_OK)
-    state = f"{size:.0f} kB" if there else "not made yet"
-    return Line("cache", f"{folder}, {state}, {'writable' if writable else 'not writable: every run starts anew'}",
-                "ok" if writable else "missing")  # fmt: skip
+    cache = Cache(cache_root(path), os.environ.get("GRADLINT_CACHE_DIR"))
+    if not cache.usable:
+        return Line("cache", f"{cache.folder or 'no home folder'}: not writable, every run starts anew", "missing")
+    kept = f"{os.path.getsize(cache.file) / 1024:.0f} kB" if os.path.exists(cache.file) else "not made yet"
+    return Line("cache", f"{cache.file}, {kept}")
 
 
 def _git() -> Line:

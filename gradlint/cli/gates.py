@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.config.errors import ConfigError
+from gradlint.config.reading import ConfigError
 
 if TYPE_CHECKING:
     from gradlint.baseline import Baseline, Entry
     from gradlint.cli.output import Output
     from gradlint.cli.request import Request
     from gradlint.model import FileResult
-    from gradlint.runner.changes import Changes
+    from gradlint.runner.changes import Changes, Touched
     from gradlint.runner.files import SourceFile
-    from gradlint.runner.mending import FixPlan
-    from gradlint.runner.run import Run
-    from gradlint.runner.selective import Keep
-    from gradlint.runner.touched import Touched
+    from gradlint.runner.run import Keep, Run
+    from gradlint.runner.write import FixPlan
 
 _SHOWN = 10  # entries that are gone; a long list helps nobody
 
@@ -72,7 +70,7 @@ class Gates:
             return None if plan is None else self._mend(run, files, plan)
 
     def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
-        from gradlint.runner.selective import mend, mend_text
+        from gradlint.runner.run import mend, mend_text
 
         if self._sources:
             (file,) = files
@@ -100,7 +98,7 @@ class Gates:
     def _sift_untouched(self, run: Run, files: Mapping[str, SourceFile]) -> None:
         if self._changes is None:
             return
-        from gradlint.runner.touched import Touched
+        from gradlint.runner.changes import Touched
 
         left, outside = [], 0
         for result in run.results:

@@ -129,7 +129,7 @@ def new_rule(name: str, code: str, hook: str) -> int:
 
 
 def _hook(word: str) -> str:
-    from gradlint.config.errors import unknown
+    from gradlint.config.reading import unknown
     from gradlint.rule import HOOKS
 
     known = [hook.removeprefix("on_") for hook in HOOKS]

@@ -37,7 +37,7 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     """
     import importlib.util
 
-    from gradlint.config.errors import ConfigError
+    from gradlint.config.reading import ConfigError
     from gradlint.runtime.prove.case import chosen
 
     cases = chosen(codes)

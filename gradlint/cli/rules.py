@@ -72,14 +72,14 @@ def _listed(preset: str | None) -> tuple[type[Rule], ...]:
 
     if preset is None:
         return all_rules()
-    from gradlint.config.presets import preset_codes, preset_named
+    from gradlint.config.selectors import preset_codes, preset_named
 
     codes = preset_codes(preset_named(preset, where="--preset"))
     return tuple(rule for rule in all_rules() if rule.meta.code in codes)
 
 
 def _find(wanted: str) -> type[Rule]:
-    from gradlint.config.errors import unknown
+    from gradlint.config.reading import unknown
     from gradlint.registry import by_code, by_name
 
     found = by_code().get(wanted.upper()) or by_name().get(wanted.lower().replace("_", "-"))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
-from gradlint.config.presets import Preset, preset_named
-from gradlint.config.selectors import Layer
+from gradlint.config.selectors import Layer, Preset, preset_named
 from gradlint.config.selectors import check as check_selectors
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ def _explorer(file: str) -> tuple[Explorer, Line]:
     from gradlint.python import source as reading
     from gradlint.python.lower import Lowering
     from gradlint.python.module import Program
-    from gradlint.runner.run import read_bytes
+    from gradlint.runner.files import read_bytes
 
     try:
         text = reading.read(read_bytes(file))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from gradlint.cli.selection import layer_of
-from gradlint.config.dependencies import SOURCES
-from gradlint.config.errors import ConfigError
-from gradlint.config.loader import FILES, ConfigTree, Overrides
+from gradlint.config.load import FILES, SOURCES, ConfigTree, Overrides
+from gradlint.config.reading import ConfigError
+from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, Stamp
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CONFIGURING = frozenset((*FILES, *SOURCES, ".gitignore"))
 _TICK = 1000  # milliseconds between two looks at configurations above the watched folders
 #: time and size of each file, or what kept us from looking
-Stamps = dict[str, tuple[int, int] | str]
+Stamps = dict[str, Stamp | str]
 
 
 class Checking(Protocol):
@@ -118,13 +118,12 @@ class _Watch:
         """All that a run would look at, found in the way that a run finds it."""
         stamps = self._configured()
         request = self._request
-        from gradlint.runner.files import FileFinder, MissingPathError
 
         try:
             tree = ConfigTree(Overrides(config=request.config, isolated=request.isolated))
             finder = FileFinder(tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
             for file in finder.find(path for path in self._paths if os.path.exists(path)):
-                stamps[file.path] = file.mtime_ns, file.size
+                stamps[file.path] = file.stamp
                 if file.settings.baseline is not None:
                     stamps[file.settings.baseline] = _stamp(file.settings.baseline)
         except (ConfigError, MissingPathError) as error:
@@ -158,15 +157,14 @@ def _may_matter(change: object, path: str) -> bool:
         ".json",
         "",
     )
-    return matters and f"{os.sep}.git{os.sep}" not in path and f"{os.sep}.gradlint_cache" not in path
+    return matters and f"{os.sep}.git{os.sep}" not in path
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def _stamp(path: str) -> Stamp:
     try:
-        status = os.stat(path)
+        return Stamp.of(os.stat(path))
     except OSError:
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
+        return UNKNOWN
 
 
 def _content(path: str) -> bytes | None:

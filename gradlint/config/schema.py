@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from os.path import dirname, join
 
-from gradlint.config.errors import ConfigError, unknown
-from gradlint.config.fixing import FixChoice
-from gradlint.config.presets import Preset, preset_named
-from gradlint.config.reading import MOST_PATTERNS
-from gradlint.config.selectors import Layer, check, expand
-from gradlint.config.settings import Settings
+from gradlint.config.reading import MOST_PATTERNS, ConfigError, unknown
+from gradlint.config.selectors import Layer, Preset, check, expand, preset_named
+from gradlint.config.settings import FixChoice, Settings
 from gradlint.model import Severity
 
 KEYS = (

@@ -1,4 +1,4 @@
-"""The settings that hold for a file: which rules are on, how severe, with which options."""
+"""The settings that hold for a file: which rules are on, how severe, with which options; and what a run is to fix."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gradlint.config.fixing import FixChoice
 from gradlint.config.globs import one_of
-from gradlint.config.presets import preset_codes, preset_of, severity_of
-from gradlint.config.selectors import Layer, expand, resolve, resolve_fixable
+from gradlint.config.selectors import Layer, expand, preset_codes, preset_of, resolve, resolve_fixable, severity_of
 from gradlint.model import Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.rule import OptionValue
+
+
+class FixChoice(NamedTuple):
+    """The four switches of `--fix` and its companions, as one source of choices gives them."""
+
+    fix: bool | None = None
+    unsafe_fixes: bool | None = None
+    fix_only: bool | None = None
+    show_fixes: bool | None = None
+
+    def over(self, below: FixChoice) -> FixChoice:
+        """These choices where they were made, else those below."""
+        return FixChoice(*(own if own is not None else other for own, other in zip(self, below, strict=True)))
+
 
 Pairs = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gradlint.documents.kinds import Kind, kind_of
+
+class Kind(enum.Enum):
+    """Each is read in its own way."""
+
+    PYTHON = "python"
+    NOTEBOOK = "notebook"
+    MARKDOWN = "markdown"
+
+
+def kind_of(path: str) -> Kind:
+    """A file of any other name that someone asks for is taken for Python."""
+    lowered = path.lower()
+    if lowered.endswith(".ipynb"):
+        return Kind.NOTEBOOK
+    return Kind.MARKDOWN if lowered.endswith((".md", ".markdown")) else Kind.PYTHON
+
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -65,7 +81,7 @@ def runnable(source: bytes, path: str) -> bytes:
     if kind_of(path) is not Kind.NOTEBOOK:
         return source
     from gradlint.documents.cells import join
-    from gradlint.documents.raw import NotANotebook, read
+    from gradlint.documents.notebook import NotANotebook, read
 
     notebook = read(source)
     return b"" if isinstance(notebook, NotANotebook) else join(notebook.code_cells()).program

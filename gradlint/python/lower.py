@@ -45,9 +45,10 @@ _COMPREHENSIONS = {
 
 
 class Lowering:
-    """One file's translation; the number of a small node is its place in `origins`."""
+    """One file's translation; the number of a small node is its place in `origins`, counted from `first`."""
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, module: ast.Module, first: int = 0) -> None:
+        self.first = first
         self._generator = False
         self._depth = 0
         #: something was left out that is nested more deeply than the limit
@@ -58,7 +59,7 @@ class Lowering:
 
     def _number(self, node: ast.expr | ast.stmt | ast.pattern) -> int:
         self.origins.append(node)
-        return len(self.origins) - 1
+        return self.first + len(self.origins) - 1
 
     # -- statements
 

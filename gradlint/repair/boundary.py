@@ -8,14 +8,12 @@ import libcst as cst
 
 from gradlint.events import Backward, Step
 from gradlint.repair.definitions import assignments
-from gradlint.repair.parentheses import bare, in_product, is_tight
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import assigns, called, within
+from gradlint.repair.nodes import NotFixable, assigns, bare, called, in_product, is_tight, within
 from gradlint.rule import in_user_words
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def guard_of(bench: Bench, step: Step) -> Statement:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from gradlint.documents import Kind, kind_of
 from gradlint.python.source import encoding_of
-from gradlint.report.frame import visible
-from gradlint.report.paint import Paint
 from gradlint.report.paths import as_bytes
-from gradlint.runner.mending import FixedFile
+from gradlint.report.text import Paint, visible
+from gradlint.runner.write import FixedFile
 
 _NO_NEWLINE = b"\\ No newline at end of file"
 _ROLES = {b"+": "added", b"-": "removed", b"@": "story"}

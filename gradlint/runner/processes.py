@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WORTH_FILES = 24
 _WORTH_BYTES = 150_000
 _NEEDED = (
-    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.numerics.analysis", "machine.judge",
+    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.tensors", "machine.judge",
     "repair.trial", "repair.bench",
 )  # fmt: skip
 
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 Done = tuple[Candidate, Fixed]
 
 
-class Workforce:
+class Processes:
     """Takes candidates as they are found; starts processes once enough have come, and else works here.
 
     `unsafe` is None if files are only linted; else they are fixed as well, with or without the unsafe fixes.

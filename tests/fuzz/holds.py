@@ -19,17 +19,16 @@ from functools import lru_cache
 from itertools import groupby
 
 from gradlint import documents, engine
-from gradlint.cli.formats import MACHINE, rendered
+from gradlint.cli.output import MACHINE, rendered
 from gradlint.config import ConfigError, Layer, Settings
-from gradlint.config.loader import ConfigTree
+from gradlint.config.load import ConfigTree
 from gradlint.inquiry import Inquiry, Reading
 from gradlint.model import FileResult, Finding, Fixed, Severity
 from gradlint.python.source import Source
 from gradlint.repair.rounds import edited
-from gradlint.report.paint import Paint
-from gradlint.report.reported import Report
-from gradlint.report.text import concise, full
-from gradlint.runner.gitignore import GitIgnore
+from gradlint.report.document import Report
+from gradlint.report.text import Paint, concise, full
+from gradlint.runner.files import GitIgnore
 from tests.fuzz.mutants import Input
 
 #: all rules, and no file left out unread

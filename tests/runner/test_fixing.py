@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from gradlint.config import Settings
-from gradlint.config.loader import ConfigTree
+from gradlint.config.load import ConfigTree
 from gradlint.model import Fixed
-from gradlint.runner import mending, processes
+from gradlint.runner import processes, write
 from gradlint.runner import run as run_module
 from gradlint.runner.cache import Cache
 from gradlint.runner.files import FileFinder, SourceFile
-from gradlint.runner.mending import FixPlan
 from gradlint.runner.run import Run, run
+from gradlint.runner.write import FixPlan
 from tests import engine_double
 from tests.engine_double import ALL_SAFE, NOTHING, SOURCE, double
 from tests.runner.faults import inject
@@ -49,7 +49,7 @@ def _age(*paths: Path) -> None:
 
 
 def _run(*paths: str, fix: FixPlan | None = None, cached: bool = False, jobs: int = 1) -> Run:
-    cache = Cache(os.getcwd()) if cached else None
+    cache = Cache(os.getcwd(), os.environ["GRADLINT_CACHE_DIR"]) if cached else None
     return run(FileFinder(ConfigTree()).find(paths or (".",)), cache=cache, jobs=jobs, fix=fix)
 
 
@@ -85,7 +85,7 @@ def test_a_file_with_nothing_to_fix_is_not_written(tmp_path: Path, monkeypatch: 
     def never(*_: object) -> None:
         raise AssertionError("a file was written")
 
-    monkeypatch.setattr(mending, "replace_file", never)
+    monkeypatch.setattr(write, "replace_file", never)
     outcome = _run(fix=FIX)
     assert (_codes(outcome), outcome.fixed) == (["train.py:GL208"], [])
 

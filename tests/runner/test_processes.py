@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.config.loader import ConfigTree
+from gradlint.config.load import ConfigTree
 from gradlint.model import FileResult
 from gradlint.runner import processes
 from gradlint.runner.files import FileFinder, SourceFile

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.home import rule_url
 from gradlint.model import Cell, Severity
-from gradlint.registry import by_code
+from gradlint.registry import by_code, rule_url
 from gradlint.runtime.health import Symptom
 from gradlint.runtime.page import monitor_page, verification_page, write_verification
 from gradlint.runtime.page.findings import headline

@@ -27,7 +27,8 @@ from gradlint.facts.stacks.wiring import (
 from gradlint.knowledge.layers import ASIDE, MERGES, SATURATING, function_role, method_role, module_role
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
-from gradlint.python.lineage import bases
+from gradlint.python.calls import bind, evaluated
+from gradlint.python.classes import Classes
 from gradlint.python.module import Program
 from gradlint.python.written import called
 from gradlint.records import replace
@@ -47,6 +48,7 @@ class Structure(ModelCode):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
+        self.classes = program.once(Classes)
         self._inside: list[s.Def] = []
         self._wanted = _with_saturating(program)
 
@@ -71,26 +73,14 @@ class Structure(ModelCode):
 
     def _model(self, cls: s.Class) -> None:
         """Builds a class as the file does, and runs its `forward`."""
-        init, forward = self._method(cls, "__init__"), self._method(cls, "forward")
+        init, forward = self.classes.method(cls, "__init__"), self.classes.method(cls, "forward")
         params = init.params if init is not None else []
         made = self._instance(cls, self._defaults(params[1:], self._given(cls.name, params)))
         if isinstance(made, Instance) and forward is not None:
             self._enter(forward, {**dict(made.attributes), **_inputs(forward)}, cls, forward=True)
 
-    def _method(self, cls: s.Class, name: str) -> s.Def | None:
-        """A method of a class, or of its bases in the file."""
-        for _ in range(_DEPTH):
-            found = self.program.member(cls, name)
-            if isinstance(found, s.Def):
-                return found
-            known = bases(cls, self.program)
-            if len(known) != 1:
-                return None
-            cls = known[0]
-        return None
-
     def _instance(self, cls: s.Class, names: Names) -> Value:
-        init = self._method(cls, "__init__")
+        init = self.classes.method(cls, "__init__")
         frame = Frame({**names, "self": UNKNOWN}, cls)
         if init is not None:
             self._follow(init, frame)
@@ -128,13 +118,9 @@ class Structure(ModelCode):
 
     def _bound(self, params: list[s.Param], call: s.Call, frame: Frame) -> Names:
         """The arguments of a call by the names of the parameters."""
-        plain = [p for p in params if not p.star]
-        found = {p.name: self.expr(a, frame) for p, a in zip(plain, call.args, strict=False)}
-        found.update({k: self.expr(v, frame) for k, v in call.kwargs.items() if not k.startswith("**")})
-        rest = next((p for p in params if p.star == "*"), None)
-        if rest is not None:
-            found[rest.name] = Several(tuple(self.spread(call.args[len(plain) :], frame)))
-        return found
+        bound = bind(params, evaluated(call, lambda x: self.expr(x, frame), items_of, lambda x: None))
+        rest = {p.name: Several(tuple(bound.rest)) for p in params if p.star == "*"}
+        return {**bound.values, **rest}
 
     # -- functions
 
@@ -174,7 +160,7 @@ class Structure(ModelCode):
         """A class or a function of the file, or one of Python's own."""
         if name in self.program.classes and not call.starred:
             cls = self.program.classes[name]
-            init = self._method(cls, "__init__")
+            init = self.classes.method(cls, "__init__")
             if not self._is_model(cls):
                 return UNKNOWN
             bound = self._bound(init.params[1:], call, frame) if init is not None else {}
@@ -190,13 +176,17 @@ class Structure(ModelCode):
         return FRESH if any(isinstance(arg, Tensor) for arg in args) else UNKNOWN
 
     def _is_model(self, cls: s.Class) -> bool:
-        return self._method(cls, "forward") is not None or _is_sequential(cls)
+        return self.classes.method(cls, "forward") is not None or _is_sequential(cls)
 
     def _call_method(self, call: s.Call, func: s.Attr, frame: Frame) -> Value | None:
         """A method of a module, a list or a tensor; None if it is something else that is called."""
         if s.render(func.base) == "super()":
             return self._call_super(call, func.name, frame)
-        own = self._method(frame.cls, func.name) if frame.cls is not None and s.render(func.base) == "self" else None
+        own = (
+            self.classes.method(frame.cls, func.name)
+            if frame.cls is not None and s.render(func.base) == "self"
+            else None
+        )
         if own is not None:
             return self._call_self(own, call, frame)
         if s.render(func) in frame.names:
@@ -212,7 +202,7 @@ class Structure(ModelCode):
             case Instance():
                 if func.name in MODULE_PASSTHROUGH:
                     return base
-                method = self._method(base.cls, func.name)
+                method = self.classes.method(base.cls, func.name)
                 if method is None or method.decorators or call.starred:
                     return None
                 names = {**dict(base.attributes), **self._bound(method.params[1:], call, frame)}
@@ -231,8 +221,8 @@ class Structure(ModelCode):
         if name == "__init__" and frame.cls is not None:
             if _is_sequential(frame.cls):
                 frame.names["self"] = self._sequential(call, frame)
-            first = self.program.classes.get(s.render(frame.cls.bases[0])) if frame.cls.bases else None
-            init = self._method(first, "__init__") if first is not None and first is not frame.cls else None
+            found = self.classes.member(frame.cls, "__init__", behind=frame.cls)
+            init = found.function if found is not None else None
             if init is not None:
                 self._call_self(init, call, frame)
         return UNKNOWN
@@ -311,7 +301,7 @@ class Structure(ModelCode):
 
     def _apply(self, module: Value, call: s.Call, frame: Frame) -> Value:
         if isinstance(module, Instance):
-            forward = self._method(module.cls, "forward")
+            forward = self.classes.method(module.cls, "forward")
             if forward is None or call.starred:
                 return FRESH
             names = {**dict(module.attributes), **_inputs(forward), **self._bound(forward.params[1:], call, frame)}
@@ -330,7 +320,7 @@ class Structure(ModelCode):
                     tensor = self._through(part, tensor)
                 return tensor
             case Instance():
-                forward = self._method(module.cls, "forward")
+                forward = self.classes.method(module.cls, "forward")
                 if forward is None:
                     return FRESH
                 names = {**dict(module.attributes), **_inputs(forward)}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from gradlint.runtime.layers import readable
 from gradlint.runtime.monitor.data import Finding, Limits, Sample
 from gradlint.runtime.monitor.diagnosis import GradientDiagnosis, NanDiagnosis
 from gradlint.runtime.monitor.measure import Parcel, extremes, measure, numbers_of, total
@@ -29,7 +30,6 @@ from gradlint.runtime.monitor.parameters import (
     Roster,
     author_model,
     checked_model,
-    readable,
     sharded,
     torch_optimizer,
     trained_by,

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
+from gradlint.runtime.layers import readable
 from gradlint.runtime.monitor.clips import ALL
 
 #: wrappers that hold the author's model, and the attribute that it is in
@@ -17,9 +18,6 @@ _WRAPPERS = {
     "OptimizedModule": "_orig_mod",
     "_FabricModule": "_forward_module",
 }
-
-#: parts of a name that wrappers inside the model put there
-_WRAPPING = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 
 
 def author_model(model: nn.Module) -> nn.Module:
@@ -70,10 +68,6 @@ def update_rates(optimizer: Optimizer) -> dict[int, float]:
         for group in optimizer.param_groups
         for p in group["params"]
     }
-
-
-def readable(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part not in _WRAPPING)
 
 
 class Roster:

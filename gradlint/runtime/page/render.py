@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradlint.home import rule_url
+from gradlint.registry import rule_url
 from gradlint.runtime.page.svg import Markup, escaped, tag
 from gradlint.runtime.page.words import clean
 

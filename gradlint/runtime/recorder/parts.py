@@ -12,8 +12,8 @@ from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
 from gradlint.runtime.recorder.gradients import Gradients
 from gradlint.runtime.recorder.importing import Imports
+from gradlint.runtime.recorder.survey import Survey
 from gradlint.runtime.recorder.warned import Warnings
-from gradlint.runtime.recorder.wellbeing import Wellbeing
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -30,7 +30,7 @@ class Parts:
         self.distributed = Distributed(recorder)
         self.imports = Imports(recorder)
         self.warnings = Warnings(recorder)
-        self.wellbeing = Wellbeing(recorder)
+        self.survey = Survey(recorder)
 
     def install(self) -> None:
         recorder = self.recorder

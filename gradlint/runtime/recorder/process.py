@@ -78,7 +78,7 @@ def finish(how: str, code: int = 0, error: BaseException | None = None) -> None:
                 message=str(error)[:2000],
                 traceback=users_traceback(error),
             )
-        recorder.parts.wellbeing.tell()
+        recorder.parts.survey.tell()
         recorder.emit(Ended, places=(), how="enough" if stopped and how == "finished" else how, code=code)
     recorder.stopped = stopped
     writer.close()

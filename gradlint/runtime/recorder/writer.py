@@ -7,7 +7,8 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
-from gradlint.runtime.recording import PREFIX, Happening, Recording, encode, header
+from gradlint.runtime.jsonl import PREFIX, encode, header
+from gradlint.runtime.recording import Happening, Recording
 
 
 class Writer:
