@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from gradlint.facts.stacks.structure import saturating_stacks
+from gradlint.facts.layers import saturating_stacks
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Program
 

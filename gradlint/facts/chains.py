@@ -1,50 +1,34 @@
-"""What a model's code holds while it is followed: modules, tensors with the layers behind them, the chains found."""
+"""Chains of layers: what a gradient passes one after the other, with nothing between that helps it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from gradlint.knowledge.layers import Role
-from gradlint.python import syntax as s
+from gradlint.python.values import Value
 from gradlint.records import dataclass, field
 from gradlint.subjects import Layer, Stack
 
 #: longer chains are not followed further
 _LONGEST = 200
 
-
-#: the layers that a gradient passes one after the other, with nothing between them that helps it
 Chain = tuple[Layer, ...]
-
-
-class Value:
-    """Base of everything a name can stand for."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Value):
     """Anything; perhaps a tensor or a module."""
 
+    def signature(self) -> object:
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Setting(Value):
     """A number or a switch that comes from elsewhere: no tensor."""
 
-
-@dataclass(frozen=True, slots=True)
-class Known(Value):
-    """A number, string or None."""
-
-    value: s.ConstValue
-
-
-@dataclass(frozen=True, slots=True)
-class Several(Value):
-    """A list, tuple or ModuleList."""
-
-    items: tuple[Value, ...]
+    def signature(self) -> object:
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +37,8 @@ class Leaf(Value):
 
     layer: Layer
 
-
-@dataclass(frozen=True, slots=True)
-class Sequential(Value):
-    parts: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Instance(Value):
-    """A module of a class of the file, with what its `__init__` has set."""
-
-    cls: s.Class
-    attributes: tuple[tuple[str, Value], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Named(Value):
-    """A function or class of torch that is not called yet: `self.act = torch.tanh`."""
-
-    dotted: str
-    node: int
+    def signature(self) -> object:
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +47,17 @@ class Tensor(Value):
 
     chain: Chain = ()
 
+    def signature(self) -> object:
+        return self
+
 
 UNKNOWN, SETTING, FRESH = Unknown(), Setting(), Tensor()
-#: a module of which nothing is known: whatever stack there was ends with it
+#: a module of which nothing is known: whatever chain there was ends with it
 END = Leaf(Layer(Role.BREAK, -1, -1))
 
 
 @dataclass(slots=True)
-class Wiring:
+class Chains:
     """The chains of a file, and the activations that are no part of a stack (gates, residual branches)."""
 
     chains: set[Chain] = field(default_factory=set)
@@ -158,39 +127,3 @@ def _common(one: Chain, other: Chain) -> Chain:
             break
         count += 1
     return one[:count]
-
-
-def joined(one: Value | None, other: Value | None) -> Value:
-    """What a name stands for behind two branches; where they differ, a stack ends."""
-    if one == other and one is not None:
-        return one
-    if isinstance(one, Tensor) or isinstance(other, Tensor):
-        return FRESH
-    if isinstance(one, Several) and isinstance(other, Several):
-        return Several(_joined_items(one.items, other.items))
-    if isinstance(one, Sequential) and isinstance(other, Sequential):
-        return Sequential(_joined_items(one.parts, other.parts))
-    if _is_module(one) and _is_module(other):
-        return END
-    return SETTING if isinstance(one, Known | Setting) and isinstance(other, Known | Setting) else UNKNOWN
-
-
-def _joined_items(one: tuple[Value, ...], other: tuple[Value, ...]) -> tuple[Value, ...]:
-    """`if dropout: layers.append(nn.Dropout())` changes nothing; another layer in one branch ends the stack."""
-    first, second = ([x for x in items if not _is_neutral(x)] for items in (one, other))
-    shared = []
-    for a, b in zip(first, second, strict=False):
-        if a != b:
-            break
-        shared.append(a)
-    if len(shared) == len(first) == len(second):
-        return tuple(shared)
-    return (*shared, END)
-
-
-def _is_neutral(value: Value) -> bool:
-    return isinstance(value, Leaf) and value.layer.role is Role.NEUTRAL
-
-
-def _is_module(value: Value | None) -> bool:
-    return isinstance(value, Leaf | Sequential | Instance)
