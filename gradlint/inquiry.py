@@ -109,7 +109,8 @@ class Reading:
     def entries_of(self, draft: Draft) -> tuple[int, ...]:
         """The rows of the functions that all paths start with on which this was said; none if one is the module."""
         nodes = self._entries.get((draft.rule.meta.code, draft.site), {-1})
-        return () if -1 in nodes else tuple(sorted(self.lowering.origins[node].lineno for node in nodes))
+        own = range(len(self.lowering.origins))  # a method that is inherited from another file is no start of this one
+        return tuple(sorted(self.lowering.origins[n].lineno for n in nodes)) if nodes <= set(own) else ()
 
     def _other(self, path: str) -> Foreign | None:
         return self.project.file(path) if path and self.project is not None else None

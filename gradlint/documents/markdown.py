@@ -139,7 +139,7 @@ def _linted(block: Block, path: str, settings: Settings, repeats: bool) -> FileR
     hidden = _program(block)
     if hidden is None:
         return None
-    result = engine.lint(hidden.text.encode(), path, settings, repeats=repeats)
+    result = engine.lint(hidden.text.encode(), path, replace(settings, project=False), repeats=repeats)
     return replace(result, findings=tuple(_placed(finding, block, hidden) for finding in result.findings))
 
 

@@ -109,6 +109,9 @@ class Explorer:
                             found.append((rank - 2 * self._depth(stmt), stmt, cls))
                     case s.Class():
                         visit(stmt.body, stmt)
+                        for function in self.program.callees.inherited(stmt) if self.program.project else ():
+                            if self.program.words_of(function).events:
+                                found.append((-2 * self._depth(function), function, stmt))
                     case s.If() | s.Try() | s.With():
                         for block in s.blocks(stmt):
                             visit(block, cls)
@@ -146,17 +149,18 @@ class Explorer:
         entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
         for entry in entries:
             body = own if entry.function is None else entry.function.body
-            entry.reach = self._reach(body, entry.cls)
+            entry.reach = self._reach(entry, body)
             size = sum(1 for _ in s.walk_stmts(body))
             size += len(self.program.core) if entry.function is None else 0
             size += sum(self._sizes.get(node, 0) for node in entry.reach)
             entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
         return entries
 
-    def _reach(self, body: list[s.Stmt], cls: s.Class | None) -> frozenset[int]:
+    def _reach(self, entry: _Entry, body: list[s.Stmt]) -> frozenset[int]:
         """The functions that are come by from here, that which makes the object included."""
         callees = self.program.callees
-        waiting = [*callees.under(body), *(callees.of_class(cls) if cls is not None else ())]
+        called = callees.under(body) if entry.function is None else self.program.called_by(entry.function)
+        waiting = [*called, *(callees.of_class(entry.cls) if entry.cls is not None else ())]
         seen: set[int] = set()
         while waiting:
             current = waiting.pop()
@@ -264,7 +268,9 @@ class Explorer:
         """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
         self._module_names(interpreter, run)
         me = self._make_self(interpreter, run, cls, function.name) if cls is not None else None
-        value = v.Function(function.name, function, run.module, me)
+        program = self.program.owner(function.node)
+        env = run.module if program is self.program else run.enter(program)
+        value = v.Function(function.name, function, env, me)
         if _has_step_loop(self.program, function) or function.name.startswith("test"):
             self._call(interpreter, run, value, None)
             return

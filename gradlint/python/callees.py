@@ -183,6 +183,16 @@ class Callees:
         for other in self._derived.get(id(cls), ()):
             yield from self._own_method(other, name)
 
+    def inherited(self, cls: s.Class) -> Iterator[s.Def]:
+        """The methods that a class has from classes of other files, and does not replace."""
+        own = {d.name for one in self._classes.lineage(cls) for d in one.body if isinstance(d, s.Def)}
+        for dotted in sorted(self._classes.foreign(cls)):
+            found = self._program.elsewhere(dotted)
+            if found is not None and isinstance(found.node, s.Class):
+                theirs = found.program.callees
+                for one in theirs._classes.lineage(found.node):
+                    yield from (d for d in one.body if isinstance(d, s.Def) and d.name not in own)
+
     def _own_method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         member = self._program.member(cls, name)
         if isinstance(member, s.Def):

@@ -15,9 +15,11 @@ from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
+from gradlint.runner.ledger import settled
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
 
 if TYPE_CHECKING:
+    from gradlint.python.project import Project
     from gradlint.runner.cache import Cache
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
@@ -96,9 +98,11 @@ class Task(NamedTuple):
         digest = None if self.digest is None else self.digest(source)
         if digest is not None and digest == asked.known:
             return Outcome(None, digest)
-        if worth_parsing(source, file.settings, file.path) or (asked.checked and not sound(source, file.path)):
+        project = engine.project_of(file.path, file.settings)
+        if worth_parsing(source, file.settings, file.path, project) or (asked.checked and not sound(source, file.path)):
             return Candidate(file, source, digest)
-        return Outcome(FileResult(file.shown), digest)
+        probes = () if project is None else tuple(project.probes.items())
+        return Outcome(FileResult(file.shown, probes=probes), digest)
 
     def work(self, asked: Asked | Candidate) -> Outcome:
         """All that there is to do; nothing is written here."""
@@ -121,10 +125,14 @@ def run(
     jobs: int,
     tick: Tick | None = None,
     fix: FixPlan | None = None,
+    importers: Sequence[SourceFile] = (),
 ) -> Run:
-    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress."""
+    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress.
+
+    `importers` are linted for what they know of the others, and are not told of themselves.
+    """
     relax_collector()
-    return _Work(list(files), cache, jobs, tick or _silent, fix).done()
+    return _Work(list(files), cache, jobs, tick or _silent, fix, importers).done()
 
 
 def _silent(done: int, total: int) -> None:
@@ -133,9 +141,11 @@ def _silent(done: int, total: int) -> None:
 
 class _Work:
     def __init__(
-        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None
-    ) -> None:
+        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None,
+        importers: Sequence[SourceFile],
+    ) -> None:  # fmt: skip
         self._files = files
+        self._importers = importers
         self._cache = cache
         self._jobs = jobs
         self._tick = tick
@@ -150,10 +160,13 @@ class _Work:
         while waiting:  # other names of files that are fixed by now; the cache knows them only as they were
             self._cache, self._jobs = None, 1
             waiting = self._wave(waiting)
+        asked = sorted(self._run.results, key=lambda result: result.path)
+        others = self._others(saved)
         if saved is not None:
             saved.save()
         self._run.checked = len(self._files)
-        self._run.results.sort(key=lambda result: result.path)
+        paths = {file.shown: file.path for file in (*self._files, *self._importers)}
+        self._run.results = settled(asked, others, paths)
         if self._fixes is not None:
             self._run.fixed = sorted(self._fixes.files, key=lambda file: file.path)
             self._run.failures = sorted(self._fixes.failures)
@@ -170,6 +183,14 @@ class _Work:
             self._run.results.append(self._settle(file, outcome, kept))
             self._progress()
         return later
+
+    def _others(self, cache: Cache | None) -> list[FileResult]:
+        """What the importers know; they are never fixed."""
+        if not self._importers:
+            return []
+        work = _Work(list(self._importers), cache, self._jobs, _silent, None, ())
+        work._wave(work._files)
+        return work._run.results
 
     def _progress(self) -> None:
         self._tick(len(self._run.results), len(self._files))
@@ -314,7 +335,9 @@ def _as_it_is(file: SourceFile) -> FileResult:
 
 def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
-    if fix is None or (not worth_parsing(source, settings, shown) and sound(source, shown)):
+    if fix is None or (
+        not worth_parsing(source, settings, shown, engine.project_of(shown, settings)) and sound(source, shown)
+    ):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
     fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
     run = Run([fixed.result], checked=1, parsed=1)
@@ -325,7 +348,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
     """One source that is already in memory."""
-    if not worth_parsing(source, settings, shown) and sound(source, shown):
+    if not worth_parsing(source, settings, shown, engine.project_of(shown, settings)) and sound(source, shown):
         return FileResult(shown)
     return lint_one(source, _in_memory(source, shown, settings))
 
@@ -334,11 +357,11 @@ def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
     return SourceFile(shown, shown, UNKNOWN, settings, True)
 
 
-def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
+def worth_parsing(source: bytes, settings: Settings, path: str = "", project: Project | None = None) -> bool:
     """Whether any rule could say anything: about an event, a number, or one of our own comments."""
     if b"torch" in source and kind_of(path) is not Kind.PYTHON:
         return True  # what else is asked of the bytes goes by the lines of a program
-    return engine.worth_reading(source, settings, path) or b"gradlint:" in source
+    return engine.worth_reading(source, settings, path, project) or b"gradlint:" in source
 
 
 def sound(source: bytes, path: str) -> bool:
