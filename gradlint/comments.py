@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -121,7 +122,7 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
 
 def lines_of(text: str) -> list[str]:
     """Lines with their ends, as Python counts them: a form feed does not end one."""
-    return [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
+    return io.StringIO(text, newline="").readlines()
 
 
 def _matters(comment: str, beside_finding: bool) -> bool:
@@ -204,6 +205,9 @@ def _unused(suppression: Suppression, selector: Selector | None, lines: list[str
     what = f"`{selector.text}`" if selector else "anything"
     where = "in this file" if suppression.whole_file else "on this line"
     finding = _finding(UNUSED_SUPPRESSION, suppression, selector, what=what, where=where)
+    above = lines[suppression.row - 2] if suppression.row > 1 else ""
+    if above.rstrip("\r\n").endswith("\\") and not lines[suppression.row - 1][: suppression.column - 1].strip():
+        return finding  # without its line, the backslash would continue into the next one
     edit = _without(suppression, selector, lines[suppression.row - 1])
     return replace(finding, fix=Fix(FixSafety.SAFE, "Drop the unused suppression", (edit,)))
 

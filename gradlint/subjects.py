@@ -10,7 +10,7 @@ from gradlint.events import PLAIN, ClipKind, Framework, Site
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
-    from gradlint.facts.numerics.facts import Fact
+    from gradlint.facts.numbers import Fact
     from gradlint.facts.trained.monitoring import Monitoring
     from gradlint.facts.trained.portrait import Portraits
     from gradlint.facts.trained.token_means import TokenMeans

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gradlint.python import syntax as s
+from gradlint.python.contexts import turns_off
 from gradlint.python.imported import Place, dotted
 from gradlint.python.imported import calls as all_calls
 from gradlint.python.written import called
@@ -161,8 +163,8 @@ class File:
         place = next(x for x in self._all_places() if x.call.node == call.site.node)
         under: list[s.Stmt] = [*place.round, place.stmt]
         for stmt in reversed(under):
-            if isinstance(stmt, s.With) and any(_cuts(item) for item, _ in stmt.items):
-                return False
+            if isinstance(stmt, s.With) and turns_off((x for x, _ in stmt.items), partial(dotted, scopes=place.scopes)):
+                return False  # nothing is trained there
             if isinstance(stmt, s.Def) and self._trains(stmt.body):
                 return True
         top: list[s.Stmt] = [stmt for stmt in self.program.body if not isinstance(stmt, s.Def | s.Class)]
@@ -183,7 +185,7 @@ class File:
 
     @property
     def stacks(self) -> list[Stack]:
-        from gradlint.facts.stacks.structure import saturating_stacks
+        from gradlint.facts.layers import saturating_stacks
 
         return saturating_stacks(self.program)
 
@@ -223,11 +225,6 @@ def _annotations(stmt: s.Stmt) -> Iterator[s.Expr]:
             yield stmt.annotation
         case _:
             pass
-
-
-def _cuts(item: s.Expr) -> bool:
-    """Nothing is trained under no_grad."""
-    return "no_grad" in s.render(item) or "inference_mode" in s.render(item)
 
 
 def _computes(stmt: s.With) -> bool:

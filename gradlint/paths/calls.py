@@ -106,7 +106,7 @@ class Calls:
             return self._invoke_lambda(function, definition, args)
         if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
             return v.Unknown(function.key, called=function.key)
-        env = v.Env({}, function.env or self.run.module)
+        env = (function.env or self.run.module).inner()
         self.bind(definition, function, args, kwargs, env)
         outer, self.it.env = self.it.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
@@ -126,6 +126,8 @@ class Calls:
         finally:
             if self.run.budget >= 0:  # else it is broken off, and its end was not seen
                 self.run.reached.add(id(definition))
+                if self.it.program.path:
+                    self.run.reached_elsewhere.add((self.it.program.path, definition.node))
             self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
             self.run.stack.pop()
@@ -149,7 +151,7 @@ class Calls:
         return quiet
 
     def _invoke_lambda(self, function: v.Function, definition: s.Lambda, args: list[v.Value]) -> v.Value:
-        env = v.Env({}, function.env or self.run.module)
+        env = (function.env or self.run.module).inner()
         for param, value in zip(definition.params, args, strict=False):
             env.names[param.name] = value
         outer, self.it.env = self.it.env, env
@@ -233,8 +235,9 @@ class Calls:
             return v.Scheduler("", found.ref.id if found else None, torch)
         module = is_module(bases)
         instance = v.Instance("", cls, module)
-        words = self.it.program.function_words(cls.key)
-        if module and not (words and (words.events or words.contexts)):
+        own = self.it.program.callees.of_class(cls.node) if cls.node is not None else ()
+        words = self.it.program.words_of(*own)
+        if module and not (words.events or words.contexts):
             for value in a.every:
                 self.it.gradients.use_up(value, node)
             instance.made_with = (a.args, a.kwargs)

@@ -65,7 +65,6 @@ class Conditions:
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.run = it.run
-        self._branches = it.program.once(Branches)
 
     # -- numbers
 
@@ -76,7 +75,7 @@ class Conditions:
                 return value
             case v.Unknown() | v.Dotted():
                 name = _last_name(value.key)
-                if name in self.it.program.modulus_names:
+                if name in self.run.modulus_names:
                     return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
                 return None
             case _:
@@ -90,7 +89,7 @@ class Conditions:
         """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
         if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
-        if name in self.it.program.modulus_names and not value.counter and not value.window:
+        if name in self.run.modulus_names and not value.counter and not value.window:
             if value.value > 0:
                 return v.Known(
                     name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
@@ -137,7 +136,7 @@ class Conditions:
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
             name = naming.last(a.key if b.key == "1" else b.key)
-            if name in self.it.program.modulus_names:
+            if name in self.run.modulus_names:
                 self.run.oracle.decide(f"{name} > 1", True)
         try:
             result = bool(_COMPARE[op](a.value, b.value))
@@ -151,7 +150,7 @@ class Conditions:
     def _counted_window(self, a: v.Known, b: v.Known) -> str:
         """`count >= accumulate`: a counter beside the size of a window."""
         for counter, size in ((a, b), (b, a)):
-            if counter.counter and not size.counter and _last_name(size.key) in self.it.program.modulus_names:
+            if counter.counter and not size.counter and _last_name(size.key) in self.run.modulus_names:
                 return self.sized(size)
         return ""
 
@@ -205,7 +204,7 @@ class Conditions:
                 return all(self.certain(x) for x in value.operands)
             case v.Unknown():
                 name = _last_name(value.key)
-                return not (name in self.it.program.varying or naming.BOUNDARY.search(name) or value.called)
+                return not (name in self.run.varying or naming.BOUNDARY.search(name) or value.called)
             case v.Tensor():
                 return False
             case _:
@@ -340,7 +339,7 @@ class Conditions:
 
     def _block_weight(self, body: list[s.Stmt]) -> Weight:
         """Leaving early is of interest only once gradients are about."""
-        found = self._branches.weight(body)
+        found = self.it.program.once(Branches).weight(body)
         if found is Weight.NOTHING and self.it.program.words(body).jumps - {s.Leave.RAISE} and self.run.started:
             return Weight.STATE if self._leaves_something(body) else Weight.NOTHING
         return found
@@ -349,7 +348,7 @@ class Conditions:
         """A function, or a loop in which something happens; not one that looks for an entry to log."""
         jumps = self._jumps(body)
         loop = self.run.loops[-1] if self.run.loops else None
-        idle = loop is not None and self._branches.weight(loop.body) is Weight.NOTHING
+        idle = loop is not None and self.it.program.once(Branches).weight(loop.body) is Weight.NOTHING
         return s.Leave.RETURN in jumps or (bool(jumps - {s.Leave.RAISE}) and not idle)
 
     def _jumps(self, body: list[s.Stmt]) -> set[s.Leave]:

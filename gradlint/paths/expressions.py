@@ -198,7 +198,7 @@ class Expressions:
     def _comprehension(self, expr: s.Comprehension) -> v.Value:
         iterable = self.it.ev(expr.iterable)
         outer = self.it.env
-        self.it.env = v.Env({}, outer)
+        self.it.env = outer.inner()
         try:
             items = []
             for element in self.elements(iterable, s.render(expr.iterable))[:4]:
@@ -274,7 +274,7 @@ class Expressions:
             case v.Unknown():
                 if value.params.owners:
                     return value.params
-                if value.key in self.it.program.owners or naming.MODEL.search(naming.last(value.key)):
+                if value.key in self.run.owners or naming.MODEL.search(naming.last(value.key)):
                     return Params(frozenset({value.key}), True)
                 return Params()
             case v.Tensor():

@@ -110,7 +110,7 @@ class Frameworks:
         found = self.run.inferred.get((base.key, Thing.OBJECT))
         if not isinstance(found, v.Managing):
             found = v.Managing(base.key, framework, "", False)
-            found.guess = roles.suspect(self.it.program, Role.FRAMEWORK, base.key, f"is {framework.name}'s")
+            found.guess = roles.suspect(self.run.programs, Role.FRAMEWORK, base.key, f"is {framework.name}'s")
             self.run.inferred[(base.key, Thing.OBJECT)] = found
         return found
 
@@ -225,7 +225,7 @@ class Frameworks:
         if not isinstance(found, v.Optimizer):
             seen = isinstance(base, v.Managing)
             what = f"is a {framework.name} engine"
-            guess = None if seen else roles.suspect(self.it.program, Role.FRAMEWORK, base.key, what)
+            guess = None if seen else roles.suspect(self.run.programs, Role.FRAMEWORK, base.key, what)
             params = self.it.expressions.params_of(model)
             ref = OptimizerRef(f"{base.key} engine", base.key, params, "", framework, False, guess=guess)
             found = v.Optimizer(base.key, ref)

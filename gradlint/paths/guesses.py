@@ -49,10 +49,10 @@ class Guesses:
         name = naming.last(value.key)
         if self.run.scaler_for(value) is not None:
             return self.wrapped_scaler(a, node)
-        if naming.LOSS.search(name) and value.key not in self.it.program.owners:
+        if naming.LOSS.search(name) and value.key not in self.run.owners:
             return self.criterion(name, a, node, value)
         makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
-        if (value.key in self.it.program.owners or naming.MODEL.search(name)) and not makes:
+        if (value.key in self.run.owners or naming.MODEL.search(name)) and not makes:
             if not any(self.run.optimizer_for(x) for x in a.every):
                 return self.it.gradients.forward(value, a, node)
         return self.unknown_call(value.key, a, node)
@@ -97,7 +97,7 @@ class Guesses:
 
     def _names_window(self, text: str) -> bool:
         return len(text) < 80 and any(
-            word in self.it.program.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
+            word in self.run.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
         )
 
     @staticmethod
@@ -160,7 +160,7 @@ class Guesses:
         held = [p.params for p in every if isinstance(p, _HAS_GRADIENTS)]
         for part in every:
             module = isinstance(part, v.Model) or (isinstance(part, v.Instance) and part.module)
-            if module or (isinstance(part, v.Unknown) and part.key in self.it.program.owners):
+            if module or (isinstance(part, v.Unknown) and part.key in self.run.owners):
                 held.append(Params(frozenset({owner(part)}), True))
         if held:
             params = held[0]
@@ -195,7 +195,7 @@ class Guesses:
         if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
             return True
         named = isinstance(value, v.Unknown) and bool(value.key)
-        return named and (value.key in self.it.program.owners or bool(naming.MODEL.search(naming.last(value.key))))
+        return named and (value.key in self.run.owners or bool(naming.MODEL.search(naming.last(value.key))))
 
     def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
         """`loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
@@ -274,7 +274,7 @@ class Guesses:
             return
         (args, kwargs), value.made_with = value.made_with, None
         assert isinstance(init.node, s.Def)
-        env = v.Env({}, init.env or self.run.module)
+        env = (init.env or self.run.module).inner()
         self.it.calls.bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
         outer, self.it.env = self.it.env, env
         try:
@@ -312,7 +312,7 @@ class Guesses:
         out: list[v.Value] = []
         for part in parts:
             is_model = isinstance(part, v.Model | v.Managing) or (isinstance(part, v.Instance) and part.module)
-            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.it.program.owners:
+            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.run.owners:
                 is_model = True
             if is_model and not self.run.no_grad:
                 out.append(v.Unknown(part.key, params=Params(frozenset({owner(part)}), True)))

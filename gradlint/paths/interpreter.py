@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import WINDOW, Backward, Role, Step, Sync, Unscale, Update
 from gradlint.knowledge import naming
@@ -24,6 +24,9 @@ from gradlint.paths.run import Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
 
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
+
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
 _UNSCALED = re.compile(r"(?i)unscaled")
 
@@ -40,7 +43,6 @@ class Interpreter:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.program = run.program
         self.env = run.module
         self.conditions = Conditions(self)
         self.names = Names(self)
@@ -54,6 +56,11 @@ class Interpreter:
         self.loops = Loops(self)
         #: the value of an expression
         self.ev = self.expressions.ev
+
+    @property
+    def program(self) -> Program:
+        """The file whose code is running."""
+        return self.env.program
 
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:
@@ -152,7 +159,9 @@ class Interpreter:
         unsure = self._unsure_sync(stmt, test)
         guard = None
         if window is not None or by_order:
-            guess = roles.suspect(self.program, Role.WINDOW, by_order, "closes a window") if closing.by_name else None
+            guess = (
+                roles.suspect(self.run.programs, Role.WINDOW, by_order, "closes a window") if closing.by_name else None
+            )
             guard = Guard(
                 window.window if window else by_order, window.exact if window else False,
                 window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),

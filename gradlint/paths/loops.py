@@ -189,15 +189,12 @@ class Loops:
 
     def _makes_gradients_itself(self, stmt: s.For | s.While) -> bool:
         """Events stand right in this loop, not only in a loop inside it."""
-        own = self.it.program.collect_words([x for x in stmt.body if not _holds_loop(x)])
-        for name in list(own.called):
-            inner = self.it.program.function_words(name)
-            if inner is not None and not self._function_loops(name):
-                own.add(inner)
+        itself = [x for x in stmt.body if not _holds_loop(x)]
+        own = self.it.program.collect_words(itself)
+        for definition in self.it.program.callees.under(itself):
+            if not _holds_any_loop(definition.body):
+                own.add(self.it.program.words_of(definition))
         return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
-
-    def _function_loops(self, name: str) -> bool:
-        return any(_holds_any_loop(d.body) for d in self.it.program.functions.get(name, []))
 
     def _over_training_objects(self, iterable: v.Value) -> bool:
         """`for opt in self.optimizers`: one stands for all."""

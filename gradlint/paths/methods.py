@@ -152,10 +152,11 @@ class Methods:
     def _instance_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
             self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
-        if self.it.names.find_in_class(base.cls, name) is not None:
+        member = self.it.names.find_in_class(base.cls, name)
+        if member is not None:
             if name == "forward" and base.module:
                 return self.it.guesses.module_forward(base, a, node)
-            if base.module and not self._follows(name):
+            if base.module and not self._follows(member):
                 if self.run.no_grad:
                     return None
                 return self.it.guesses.normalised_inside(base, name, a, self.it.gradients.forward(base, a, node), node)
@@ -171,9 +172,11 @@ class Methods:
                 return result
         return self._inherited_method(base, name, a, node)
 
-    def _follows(self, name: str) -> bool:
-        words = self.it.program.function_words(name)
-        return words is not None and (words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS))
+    def _follows(self, member: v.Value) -> bool:
+        if not isinstance(member, v.Function) or not isinstance(member.node, s.Def):
+            return False
+        words = self.it.program.words_of(member.node)
+        return words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS)
 
     def _alike(self, base: v.Instance) -> tuple[Framework, Calls] | None:
         """Its base is not known, but its methods are those that a framework calls."""
@@ -204,7 +207,7 @@ class Methods:
                 s.render(node), Params(frozenset({key}), True), True, None, named, self.run.wrap_of(base)
             )
         if name in ("zero_grad", "zero_grad_"):
-            guess = roles.suspect(self.it.program, Role.MODEL, key) if isinstance(base, v.Unknown) else None
+            guess = roles.suspect(self.run.programs, Role.MODEL, key) if isinstance(base, v.Unknown) else None
             self.run.emit(Zero, node, params=Params(frozenset({key}), True), guess=guess)
             return v.Known("", None)
         if name == "no_sync":
@@ -258,7 +261,7 @@ class Methods:
         if base.params.owners and not self.run.no_grad:
             as_tensor = v.Tensor(base.key, base.params, Norm.UNKNOWN)
             return tensors.method(as_tensor, name, a.args, text)
-        if (base.key in self.it.program.owners) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
+        if (base.key in self.run.owners) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
             return self.it.gradients.forward(base, a, node)
         return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
 
@@ -277,10 +280,10 @@ class Methods:
         if name == "step":
             return self._unknown_step(base, a, node)
         if name == "zero_grad":
-            optimizer = None if base.key in self.it.program.owners else self.run.optimizer_for(base)
+            optimizer = None if base.key in self.run.owners else self.run.optimizer_for(base)
             if optimizer is not None and (naming.OPTIMIZER.search(last) or not naming.MODEL.search(last)):
                 return self.it.gradients.optimizer_method(optimizer, name, a, node)
-            if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.it.program.owners):
+            if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.run.owners):
                 self._zero_of_something(node)
                 return v.Known("", None)
         if name in ("clip_grad_norm_", "zero_grad", "no_sync"):
@@ -311,7 +314,7 @@ class Methods:
             return v.Known("", None)
         if frameworks.named(last, Thing.ENGINE) is not None:
             return self.it.frameworks.engine_method(base, "step", a, node)
-        if naming.OPTIMIZER.search(last) or (base.key in self.it.program.zeroed and not naming.MODEL.search(last)):
+        if naming.OPTIMIZER.search(last) or (base.key in self.run.zeroed and not naming.MODEL.search(last)):
             optimizer = self.run.optimizer_for(base)
             if optimizer is not None:
                 return self.it.gradients.optimizer_method(optimizer, "step", a, node)

@@ -13,10 +13,12 @@ from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
+from gradlint.python.homes import Homes
 from gradlint.records import replace
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
+    from gradlint.python.project import Definition
 
 #: a class that is a schedule whatever its object is called
 _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
@@ -80,7 +82,7 @@ class Names:
         """`use_amp = False`, once, at the top of a script: somebody will set it to True."""
         if self.it.env is not self.run.module or value.window or value.counter or self.run.loops:
             return False
-        return len(self.it.program.assignments.get(name, [])) == 1 and name not in self.it.program.varying
+        return len(self.it.program.assignments.get(name, [])) == 1 and name not in self.run.varying
 
     def flag(self, name: str, usual: bool) -> v.Value:
         self.run.flags[name] = usual
@@ -164,7 +166,7 @@ class Names:
             return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
-            guess = roles.suspect(self.it.program, Role.OPTIMIZER, key)
+            guess = roles.suspect(self.run.programs, Role.OPTIMIZER, key)
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.preparing(), guess=guess)
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
@@ -181,11 +183,18 @@ class Names:
 
     def look_up(self, name: str) -> v.Value:
         found = self.it.env.find(name)
+        program = self.it.program
         if found is not None:
+            if type(found) is v.Dotted and program.project is not None:
+                return self.elsewhere(program.elsewhere(found.key), name) or found
             return found
-        dotted = self.it.program.imports.get(name)
+        dotted = program.imports.get(name)
         if dotted is not None:
-            return v.Dotted(dotted)
+            return self.elsewhere(program.elsewhere(dotted), name) or v.Dotted(dotted)
+        if program.project is not None:
+            found = self._of_module(name) or self.elsewhere(program.of_star(name), name)
+            if found is not None:
+                return found
         if name in _BUILTINS:
             return v.Dotted(f"builtins.{name}")
         if name in USUAL_NAMES:
@@ -198,7 +207,8 @@ class Names:
             return stored
         match base:
             case v.Dotted():
-                return v.Dotted(f"{base.key}.{name}")
+                dotted = f"{base.key}.{name}"
+                return self.elsewhere(self.it.program.elsewhere(dotted), name) or v.Dotted(dotted)
             case v.Instance():
                 return self._instance_attribute(base, name, node)
             case v.Model():
@@ -229,7 +239,7 @@ class Names:
             return self.framework_attribute(v.Managing(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
             # `model.head.weight.grad` beside `model.head.parameters()`
-            known = any(base.key.startswith(f"{owned}.") for owned in self.it.program.owners)
+            known = any(base.key.startswith(f"{owned}.") for owned in self.run.owners)
             return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True) if known else Params())
         if name in ("no_sync", "zero_grad", "backward", "unscale_") or (
             name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
@@ -276,13 +286,51 @@ class Names:
     def _class_attribute(self, base: v.ClassValue, name: str) -> v.Value:
         return self.find_in_class(base, name) or v.Unknown(f"{base.key}.{name}")
 
+    # -- other files
+
+    def elsewhere(self, found: Definition | None, name: str) -> v.Value | None:
+        """What a name stands for that another file defines."""
+        if found is None:
+            return None
+        env = self.run.enter(found.program)
+        if found.value is not None:
+            return self._evaluated(found.value, env, name)
+        known = env.names.get(found.node.name) if found.node is not None else None
+        if isinstance(known, v.Function | v.ClassValue) and _same_place(known.node, found.node):
+            return known
+        if isinstance(found.node, s.Def):
+            return v.Function(found.node.name, found.node, env)
+        return v.ClassValue(found.node.name, found.node, env) if found.node is not None else None
+
+    def _of_module(self, name: str) -> v.Value | None:
+        """What the code of another file gives a name, of which only what is asked for is looked at."""
+        env = self.it.env
+        while env.outer is not None:
+            env = env.outer
+        if env is self.run.module:
+            return None
+        values = env.program.once(Homes).module.names.get(name, ())
+        return self._evaluated(values[0].value, env, name) if len(values) == 1 else None
+
+    def _evaluated(self, value: s.Expr, env: v.Env, name: str) -> v.Value:
+        env.names[name] = v.Unknown(name)  # for whoever asks for it while it is looked for
+        outer, self.it.env = self.it.env, env
+        events = len(self.run.events)
+        try:
+            self.assign(s.Name(value.node, name), self.it.ev(value))
+        finally:
+            self.it.env = outer
+            del self.run.events[events:]
+        return env.names[name]
+
     # -- classes of this file
 
     def find_in_class(self, cls: v.ClassValue | None, name: str, depth: int = 0) -> v.Value | None:
         """A method or class attribute, through the bases that this file defines."""
         if cls is None or cls.node is None or depth > 6:
             return None
-        stmt = self.it.program.member(cls.node, name)
+        program = cls.env.program if cls.env is not None else self.it.program
+        stmt = program.member(cls.node, name)
         if isinstance(stmt, s.Def):
             return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
         if isinstance(stmt, s.Assign):
@@ -296,12 +344,13 @@ class Names:
         return None
 
     def base_class(self, base: s.Expr, cls: v.ClassValue) -> v.ClassValue | None:
-        name = s.render(base).rpartition(".")[2]
-        value = self.run.module.find(name) or (cls.env.find(name) if cls.env else None)
-        if isinstance(value, v.ClassValue):
-            return value
-        node = self.it.program.classes.get(name)
-        return v.ClassValue(name, node, self.run.module) if node is not None and node is not cls.node else None
+        """The class that a base is, where the file or the project says so."""
+        outer, self.it.env = self.it.env, cls.env or self.run.module
+        try:
+            value = self.it.ev(base) if isinstance(base, s.Name | s.Attr) else None
+        finally:
+            self.it.env = outer
+        return value if isinstance(value, v.ClassValue) and value.node is not cls.node else None
 
     def base_names(self, cls: v.ClassValue | None, depth: int = 0) -> set[str]:
         """The last names of all bases, of bases in this file too."""
@@ -309,12 +358,18 @@ class Names:
             return set()
         names = set()
         for base in cls.node.bases:
-            dotted = self.it.program.dotted(base) or s.render(base)
+            program = cls.env.program if cls.env is not None else self.it.program
+            dotted = program.dotted(base) or s.render(base)
             names.add(dotted.rpartition(".")[2])
             found = self.base_class(base, cls)
             if found is not None:
                 names |= self.base_names(found, depth + 1)
         return names
+
+
+def _same_place(known: s.Node | None, found: s.Node | None) -> bool:
+    """One is the other, perhaps with what cannot matter cut away."""
+    return known is not None and found is not None and known.node == found.node
 
 
 def _is_options(name: str, called: str) -> bool:

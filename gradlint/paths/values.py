@@ -11,6 +11,7 @@ from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.python import syntax as s
+    from gradlint.python.module import Program
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +66,12 @@ class Env:
     names: dict[str, Value] = field(default_factory=dict)
     outer: Env | None = None
     shared: set[str] = field(default_factory=set)
+    #: the file that its code stands in
+    program: Program = field(default=None)  # type: ignore[assignment]  # whoever makes the first one says it
+
+    def inner(self) -> Env:
+        """The names of what is called, or looked through, in these."""
+        return Env({}, self, program=self.program)
 
     def find(self, name: str) -> Value | None:
         env: Env | None = self

@@ -1,9 +1,10 @@
-"""Finds the value of a name where the file itself settles it: constants, attributes of classes, entries of dicts."""
+"""Constants: computing with them, and finding them where the file itself settles what a name stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from gradlint.python import syntax as s
 from gradlint.python.binding import bound_by, target_names
@@ -15,7 +16,55 @@ if TYPE_CHECKING:
 
 #: a longer chain of names is a circle
 _LONGEST = 8
+#: the largest exponent that is computed
+_HIGHEST = 64
+#: what cannot be computed, or must not: no string is built, no power grows
+NOT_KNOWN: Final = object()
+#: Python's own functions, as far as somebody asks for them
+BUILTINS = frozenset({
+    "len", "range", "enumerate", "zip", "list", "tuple", "set", "dict", "sum", "max", "min", "abs", "int", "float",
+    "bool", "str", "round", "reversed", "sorted", "iter", "next", "map", "filter", "print", "isinstance", "getattr",
+    "setattr", "hasattr", "type", "id", "super", "any", "all", "repr", "callable",
+})  # fmt: skip
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "/": operator.truediv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "is": operator.eq, "is not": operator.ne,
+}  # fmt: skip
 _CHANGES_ENTRIES = frozenset({"update", "setdefault", "pop", "clear", "popitem"})
+
+
+def binary(op: str, left: s.ConstValue, right: s.ConstValue) -> object:
+    """`left op right` of two numbers."""
+    if op not in _ARITHMETIC or not (_is_number(left) and _is_number(right)):
+        return NOT_KNOWN
+    if op == "**" and isinstance(right, int | float) and abs(right) >= _HIGHEST:
+        return NOT_KNOWN
+    try:
+        found = _ARITHMETIC[op](left, right)
+    except (ArithmeticError, ValueError):
+        return NOT_KNOWN
+    return found if _is_number(found) else NOT_KNOWN
+
+
+def unary(op: str, value: s.ConstValue) -> object:
+    if op == "not":
+        return not value
+    return binary("*", -1 if op == "-" else 1, value) if op in ("-", "+") else NOT_KNOWN
+
+
+def compare(op: str, left: s.ConstValue, right: s.ConstValue) -> object:
+    """Equality of anything, order of numbers."""
+    if op in ("==", "!=", "is", "is not") or (op in _COMPARISONS and _is_number(left) and _is_number(right)):
+        return _COMPARISONS[op](left, right)
+    return NOT_KNOWN
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
 @dataclass(slots=True, eq=False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gradlint.python import syntax as s
-from gradlint.python.module import Program
-from gradlint.python.written import last
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
 
 
 def bases(cls: s.Class, program: Program) -> list[s.Class]:
-    """Those of its bases that the file defines."""
-    found = (program.classes.get(last(base)) for base in cls.bases)
+    """Those of its bases that the file defines; what is imported under the same name is another class."""
+    named = (base.id for base in cls.bases if isinstance(base, s.Name) and base.id not in program.imports)
+    found = (program.classes.get(name) for name in named)
     return [base for base in found if base is not None and base is not cls]
 
 

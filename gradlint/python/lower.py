@@ -45,9 +45,10 @@ _COMPREHENSIONS = {
 
 
 class Lowering:
-    """One file's translation; the number of a small node is its place in `origins`."""
+    """One file's translation; the number of a small node is its place in `origins`, counted from `first`."""
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, module: ast.Module, first: int = 0) -> None:
+        self.first = first
         self._generator = False
         self._depth = 0
         #: something was left out that is nested more deeply than the limit
@@ -56,9 +57,13 @@ class Lowering:
         self.origins: list[ast.expr | ast.stmt | ast.pattern] = []
         self.body = self._block(module.body)
 
+    def origin(self, number: int) -> ast.expr | ast.stmt | ast.pattern:
+        """The node that a small node was made of."""
+        return self.origins[number - self.first]
+
     def _number(self, node: ast.expr | ast.stmt | ast.pattern) -> int:
         self.origins.append(node)
-        return len(self.origins) - 1
+        return self.first + len(self.origins) - 1
 
     # -- statements
 

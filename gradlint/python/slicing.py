@@ -134,9 +134,9 @@ class Slice:
             return True
         if any(self._touches(name) for name in self._program.said(expr).callees):
             return True
-        for name in names & self._program.functions.keys() | names & self._program.classes.keys():
-            words = self._program.function_words(name)
-            if words is not None and (words.events or words.contexts or not words.called.isdisjoint(HOOKS)):
+        for definition in self._program.callees.of_expression(expr):
+            words = self._program.words_of(definition)
+            if words.events or words.contexts or not words.called.isdisjoint(HOOKS):
                 return True
         return False
 

@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _NEEDED = (
-    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.numerics.analysis", "machine.judge",
+    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.tensors", "machine.judge",
     "repair.trial", "repair.bench",
 )  # fmt: skip
 

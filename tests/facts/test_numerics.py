@@ -9,13 +9,14 @@ import pytest
 
 from gradlint.config import Settings
 from gradlint.engine import lint
-from gradlint.facts.numerics import arithmetic
-from gradlint.facts.numerics.analysis import operations
-from gradlint.facts.numerics.facts import DATA, UNKNOWN, Fact, Items, join, join_low
-from gradlint.facts.numerics.operations import Operation
+from gradlint.facts import numbers
+from gradlint.facts.numbers import DATA, UNKNOWN, Fact, join, join_low
+from gradlint.facts.operations import Operation
+from gradlint.facts.tensors import operations
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Program
+from gradlint.python.values import Collection
 from gradlint.subjects import Kind, Low, Prob
 
 
@@ -199,8 +200,8 @@ class TestJoin:
         assert joined.prob is None
 
     def test_items_are_joined_one_by_one(self) -> None:
-        joined = join(Items([DATA, UNKNOWN]), Items([DATA, Fact(low=Low.POSITIVE)]))
-        assert isinstance(joined, Items)
+        joined = join(Collection([DATA, UNKNOWN]), Collection([DATA, Fact(low=Low.POSITIVE)]))
+        assert isinstance(joined, Collection)
         assert [fact.low for fact in joined.items if isinstance(fact, Fact)] == [Low.UNKNOWN, Low.GUARDED]
 
 
@@ -250,8 +251,8 @@ def test_why_a_root_meets_zero(expression: str, zero: str) -> None:
 def test_numbers_are_computed() -> None:
     node = s.Name(0, "x")
     two, three = Fact(number=2), Fact(number=3)
-    assert arithmetic.binary("**", two, three, False, node).number == 8
-    assert arithmetic.binary("/", two, Fact(number=0), False, node).number is None
+    assert numbers.binary("**", two, three, False, node).number == 8
+    assert numbers.binary("/", two, Fact(number=0), False, node).number is None
 
 
 @pytest.mark.slow
@@ -267,7 +268,7 @@ def test_a_crash_takes_no_other_finding_with_it(monkeypatch: pytest.MonkeyPatch)
     def crash(program: Program, *, divisions: bool) -> list[Operation]:
         raise ValueError("broken")
 
-    monkeypatch.setattr("gradlint.facts.numerics.analysis.operations", crash)
+    monkeypatch.setattr("gradlint.facts.tensors.operations", crash)
     source = b"optimizer.zero_grad\nloss = torch.log(torch.sigmoid(x))\nloss.backward()\noptimizer.step()\n"
     result = lint(source, "train.py", Settings())
     assert [found.rule for found in result.crashes] == ["numerics"]

@@ -10,8 +10,8 @@ from gradlint.facts.settings import returned_loss
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge.rows import Calls, Configures, Setting, Thing, fits
 from gradlint.python import syntax as s
+from gradlint.python.classes import Classes
 from gradlint.python.constants import Constants
-from gradlint.python.lineage import lineage
 from gradlint.python.written import last
 from gradlint.subjects import DivisionSetting
 
@@ -35,8 +35,7 @@ def _by_hand(framework: Framework, row: Calls, program: Program) -> bool:
 
 
 def _descends(cls: s.Class, bases: tuple[str, ...], program: Program) -> bool:
-    dotted = [program.dotted(base) for one in lineage(cls, program) for base in one.bases]
-    return any(fits(name, base) for name in bases for base in dotted)
+    return any(fits(name, base) for name in bases for base in program.once(Classes).foreign(cls))
 
 
 def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -> Iterator[DivisionSetting]:

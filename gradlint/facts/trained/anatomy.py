@@ -11,8 +11,8 @@ from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.architectures import Kind
 from gradlint.knowledge.frameworks import BASES
 from gradlint.python import syntax as s
+from gradlint.python.classes import Classes
 from gradlint.python.homes import Home, Homes
-from gradlint.python.lineage import lineage
 from gradlint.python.written import called
 from gradlint.records import dataclass, replace
 
@@ -64,6 +64,7 @@ class Anatomy:
     def __init__(self, homes: Homes) -> None:
         self._homes = homes
         self._program = homes.program
+        self._lines = homes.program.once(Classes)
         self._classes: dict[str, Build] = {}
         self._busy: set[tuple[int, str]] = set()
 
@@ -200,8 +201,8 @@ class Anatomy:
             if tail.startswith("from_") or tail == "load_from_checkpoint":
                 return self._type(func.base, s.render(func.base))
             if isinstance(func.base, s.Name) and func.base.id == "self" and home.cls is not None:
-                method = self._program.member(home.cls, tail)
-                return self._returned(method, depth) if isinstance(method, s.Def) else UNKNOWN
+                method = self._lines.method(home.cls, tail)
+                return self._returned(method, depth) if method is not None else UNKNOWN
         zoo = self._zoo(call, dotted, tail)
         if zoo is not None:
             return zoo
@@ -317,11 +318,10 @@ class Anatomy:
     def forward_of(self, call: s.Call, home: Home) -> s.Def | None:
         """`model(x)`: the forward of its class, if the file has it."""
         cls = self._class_of(call.func, home) if isinstance(call.func, s.Name | s.Attr) else None
-        method = self._program.member(cls, "forward") if cls is not None else None
-        return method if isinstance(method, s.Def) else None
+        return self._lines.method(cls, "forward") if cls is not None else None
 
     def _is_module(self, cls: s.Class) -> bool:
-        line = list(lineage(cls, self._program))
+        line = self._lines.lineage(cls)
         if any(re.search(r"(?i)loss|criterion|metric", one.name) for one in line):
             return False
         return any(self._program.dotted(base).rpartition(".")[2] in _MODULES for one in line for base in one.bases)

@@ -1,0 +1,248 @@
+"""The values of Python that are followed: constants, collections, functions, classes and their objects, imports.
+
+And what is asked of a domain, which adds values of its own."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Protocol
+
+from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from gradlint.python import syntax as s
+    from gradlint.python.calls import Arguments
+
+#: no collection is made longer than this
+LONGEST = 64
+
+
+class Value:
+    """Anything that an expression gives."""
+
+    __slots__ = ()
+
+    def signature(self) -> object:
+        """Two values with the same signature lead a function to the same result."""
+        return id(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Value):
+    """A number, a string, True, False or None."""
+
+    value: s.ConstValue
+
+    def signature(self) -> object:
+        return type(self.value), self.value
+
+
+class Kind(enum.Enum):
+    """What holds several values."""
+
+    LIST = "list"
+    TUPLE = "tuple"
+    DICT = "dict"
+    #: an object that is nothing but its fields: a dataclass, a NamedTuple
+    RECORD = "record"
+    #: modules that run one after the other
+    ROW = "row"
+
+
+@dataclass(slots=True, eq=False)
+class Rest(Value):
+    """In a collection: any number of these."""
+
+    value: Value
+
+    def signature(self) -> object:
+        return Rest, self.value.signature()
+
+
+@dataclass(slots=True, eq=False)
+class Collection(Value):
+    """Several values, by position and by key; one under a key that is not known counts as one by position."""
+
+    items: list[Value] = field(default_factory=list)
+    entries: dict[str, Value] = field(default_factory=dict)
+    kind: Kind = Kind.LIST
+
+    def signature(self) -> object:
+        return (
+            self.kind, tuple([item.signature() for item in self.items]),
+            tuple([(key, value.signature()) for key, value in self.entries.items()]),
+        )  # fmt: skip
+
+    @property
+    def whole(self) -> bool:
+        """All of its items are known, and there are no more."""
+        return not any(isinstance(item, Rest) for item in self.items)
+
+    @property
+    def parts(self) -> list[Value]:
+        """What it holds, by whatever name."""
+        return [*self.items, *self.entries.values()]
+
+    def at(self, index: Value) -> Value | None:
+        """What a constant picks; None if that is not known."""
+        key = index.value if isinstance(index, Constant) else None
+        if isinstance(key, str):
+            return self.entries.get(key)
+        if not isinstance(key, int) or not -len(self.items) <= key < len(self.items):
+            return None
+        before = self.items[: key + 1] if key >= 0 else self.items[key:]
+        return None if any(isinstance(item, Rest) for item in before) else self.items[key]
+
+    def between(self, bounds: list[Value]) -> Collection | None:
+        """`[a:b]`, `[:-1]` and `[1:]`; the small tree does not tell `[:-1]` from `[-1:]`, which is rare."""
+        numbers = [x.value for x in bounds if isinstance(x, Constant) and isinstance(x.value, int)]
+        if len(numbers) != len(bounds) or self.entries:
+            return None
+        match numbers:
+            case [1] if self.at(Constant(0)) is not None:
+                items = self.items[1:]
+            case [-1] if self.whole:
+                items = self.items[:-1]
+            case [low, high] if self.whole:
+                items = self.items[low:high]
+            case _:
+                return None
+        return Collection(items, {}, self.kind)
+
+    def add(self, value: Value) -> None:
+        """One more, as long as there are not too many."""
+        if len(self.items) < LONGEST:
+            self.items.append(value)
+
+    def copy(self) -> Collection:
+        return Collection(list(self.items), dict(self.entries), self.kind)
+
+
+@dataclass(slots=True, eq=False)
+class External(Value):
+    """Something imported, or of Python's own; the full dotted name, and where it is named (-1: where it is used)."""
+
+    dotted: str
+    node: int = -1
+
+    def signature(self) -> object:
+        return self.dotted, self.node
+
+
+@dataclass(slots=True, eq=False)
+class Function(Value):
+    """A function or lambda of the file; a method belongs to its object."""
+
+    node: s.Def | s.Lambda
+    #: the frame it was defined in
+    outer: Frame | None = None
+    owner: Value | None = None
+    #: the class that defines it, for `super()`
+    cls: s.Class | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Class(Value):
+    node: s.Class
+    outer: Frame | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Instance(Value):
+    """An object of a class of the file."""
+
+    cls: s.Class
+    outer: Frame | None = None
+    #: what its constructor is given; None if nobody knows
+    given: Arguments[Value] | None = None
+    attributes: dict[str, Value] = field(default_factory=dict)
+    #: the constructor ran
+    ready: bool = False
+
+    def copy(self) -> Instance:
+        return Instance(self.cls, self.outer, self.given, dict(self.attributes), self.ready)
+
+
+@dataclass(slots=True, eq=False)
+class Super(Value):
+    """`super()`: an object as the bases of a class see it."""
+
+    owner: Value
+    cls: s.Class | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What a loop gives: these values, one after the other; or else any number of times one of them."""
+
+    values: list[Value]
+    whole: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One call of a function (or the top of the file)."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    #: the function round this one
+    outer: Frame | None = None
+    function: s.Def | None = None
+    owner: Value | None = None
+    cls: s.Class | None = None
+    #: what the domain remembers of this call
+    state: object = None
+    no_grad: bool = False
+    depth: int = 0
+    returns: list[Value] = field(default_factory=list)
+
+    def find(self, name: str) -> Value | None:
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.names:
+                return frame.names[name]
+            frame = frame.outer
+        return None
+
+
+class Enough(Exception):  # noqa: N818 - an end, not an error
+    """The budget is spent; what was seen until here counts."""
+
+
+class Domain(Protocol):
+    """What a domain says of values. The evaluator knows Python's own; all others it hands over."""
+
+    def unknown(self, name: str) -> Value:
+        """What is known of something by its name alone."""
+
+    def parameter(self, param: s.Param, given: Value | None, default: Value | None, function: s.Def) -> Value:
+        """The value of a parameter, of which the name may say more than what is given."""
+
+    def attribute(self, base: Value, expr: s.Attr) -> Value | None:
+        """Asked first; None leaves it to Python."""
+
+    def call(self, callee: Value, node: s.Call, given: Arguments[Value]) -> Value:
+        """Calls what is not of the file."""
+
+    def method(self, base: Value, name: str, node: s.Call, given: Arguments[Value]) -> Value:
+        """Calls a method that the file does not define."""
+
+    def operate(self, expr: s.Expr, values: list[Value]) -> Value:
+        """An operator, a comparison, or an expression of which only the parts are known."""
+
+    def item(self, base: Value, index: Value | None, expr: s.Expr) -> Value:
+        """An item, or (without an index) the part of a value that a name of several gets."""
+
+    def iterate(self, value: Value, target: s.Expr | None) -> Turns:
+        """What a loop over a value gives to its target."""
+
+    def join(self, one: Value, other: Value) -> Value:
+        """What is known when either may be the case."""
+
+    def truth(self, value: Value, expr: s.Expr) -> bool | None:
+        """Whether a condition holds; None if both may be."""
+
+    def store(self, target: s.Expr | s.Return, base: Value | None, value: Value) -> Value:
+        """A value gets a name, becomes a part of something that is not Python's own, or is returned; gives it back."""
+
+    def enter(self, frame: Frame, caller: Frame) -> object:
+        """What the domain wants to remember of a call while it runs."""
