@@ -7,7 +7,6 @@ import gc
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint import documents, engine
@@ -213,13 +212,13 @@ class _Work:
         return self._task.unsafe is not None and fixable(result, unsafe=self._task.unsafe)
 
     def _outcomes(self, files: list[Asked]) -> Iterator[tuple[Asked | Candidate, Outcome]]:
-        """Of every file. They are looked at here, one by one, until so many have to be parsed that it is worth while to
-        share out those, and all others as they are."""
-        files = sorted(files, key=lambda asked: -asked.file.stamp.size)
+        """Of every file. They are looked at here, the largest first, until so many have to be parsed that it is worth
+        while to share out those, and all others as they are."""
+        files = sorted(files, key=lambda asked: asked.file.stamp.size)
         waiting: list[Candidate] = []
         size = 0
         while files and not self._enough(len(waiting), size):
-            asked = files.pop(0)
+            asked = files.pop()
             looked = self._task.look(asked)
             if isinstance(looked, Outcome):
                 yield asked, looked
@@ -234,7 +233,10 @@ class _Work:
             return
         from gradlint.runner.processes import share_out
 
-        batches: list[Sequence[Asked | Candidate]] = [*([candidate] for candidate in waiting), *_batches(files)]
+        batches: list[Sequence[Asked | Candidate]] = [
+            *([candidate] for candidate in waiting),
+            *_batches(reversed(files)),
+        ]
         yield from share_out(self._task.work, batches, self._jobs, _failed)
 
     def _enough(self, count: int, size: int) -> bool:
@@ -258,24 +260,24 @@ class _Work:
         return result
 
 
-def _batches(files: list[Asked]) -> Iterator[list[Asked]]:
+def _batches(files: Iterable[Asked]) -> Iterator[list[Asked]]:
     """Files of one folder at a time, those folders first in which there is most to do."""
-    folders = {
-        folder: list(inside)
-        for folder, inside in groupby(
-            sorted(files, key=lambda asked: (os.path.dirname(asked.file.path), -asked.file.stamp.size)),
-            key=lambda asked: os.path.dirname(asked.file.path),
-        )
-    }
-    for inside in sorted(folders.values(), key=lambda inside: -sum(asked.file.stamp.size for asked in inside)):
+    folders: dict[str, list[Asked]] = {}
+    for asked in files:
+        folders.setdefault(os.path.dirname(asked.file.path), []).append(asked)
+    for inside in sorted(folders.values(), key=_size, reverse=True):
         batch: list[Asked] = []
         for asked in inside:
             batch.append(asked)
-            if sum(one.file.stamp.size for one in batch) > _BATCH_BYTES:
+            if _size(batch) > _BATCH_BYTES:
                 yield batch
                 batch = []
         if batch:
             yield batch
+
+
+def _size(files: Iterable[Asked]) -> int:
+    return sum(asked.file.stamp.size for asked in files)
 
 
 def _failed(asked: Asked | Candidate, reason: str) -> Outcome:
