@@ -7,30 +7,218 @@ file there which stands beside the script, it is run once more in the script's o
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
+from gradlint.config.reading import ConfigError, unknown
 from gradlint.runtime import jsonl
-from gradlint.runtime.launching import entry, orders
-from gradlint.runtime.launching.ending import Ending, Patience, endings, forget_lost_ranks, troubles, were_stopped
-from gradlint.runtime.launching.entry import Module
-from gradlint.runtime.launching.family import Family
-from gradlint.runtime.launching.orders import Orders
-from gradlint.runtime.launching.output import Follower, end_of, without_torchrun
-from gradlint.runtime.launching.overlay import Overlay
-from gradlint.runtime.launching.tracebacks import without_our_frames
+from gradlint.runtime.launch import orders
+from gradlint.runtime.launch.ending import (
+    Ending,
+    Follower,
+    Patience,
+    end_of,
+    endings,
+    forget_lost_ranks,
+    troubles,
+    were_stopped,
+    without_our_frames,
+    without_torchrun,
+)
+from gradlint.runtime.launch.orders import Module, Orders, Overlay
 from gradlint.runtime.recording import Recording
 
-_BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
+WANTED = ("auto", "cpu", "cuda", "mps")
+# Python puts the working directory first for `-c`, where any file may be called like a module of torch's
+_QUESTION = """
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import json, torch
+cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+print(json.dumps({"cuda": cards, "mps": int(torch.backends.mps.is_available())}))
+"""
+
+
+def resolve(wanted: str) -> str:
+    """`auto` takes what is there; asking for what is not there is a mistake."""
+    if wanted not in WANTED:
+        raise unknown("device", wanted, WANTED)
+    if wanted == "cpu":
+        return wanted
+    there = available()
+    if wanted == "auto":
+        return next(iter(there), "cpu")
+    if wanted not in there:
+        raise ConfigError(f"--device {wanted}: torch sees no {wanted} device on this machine; use `--device auto`")
+    return wanted
+
+
+def too_few(device: str, ranks: int) -> str:
+    """A word about ranks that have no device of their own, and run on the CPU therefore; "" if all have one."""
+    if device == "cpu" or ranks <= (cards := available()[device]):
+        return ""
+    return f"{ranks} ranks, and {cards} {device} device{'' if cards == 1 else 's'}: they run on the CPU"
+
+
+@functools.cache
+def available() -> dict[str, int]:
+    """The accelerators that torch sees, and how many. Asked in another process: torch takes seconds and memory."""
+    answer = subprocess.run(
+        [sys.executable, "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    lines = answer.stdout.splitlines()
+    if answer.returncode != 0 or not lines:
+        reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise ConfigError(f"torch cannot be imported: {reason}")
+    seen: dict[str, int] = json.loads(lines[-1])
+    return {name: cards for name, cards in seen.items() if cards}
+
+
+#: seconds to end by themselves after SIGTERM
+PATIENCE = 3.0
+_PAUSE = 0.02
+
+
+class Family:
+    """`mark` is an entry of the environment (`NAME=value`) that no other process has.
+
+    A process group is not enough: torchrun puts each worker into a session of its own, and so do daemons.
+    """
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: Path | None, output: IO[bytes], mark: str
+    ) -> None:
+        self._mark = os.fsencode(mark)
+        flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+        self.process = subprocess.Popen(
+            command,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=os.name == "posix",
+            creationflags=flags,
+        )
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit code, or None if it is still running after so long."""
+        try:
+            return self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self) -> None:
+        """Ask all of them to stop; after a while, insist. Also right when the first has ended and left others."""
+        if os.name != "posix":
+            self._end_on_windows()
+            return
+        members = self._members()
+        if not members and self.process.poll() is not None:
+            return
+        self._signal(members, signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None and not self._members():
+                return
+            time.sleep(_PAUSE)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all of them now."""
+        if os.name != "posix":
+            self._end_on_windows()
+            return
+        for _ in range(50):  # one may have started another in between
+            members = self._members()
+            if not members and self.process.poll() is not None:
+                return
+            self._signal(members, signal.SIGKILL)
+            self.wait(_PAUSE)
+            time.sleep(_PAUSE)
+
+    def _signal(self, members: set[int], number: signal.Signals) -> None:
+        first = [self.process.pid] if self.process.poll() is None else []
+        for pid in {*members, *first}:
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):
+                pass  # gone in the meantime, or made itself another user's
+
+    def _members(self) -> set[int]:
+        """All but the first process and those that are dead and only wait to be collected."""
+        table = _marked(self._mark) if sys.platform == "linux" else set()
+        return (table | self._related()) - {self.process.pid, os.getpid()}
+
+    def _related(self) -> set[int]:
+        """The group of the first process; while that is there to be their parent, its descendants and theirs too."""
+        rows = _process_table()
+        first = self.process.pid
+        if self.process.poll() is not None:
+            return {pid for pid, _, group in rows if group == first}
+        members = {first}
+        while True:
+            more = {pid for pid, parent, group in rows if parent in members or group in members}
+            if more <= members:
+                return members
+            members |= more
+
+    def _end_on_windows(self) -> None:
+        if self.process.poll() is None:
+            command = ["taskkill", "/F", "/T", "/PID", str(self.process.pid)]
+            subprocess.run(command, capture_output=True, check=False)
+            self.process.kill()
+        self.process.wait()
+
+
+def _process_table() -> list[tuple[int, int, int]]:
+    """The id, the parent and the group of each living process."""
+    if sys.platform == "linux":
+        return [row for name in os.listdir("/proc") if name.isdigit() and (row := _row(int(name)))]
+    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=False)
+    rows = [line.split() for line in listing.stdout.splitlines()]
+    return [(int(r[0]), int(r[1]), int(r[2])) for r in rows if len(r) == 4 and not r[3].startswith("Z")]
+
+
+def _row(pid: int) -> tuple[int, int, int] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, parent, group, *_ = text.rpartition(")")[2].split()  # the name, in parentheses, may hold anything
+    return None if state in "ZX" else (pid, int(parent), int(group))
+
+
+def _marked(mark: bytes) -> set[int]:
+    """The living processes whose environment holds the mark."""
+    found = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                environment = file.read()
+        except OSError:
+            continue  # gone, or another user's
+        if mark in environment.split(b"\0"):
+            found.add(int(name))
+    return found
+
+
+_BOOTSTRAP = Path(__file__).parents[1] / "bootstrap.py"
 _LOOK_EVERY = 0.1
 #: seconds for the rest of a script whose processes have all done their steps
 _REST = 10.0
@@ -146,9 +334,9 @@ def _orders(folder: Path, job: Job) -> Orders:
     script = job.script.absolute()
     overlay = {os.path.abspath(original): os.path.abspath(copy) for original, copy in job.overlay.items()}
     if job.module is not None:
-        place = entry.Entry(job.module.home, job.module.name)
+        place = orders.Entry(job.module.home, job.module.name)
     else:
-        place = entry.examine(script, Overlay(overlay).read(str(script)))
+        place = orders.examine(script, Overlay(overlay).read(str(script)))
     return Orders(
         folder=str(folder),
         script=str(script),

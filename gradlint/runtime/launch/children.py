@@ -12,10 +12,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 
-from gradlint.runtime.launching import orders
-from gradlint.runtime.launching.ending import note_trouble
-from gradlint.runtime.launching.orders import Orders
-from gradlint.runtime.launching.overlay import Overlay, same
+from gradlint.runtime.launch import orders
+from gradlint.runtime.launch.ending import note_trouble
+from gradlint.runtime.launch.orders import Orders, Overlay, same
 
 _RUNTIME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: holds our `sitecustomize`
@@ -94,9 +93,9 @@ class _TorchWatch(importlib.abc.MetaPathFinder):
 def _begin(told: Orders) -> None:
     """A child must never fail because of us."""
     try:
-        from gradlint.runtime.launching import recorded
+        from gradlint.runtime.launch import inside
 
-        session = recorded.begin(told)
+        session = inside.begin(told)
     except Exception:
         note_trouble(told.folder, traceback.format_exc())
         return
