@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 from gradlint.config import Settings
 from gradlint.engine import lint
-from gradlint.runner.processes import relax_collector
+from gradlint.runner.run import relax_collector
 
 HEAD = "import torch\n\n\n"
 LOOP = """\

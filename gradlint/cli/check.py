@@ -11,17 +11,17 @@ import click
 
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
-from gradlint.cli.output import FormatType, Output, targets
+from gradlint.cli.output import FormatType, Output, ProgressBar, targets
 from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
+from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, SourceFile
+from gradlint.runner.run import Run, default_jobs, run, run_text
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
-    from gradlint.runner.files import SourceFile
-    from gradlint.runner.run import Run
     from gradlint.runner.write import FixPlan
 
 _FILE = click.Path(dir_okay=False)  # shells complete it
@@ -132,8 +132,6 @@ class _Check:
         return self._finish(run, fixing)
 
     def _files(self) -> list[SourceFile]:
-        from gradlint.runner.files import FileFinder, MissingPathError
-
         request = self._request
         finder = FileFinder(self._tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
         try:
@@ -166,10 +164,6 @@ class _Check:
         return chosen(self._request.choice(), self._tree.at(folder).fixing, diff=self._request.diff)
 
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
-        from gradlint.cli.output import ProgressBar
-        from gradlint.runner.processes import default_jobs
-        from gradlint.runner.run import run
-
         jobs = self._request.jobs or default_jobs()
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
             return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan)
@@ -188,9 +182,6 @@ class _Check:
         if self._request.show_files:
             self._output.lines([name])
             return 0
-        from gradlint.runner.files import UNKNOWN, SourceFile
-        from gradlint.runner.run import run_text
-
         fixing = self._fixing(folder)
         settings = replace(self._tree.at(folder), prefilter=not self._request.no_prefilter)
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)

@@ -10,6 +10,7 @@ from gradlint.config.reading import MOST_PATTERNS, ConfigError, unknown
 from gradlint.config.selectors import Layer, Preset, check, expand, preset_named
 from gradlint.config.settings import FixChoice, Settings
 from gradlint.model import Severity
+from gradlint.registry import by_code, by_name
 
 KEYS = (
     "preset",
@@ -173,8 +174,6 @@ class _Reader:
         return tuple(chosen)
 
     def _options(self, selector: str, table: Mapping[str, object]) -> Iterable[tuple[str, Value]]:
-        from gradlint.registry import by_code, by_name
-
         codes = expand(selector)
         if len(codes) != 1:
             raise unknown("rule", selector, [*by_code(), *by_name()], where=self._where("rules"))

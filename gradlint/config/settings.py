@@ -78,24 +78,18 @@ class Settings:
         return code in resolve_fixable(self.layers)
 
     def fingerprint(self) -> str:
-        """A short name for all that can change a result; part of the cache key."""
-        return _fingerprint(self)
-
-
-@functools.cache
-def _fingerprint(settings: Settings) -> str:
-    import hashlib
-
-    shaping = (
-        settings.layers,
-        settings.per_file_ignores,
-        settings.severities,
-        settings.options,
-        settings.target_torch,
-        # per-file-ignores are relative to the root: moving the configuration moves them
-        settings.root if settings.per_file_ignores else "",
-    )
-    return hashlib.blake2b(repr(shaping).encode(), digest_size=8).hexdigest()
+        """All that can change a result, in one word; part of the cache key."""
+        return repr(
+            (
+                self.layers,
+                self.per_file_ignores,
+                self.severities,
+                self.options,
+                self.target_torch,
+                # per-file-ignores are relative to the root: moving the configuration moves them
+                self.root if self.per_file_ignores else "",
+            )
+        )
 
 
 @functools.cache

@@ -185,7 +185,7 @@ class File:
 
     @property
     def stacks(self) -> list[Stack]:
-        from gradlint.facts.stacks.structure import saturating_stacks
+        from gradlint.facts.layers import saturating_stacks
 
         return saturating_stacks(self.program)
 

@@ -69,6 +69,8 @@ class Explorer:
         #: the steps of all paths so far
         self.steps = 0
         self.reached: set[int] = set()
+        #: functions of other files that were followed to their ends, by file and row
+        self.reached_elsewhere: set[tuple[str, int]] = set()
         #: what was not followed for want of steps, in sentences
         self.exhausted: list[str] = []
         self._module_run: Run | None = None
@@ -252,6 +254,8 @@ class Explorer:
             run.exhausted = True
         self.steps += budget - max(run.budget, 0)
         self.reached |= run.reached
+        if not run.exhausted:
+            self.reached_elsewhere |= run.reached_elsewhere
         if function is None and self._module_run is None:
             self._module_run = run
         return run

@@ -55,8 +55,9 @@ class Evaluator:
         self.frame = self.module
         self.budget = budget
         self.journals: list[Journal] = []
-        #: functions that somebody in this file calls, as far as it was followed
+        #: functions that somebody in this file calls, and objects that are made, as far as it was followed
         self.followed: set[int] = set()
+        self.made: list[Instance] = []
         self._run = run
         self._depth = depth
         self._inside: list[s.Node] = []
@@ -164,26 +165,11 @@ class Evaluator:
     def _item(self, expr: s.Item) -> Value:
         base, index = self.ev(expr.base), self.ev(expr.index)
         if isinstance(base, Collection):
-            found = self._sliced(base, expr.index) if isinstance(expr.index, s.Other) else base.at(index)
+            slices = isinstance(expr.index, s.Other)
+            found = base.between([self.ev(x) for x in s.parts(expr.index)]) if slices else base.at(index)
             if found is not None:
                 return found
         return self.domain.item(base, index, expr)
-
-    def _sliced(self, base: Collection, index: s.Other) -> Value | None:
-        """`[a:b]`, `[:-1]` and `[1:]`; the small tree does not tell `[:-1]` from `[-1:]`, which is rare."""
-        bounds = [self.ev(part) for part in index.children]
-        numbers = [x.value for x in bounds if isinstance(x, Constant) and isinstance(x.value, int)]
-        if len(numbers) != len(bounds) or not base.whole or base.entries:
-            return None
-        match numbers:
-            case [-1]:
-                return Collection(base.items[:-1], {}, base.kind)
-            case [1]:
-                return Collection(base.items[1:], {}, base.kind)
-            case [low, high]:
-                return Collection(base.items[low:high], {}, base.kind)
-            case _:
-                return None
 
     def _sequence(self, expr: s.Sequence) -> Value:
         items: list[Value] = []
@@ -404,7 +390,8 @@ class Evaluator:
                 names[param.name] = Collection([], bound.keywords, Kind.DICT)
             elif isinstance(code, s.Def):
                 value = bound.values.get(param.name)
-                default = self._default(param, function) if value is None else None
+                # among arguments that are not known there may be one for it
+                default = self._default(param, function) if value is None and not given.starred else None
                 names[param.name] = self.domain.parameter(param, value, default, code)
             else:
                 names[param.name] = bound.values.get(param.name) or self.domain.unknown(param.name)
@@ -425,7 +412,9 @@ class Evaluator:
         """An object; of a class without functions, a record of what it is given."""
         if not any(isinstance(stmt, s.Def) for one in self.classes.lineage(cls.node) for stmt in one.body):
             return Collection(list(given.args), dict(given.kwargs), Kind.RECORD)
-        return Instance(cls.node, cls.outer, given)
+        made = Instance(cls.node, cls.outer, given)
+        self.made.append(made)
+        return made
 
     def member(self, base: Instance | Super | Class, name: str) -> Value | None:
         """What an object or a class has by this name."""

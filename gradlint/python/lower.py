@@ -57,6 +57,10 @@ class Lowering:
         self.origins: list[ast.expr | ast.stmt | ast.pattern] = []
         self.body = self._block(module.body)
 
+    def origin(self, number: int) -> ast.expr | ast.stmt | ast.pattern:
+        """The node that a small node was made of."""
+        return self.origins[number - self.first]
+
     def _number(self, node: ast.expr | ast.stmt | ast.pattern) -> int:
         self.origins.append(node)
         return self.first + len(self.origins) - 1

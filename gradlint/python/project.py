@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -149,6 +150,28 @@ class Project:
     def _is_package(self, folder: str) -> bool:
         return self._bytes_of(os.path.join(folder, "__init__.py")) is not None
 
+    def imported(self, source: bytes, importer: str) -> Iterator[bytes]:
+        """The texts of the files of the project that a file imports, found by its words alone."""
+        for line in _IMPORTS.finditer(source):
+            base = line[1] or line[2]
+            for dotted in base.decode(errors="replace").split(","):
+                data = self._text_of(dotted.split(" as ")[0].strip(), importer)
+                if data is not None:
+                    yield data
+
+    def _text_of(self, dotted: str, importer: str) -> bytes | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [part for part in dotted[level:].split(".") if part]
+        if not level and (not parts or parts[0] in _ELSEWHERE):
+            return None
+        for base in self._bases(importer, level):
+            stem = os.path.join(base, *parts)
+            for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                data = self._bytes_of(path)
+                if data is not None:
+                    return data
+        return None
+
     # -- files
 
     def _module(self, stem: str) -> Foreign | None:
@@ -201,6 +224,7 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
     return Definition(found.program, member) if isinstance(member, s.Def) else None
 
 
+_IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
 #: libraries that no project has files of its own for, as long as it is not one of them
 _ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}
 

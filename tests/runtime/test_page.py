@@ -17,8 +17,8 @@ from gradlint.model import Cell, Severity
 from gradlint.registry import by_code, rule_url
 from gradlint.runtime.health import Symptom
 from gradlint.runtime.page import monitor_page, verification_page, write_verification
-from gradlint.runtime.page.findings import headline
 from gradlint.runtime.page.render import asset, prose
+from gradlint.runtime.page.verified import headline
 from gradlint.runtime.recording import Recording, Stepped, Zeroed
 from gradlint.runtime.verification import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE
