@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.trained.anatomy import Anatomy, Build
+from gradlint.facts.parts import Build, Parts
 from gradlint.python.homes import Homes
 from tests.paths.tracing import program
 
@@ -20,7 +20,7 @@ model = Block()
 
 def _build(code: str) -> Build:
     homes = Homes(program(HEAD + code))
-    return Anatomy(homes).of_owner("model", [homes.module])
+    return Parts(homes).of_owner("model", [homes.module])
 
 
 def _kinds(code: str) -> list[str]:
@@ -67,4 +67,4 @@ class Focal(BaseLoss): ...
 class Data: ...
 """
     homes = Homes(program(HEAD + code))
-    assert [cls.name for cls, _ in Anatomy(homes).roots()] == ["Whole"]
+    assert [cls.name for cls, _ in Parts(homes).roots()] == ["Whole"]

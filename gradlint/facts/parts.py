@@ -58,7 +58,7 @@ _OUTSIDE = Build(whole=False, outside=True)
 _NOTHING = Build()
 
 
-class Anatomy:
+class Parts:
     """Takes models apart, as far as the file shows them."""
 
     def __init__(self, homes: Homes) -> None:

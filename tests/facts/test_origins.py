@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.trained.origins import Origins
+from gradlint.facts.origins import Origins
 from gradlint.python import syntax as s
 from gradlint.python.homes import Homes
 from tests.paths.tracing import program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.settings.clipping import clip_settings
+from gradlint.facts.settings import clip_settings
 from tests.paths.tracing import program
 
 HEAD = "import deepspeed\nfrom lightning import Trainer\nfrom transformers import TrainingArguments\n"
