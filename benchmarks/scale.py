@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 
 from gradlint.config import Settings
 from gradlint.engine import lint
+from gradlint.runner.processes import relax_collector
 
 HEAD = "import torch\n\n\n"
 LOOP = """\
@@ -104,6 +105,7 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
 
 def measure(source: bytes, answer: Connection) -> None:
     """In a process of its own: the seconds of linting and of `ast.parse`, the peak in MB, the findings and fixes."""
+    relax_collector()  # as the command line does
     lint(loops(1).encode(), "warm.py", Settings())
     begun = time.process_time()
     ast.parse(source)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs import hooks, pages, picture
+from docs.table import rule_table, with_table
 from gradlint.docs.facts import all_facts
-from gradlint.docs.table import rule_table, with_table
 from gradlint.registry import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m docs", description="Documentation that is made, not written.")
     parser.add_argument("--check", action="store_true", help="tell what is stale instead of writing it")
-    parser.add_argument("--measure", action="store_true", help="run all experiments anew, not only new ones")
+    parser.add_argument("--measure", action="store_true", help="run all proofs anew, not only new ones")
     options = parser.parse_args(arguments)
     if not options.check:
         measure(everything=options.measure)
@@ -63,17 +63,13 @@ def _write(path: Path, text: str | None) -> None:
 
 
 def measure(*, everything: bool) -> None:
-    """Runs the experiments of rules that have no table yet; torch is needed only then."""
+    """Runs the proofs of rules that have no table yet; torch is needed only then."""
     kept = {} if everything else all_facts()
     missing = [rule.meta.code for rule in all_rules() if rule.meta.code not in kept and not rule.meta.unshowable]
-    if not missing:
-        return
-    from docs.facts.__main__ import experiments, write
+    if missing:
+        from docs import facts
 
-    known = experiments()
-    fresh = {code: known[code].run() for code in (sorted(known) if everything else missing) if code in known}
-    if fresh:
-        write({**kept, **fresh})
+        facts.write({**kept, **facts.tables(missing)})
         all_facts.cache_clear()
 
 

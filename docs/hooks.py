@@ -9,9 +9,8 @@ from types import FunctionType
 
 from gradlint import events, rule, states, subjects
 from gradlint.events import Event
-from gradlint.repair import verbs
-from gradlint.repair.bench import Bench
-from gradlint.repair.verbs import Verb
+from gradlint.repair import bench
+from gradlint.repair.bench import Bench, Verb
 
 BEGIN = "<!-- hooks: made by `python -m docs` -->"
 END = "<!-- end of hooks -->"
@@ -98,7 +97,7 @@ def _seen() -> Iterator[tuple[str, ...]]:
 def _verbs() -> Iterator[tuple[str, ...]]:
     yield ", ".join(f"`bench.{name}`" for name in PLAIN_VERBS), "Whole statements and expressions"
     for name, annotation in inspect.get_annotations(Bench).items():
-        family = vars(verbs)[annotation]
+        family = vars(bench)[annotation]
         known = [verb for verb, value in vars(family).items() if isinstance(value, Verb)]
         yield ", ".join(f"`bench.{name}.{verb}`" for verb in known), _first(family.__doc__)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gradlint.model import (
     SYNTAX_ERROR,
@@ -18,6 +20,11 @@ from gradlint.model import (
     Span,
 )
 from gradlint.records import dataclass, field, replace
+from gradlint.registry import all_rules, by_code, by_name
+
+if TYPE_CHECKING:
+    from gradlint.model import Finding
+
 
 _OWN = re.compile(
     r"#\s*gradlint:\s*(?P<what>ignore-file|ignore)(?![\w-])(?:\s*\[(?P<codes>[^\]\n]*)\])?", re.IGNORECASE
@@ -115,7 +122,7 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
 
 def lines_of(text: str) -> list[str]:
     """Lines with their ends, as Python counts them: a form feed does not end one."""
-    return [line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text) if line]
+    return io.StringIO(text, newline="").readlines()
 
 
 def _matters(comment: str, beside_finding: bool) -> bool:
@@ -161,8 +168,6 @@ def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
     upper = selector.upper()
     if re.fullmatch(r"GL\d*", upper):
         return frozenset(code for code in known if code.startswith(upper))
-    from gradlint.registry import by_name
-
     rule = by_name().get(selector.lower())
     return frozenset() if rule is None else frozenset({rule.meta.code})
 
@@ -183,8 +188,6 @@ def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines:
 
 
 def _usual_rules() -> frozenset[str]:
-    from gradlint.registry import all_rules
-
     return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
@@ -202,6 +205,9 @@ def _unused(suppression: Suppression, selector: Selector | None, lines: list[str
     what = f"`{selector.text}`" if selector else "anything"
     where = "in this file" if suppression.whole_file else "on this line"
     finding = _finding(UNUSED_SUPPRESSION, suppression, selector, what=what, where=where)
+    above = lines[suppression.row - 2] if suppression.row > 1 else ""
+    if above.rstrip("\r\n").endswith("\\") and not lines[suppression.row - 1][: suppression.column - 1].strip():
+        return finding  # without its line, the backslash would continue into the next one
     edit = _without(suppression, selector, lines[suppression.row - 1])
     return replace(finding, fix=Fix(FixSafety.SAFE, "Drop the unused suppression", (edit,)))
 
@@ -243,18 +249,24 @@ def _only_one(suppression: Suppression, line: str) -> bool:
 def _unknown(suppression: Suppression, selector: Selector) -> Finding:
     import difflib
 
-    from gradlint.registry import by_code, by_name
-
     close = difflib.get_close_matches(selector.text, [*by_name(), *by_code()], n=1)
     hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
     return _finding(UNKNOWN_SUPPRESSION, suppression, selector, code=selector.text, hint=hint)
 
 
 def _finding(which: str, suppression: Suppression, selector: Selector | None, **names: str) -> Finding:
-    from gradlint.registry import by_code
-
     rule = by_code()[which]
     start = suppression.column if selector is None else selector.column
     end = suppression.end_column if selector is None else selector.column + len(selector.text)
     span = Span(Position(suppression.row, start), Position(suppression.row, end))
     return Finding(which, rule.rule_name(), Severity(rule.meta.severity), rule.message.format(**names), span)
+
+
+def apply(
+    text: str, findings: Sequence[Finding], enabled: frozenset[str], known: frozenset[str]
+) -> tuple[list[Finding], int]:
+    """The findings that stay, with those about the comments themselves, and how many were silenced."""
+    lowered = text.lower()
+    if "gradlint:" not in lowered and "noqa" not in lowered:
+        return list(findings), 0  # most files: nothing more need be imported
+    return judge(text, findings, enabled, known)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gradlint.inquiry import Inquiry, crash
 from gradlint.model import (
@@ -27,24 +28,28 @@ if TYPE_CHECKING:
 
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
-    from gradlint.lsp.memory import Memory
     from gradlint.model import Edit
+    from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
     from gradlint.repair.trial import Offers
     from gradlint.rule import Draft, Rule
 
 Text = TypeVar("Text")
+#: how a text is read
+Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
 
 def lint(
-    source: bytes, path: str, settings: Settings, *, repeats: bool = False, memory: Memory | None = None
+    source: bytes, path: str, settings: Settings, *, repeats: bool = False, read: Read = Inquiry.read,
+    project: Project | None = None,
 ) -> FileResult:  # fmt: skip
     """All findings of one file; with `repeats` those, too, that say again what another one says.
 
-    `memory`: what was said of the same program before is said again, at its new place.
+    `read` asks the rules about the text; whoever remembers what they said of it before need not ask them again.
+    `project` has the other files that it may be followed into.
     """
     from gradlint.python import source as reading
 
@@ -60,7 +65,7 @@ def lint(
         if isinstance(text, reading.Newer):
             note = f"{text.row}:{text.column}: this file is written for a newer Python, and was not read"
             return FileResult(path, notes=(note,))
-        return _judged(text, path, settings, enabled, repeats=repeats, memory=memory)
+        return _judged(text, path, settings, enabled, repeats=repeats, read=read, project=project)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
@@ -131,25 +136,29 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
 
 
 def _judged(
-    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, memory: Memory | None
+    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, read: Read,
+    project: Project | None,
 ) -> FileResult:  # fmt: skip
-    from gradlint import suppress
+    from gradlint import comments
     from gradlint.registry import all_rules
     from gradlint.telling import repeated
 
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
-    if worth_reading(text.data, settings, path):
-        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes)
-        reading = inquiry.read(text) if memory is None else memory.read(inquiry, text, path, (settings, enabled))
+    location = os.path.abspath(path)
+    if worth_reading(text.data, settings, path, project):
+        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes, project, location)
+        reading = read(inquiry, text)
     drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
+    elsewhere = _elsewhere([finding for finding, _ in drafted if finding.path], settings, project)
+    drafted = [(finding, draft) for finding, draft in drafted if not finding.path]
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, suppressed = suppress.apply(text.text, [finding for finding, _ in drafted], enabled, known)
+    kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
-        offers = _Offering(reading, enabled, _watched(enabled, settings), settings)
+        offers = _Offering(reading, enabled, _watched(enabled, settings), settings, location)
         drafts = {id(finding): draft for finding, draft in drafted}
         # there are not steps for trials without end: what is most severe comes first
         order = sorted(kept, key=lambda finding: -finding.severity)
@@ -158,16 +167,50 @@ def _judged(
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
     exhausted = reading.exhausted if reading is not None else ()
+    reached = tuple(sorted(reading.reached)) if reading is not None else ()
+    probes = tuple(sorted(project.probes.items())) if project is not None else ()
+    if project is not None:
+        exhausted += tuple(project.exhausted)
     return FileResult(
-        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted
+        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted,
+        elsewhere=elsewhere, reached=reached, probes=probes,
     )  # fmt: skip
 
 
-def worth_reading(source: bytes, settings: Settings, path: str) -> bool:
+def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project | None) -> tuple[Finding, ...]:
+    """What was found in other files, as far as the rules are on there and no comment of theirs silences it."""
+    from gradlint import comments
+    from gradlint.registry import all_rules
+
+    known = frozenset(rule.meta.code for rule in all_rules())
+    kept: list[Finding] = []
+    for path in dict.fromkeys(finding.path for finding in findings):
+        file = project.file(path) if project is not None else None
+        here = [finding for finding in findings if finding.path == path]
+        enabled = settings.enabled_for(path)
+        if file is not None:
+            told, _ = comments.apply(file.source.text, here, enabled, known)
+            kept += [as_severe_as_wanted(f, settings) for f in told if f.path and f.code in enabled]
+    return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
+
+
+def worth_reading(source: bytes, settings: Settings, path: str, project: Project | None = None) -> bool:
     """Whether a rule that is on for this file could have anything to say about it."""
     from gradlint.prefilter import prefilter
 
-    return not settings.prefilter or prefilter(settings.enabled_for(path)).accepts(source)
+    if not settings.prefilter:
+        return True
+    chosen = prefilter(settings.enabled_for(path))
+    if chosen.accepts(source):
+        return True
+    if project is None:
+        return False
+    own = chosen.parts(source)
+    if not own:
+        return False
+    # what it lacks may be in what it imports
+    imported = project.imported(source, os.path.abspath(path))
+    return chosen.accepts(source, frozenset().union(*(chosen.parts(data) for data in imported)))
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
@@ -190,9 +233,10 @@ class _Offering:
     """Looks for the fixes of a file's findings; all that it needs is made when the first rule proposes one."""
 
     def __init__(
-        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings
+        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings, location: str
     ) -> None:  # fmt: skip
         self._reading = reading
+        self._location = location
         self._enabled = enabled
         self._watched = watched
         self._settings = settings
@@ -222,7 +266,7 @@ class _Offering:
             from gradlint.repair.trial import Offers
 
             rules = chosen_rules(self._watched, self._settings)
-            inquiry = Inquiry(rules, self._settings.target_torch, {})
+            inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
             self._offers = Offers(self._reading, inquiry, known)
@@ -232,9 +276,17 @@ class _Offering:
 def finding_of(draft: Draft, reading: Reading) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
-    related = tuple(Related(reading.span(site), said) for site, said in draft.related)
+    there = draft.site.path
+    located = reading.location if there else ""
+    related = tuple(
+        Related(reading.span(site), said, "" if site.path == there else site.path or located)
+        for site, said in draft.related
+    )
     name, span = draft.rule.rule_name(), reading.span(draft.site)
-    return Finding(meta.code, name, draft.level, draft.message, span, related, grade=draft.grade)
+    return Finding(
+        meta.code, name, draft.level, draft.message, span, related, grade=draft.grade, path=there,
+        entries=reading.entries_of(draft),
+    )  # fmt: skip
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

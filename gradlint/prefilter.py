@@ -1,8 +1,9 @@
 """Decides from the bytes of a file whether a rule can have anything to say about it: most files are never parsed.
 
-What has to be in a file follows from what a rule declares (its hooks, `calls`, `operations`, `needs`, `words`) and from
-the words that `knowledge` has for it, and from nothing else. A *clause* is all that must be there for one hook of one
-rule; one clause of one rule is enough. What is asked of a file is answered once, whatever the number of rules.
+What has to be in a file follows from what a rule declares (its hooks, `calls`, `operations`, `configured`, `needs`, and
+`words` with `looks`) and from the words that `knowledge` has for it, and from nothing else. A *clause* is all that must
+be there for one hook of one rule; one clause of one rule is enough. What is asked of a file is answered once, whatever
+the number of rules.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from gradlint.events import Backward, Clip, Edit, Read, Schedule, Step, Unscale, Update, Zero
+from gradlint.events import Mark
 from gradlint.knowledge import looks
 from gradlint.knowledge.rows import About, Setting
 from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.knowledge.words import Need, Text, as_bytes, needs, stems
+from gradlint.rule import EVENT_HOOKS
 from gradlint.subjects import ClipSetting, DivisionSetting, Kind
 
 if TYPE_CHECKING:
@@ -27,10 +29,8 @@ if TYPE_CHECKING:
 Part = frozenset[Need] | Kind | str
 Clause = tuple[Part, ...]
 
-_EVENTS: dict[str, About] = {
-    "on_zero": Zero, "on_backward": Backward, "on_unscale": Unscale, "on_edit": Edit, "on_read": Read, "on_clip": Clip,
-    "on_step": Step, "on_update": Update, "on_schedule": Schedule,
-}  # fmt: skip
+#: loops are everywhere: a mark has no words
+_EVENTS: dict[str, About] = {hook: event for event, hook in EVENT_HOOKS.items() if event is not Mark}
 _SETTINGS: dict[type, About] = {ClipSetting: Setting.LIMIT, DivisionSetting: Setting.DIVISION}
 STACK = "layers in a row"
 
@@ -52,6 +52,12 @@ class Prefilter:
         text = Text(source, self._stems)
         return any(all(_is_in(text, part, known) for part in clause) for clause in self._clauses)
 
+    def parts(self, source: bytes) -> frozenset[Part]:
+        """What of all that is asked for is in a file: another one that imports it may lack just that."""
+        known: dict[Part, bool] = {}
+        text = Text(source, self._stems)
+        return frozenset(part for clause in self._clauses for part in clause if _is_in(text, part, known))
+
 
 @functools.cache
 def prefilter(codes: frozenset[str] | None = None) -> Prefilter:
@@ -65,7 +71,7 @@ def clauses_of(rule: type[Rule]) -> Iterator[Clause]:
     """What a file must hold for each hook of a rule; a rule from which nothing follows is refused."""
     always = {need if isinstance(need, Kind) else needs(need) for need in rule.needs}
     for hook in sorted(rule.hooks):
-        for found in _of_hook(rule, hook):
+        for found in list(_of_hook(rule, hook)) or [()]:
             if not found and not always:
                 raise ValueError(f"{rule.meta.code}: nothing follows from {hook} by which a file could be found")
             yield tuple(sorted({*found, *(always if hook != "on_setting" else ())}, key=_cost))

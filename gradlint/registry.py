@@ -36,6 +36,11 @@ def by_name() -> dict[str, type[Rule]]:
     return {rule.rule_name(): rule for rule in all_rules()}
 
 
+def find(word: str) -> type[Rule] | None:
+    """The rule of this code or name, in any case."""
+    return by_code().get(word.upper()) or by_name().get(word.lower().replace("_", "-"))
+
+
 def _module_names(package: ModuleType) -> list[str]:
     """The modules of the folder; `pkgutil` would ask the same of every importer there is."""
     files = {file for folder in package.__path__ for file in os.listdir(folder)}
@@ -60,3 +65,12 @@ def _rules_package() -> ModuleType:
         sys.modules[_PACKAGE] = module
         spec.loader.exec_module(module)
     return sys.modules[_PACKAGE]
+
+
+#: OWNER stands for whoever publishes the repository
+HOME = "https://github.com/OWNER/gradlint"
+
+
+def rule_url(code: str) -> str:
+    """The page of a rule; `gradlint rule CODE` shows the same offline."""
+    return f"{HOME}/blob/main/docs/rules/{code}.md"

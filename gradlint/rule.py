@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from gradlint.events import Event, Site
+from gradlint.events import Backward, Clip, Edit, Event, Mark, Read, Schedule, Site, Step, Unscale, Update, Zero
 from gradlint.model import Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
 from gradlint.states import GradientState, Life, Phase, Trace, Window
@@ -31,24 +31,13 @@ from gradlint.subjects import (
 )
 
 if TYPE_CHECKING:
-    from gradlint.events import (
-        Backward,
-        Clip,
-        Edit,
-        Guess,
-        Mark,
-        Read,
-        Schedule,
-        Step,
-        Unscale,
-        Update,
-        Zero,
-    )
+    from gradlint.events import Guess
     from gradlint.knowledge.rows import About
     from gradlint.repair.bench import Bench
 
 #: what rules import, beside events and what is known of PyTorch
 __all__ = [
+    "EVENT_HOOKS",
     "HOOKS",
     "Argument",
     "Aspect",
@@ -298,6 +287,11 @@ class Rule:
         yield from ()
 
 
+#: the hook of each event; nobody is asked about what is not known
+EVENT_HOOKS: dict[type[Event], str] = {
+    Zero: "on_zero", Backward: "on_backward", Unscale: "on_unscale", Edit: "on_edit", Read: "on_read",
+    Clip: "on_clip", Step: "on_step", Update: "on_update", Schedule: "on_schedule", Mark: "on_mark",
+}  # fmt: skip
 #: all hooks, in the order in which they stand above
 HOOKS = tuple(name for name in vars(Rule) if name.startswith("on_"))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -44,8 +47,17 @@ def _hear_control_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _keep_cache_apart() -> None:
+    """What tests find is not kept for this user's own runs."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="gradlint-cache-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["GRADLINT_CACHE_DIR"] = folder
+
+
 _keep_bytecode()
 _hear_control_c()
+_keep_cache_apart()
 searching.register()
 # tests run side by side: more threads for each of their small scripts only get into each other's way
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -63,7 +63,7 @@ def test_the_wheel_holds_the_rules_and_no_tests(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     rules = {f"gradlint/rules/{path.name}" for path in (ROOT / "rules").glob("*.py")}
-    scripts = (ROOT / "fixtures").glob("*/proof*.py")
+    scripts = [*(ROOT / "fixtures").glob("*/proof*.py"), *(ROOT / "fixtures").glob("*/measure.py")]
     proofs = {f"gradlint/proofs/{path.parent.name}/{path.name}" for path in scripts}
     assert len(proofs) > 40
     assert {name for name in names if name.startswith("gradlint/proofs/")} == proofs

@@ -13,7 +13,7 @@ from gradlint.events import Backward, Step
 from gradlint.prefilter import Prefilter, clauses_of, prefilter
 from gradlint.records import replace
 from gradlint.registry import all_rules, by_code
-from gradlint.rule import Category, Draft, Rule, RuleMeta, Severity, Trace
+from gradlint.rule import Call, Category, Draft, GradientState, Rule, RuleMeta, Severity, Trace
 from tests.rules.expectations import FIXTURES, rule_of
 from tests.sampling import spread
 
@@ -140,6 +140,22 @@ class Speechless(Rule):
 def test_a_rule_from_which_no_word_follows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"GL798: nothing follows from on_trace"):
         list(clauses_of(Speechless))
+
+
+def test_so_is_a_hook_from_which_no_word_follows() -> None:
+    class Forgetful(Speechless):
+        """It sees calls, and does not say of what; its other hook would find files."""
+
+        on_trace = Rule.on_trace
+
+        def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
+            yield from ()
+
+        def on_call(self, call: Call) -> Iterator[Draft]:
+            yield from ()
+
+    with pytest.raises(ValueError, match=r"GL798: nothing follows from on_call"):
+        list(clauses_of(Forgetful))
 
 
 def test_needs_make_a_clause_of_it() -> None:

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.cli.formats import HELP as FORMATS_HELP
-from gradlint.cli.formats import FormatType, targets
 from gradlint.cli.gates import Gates
-from gradlint.cli.mode import Fixing, Mode, chosen
-from gradlint.cli.output import Output
-from gradlint.cli.request import STDIN, Request, refuse
+from gradlint.cli.output import HELP as FORMATS_HELP
+from gradlint.cli.output import FormatType, Output, ProgressBar, targets
+from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
-from gradlint.config.loader import ConfigTree, Overrides
+from gradlint.config.load import ConfigTree, Overrides
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
+from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, SourceFile
+from gradlint.runner.run import Run, default_jobs, run, run_text
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
-    from gradlint.runner.files import SourceFile
-    from gradlint.runner.mending import FixPlan
-    from gradlint.runner.run import Run
+    from gradlint.runner.write import FixPlan
 
 _FILE = click.Path(dir_okay=False)  # shells complete it
 
@@ -72,7 +70,15 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
 )
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
-@click.option("--no-cache", is_flag=True, help="Neither read nor write .gradlint_cache.")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write the results of earlier runs.")
+@click.option(
+    "--cache-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    envvar="GRADLINT_CACHE_DIR",
+    show_envvar=True,
+    help="Where results are kept.  [default: the user's cache folder]",
+)
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -126,8 +132,6 @@ class _Check:
         return self._finish(run, fixing)
 
     def _files(self) -> list[SourceFile]:
-        from gradlint.runner.files import FileFinder, MissingPathError
-
         request = self._request
         finder = FileFinder(self._tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
         try:
@@ -160,10 +164,6 @@ class _Check:
         return chosen(self._request.choice(), self._tree.at(folder).fixing, diff=self._request.diff)
 
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
-        from gradlint.report.progress import ProgressBar
-        from gradlint.runner.processes import default_jobs
-        from gradlint.runner.run import run
-
         jobs = self._request.jobs or default_jobs()
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
             return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan)
@@ -173,7 +173,7 @@ class _Check:
             return None
         from gradlint.runner.cache import Cache
 
-        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."))
+        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."), self._request.cache_dir)
 
     def _stdin(self) -> int:
         name = self._request.stdin_filename or STDIN
@@ -182,12 +182,9 @@ class _Check:
         if self._request.show_files:
             self._output.lines([name])
             return 0
-        from gradlint.runner.files import SourceFile
-        from gradlint.runner.run import run_text
-
         fixing = self._fixing(folder)
         settings = replace(self._tree.at(folder), prefilter=not self._request.no_prefilter)
-        file = SourceFile(name, os.path.abspath(name), 0, len(source), settings, True)
+        file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())
         self._output.sources[name] = source

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.config.errors import ConfigError
+from gradlint import documents
+from gradlint.config.reading import ConfigError
+from gradlint.runner.run import mend, mend_text
 
 if TYPE_CHECKING:
     from gradlint.baseline import Baseline, Entry
     from gradlint.cli.output import Output
     from gradlint.cli.request import Request
     from gradlint.model import FileResult
-    from gradlint.runner.changes import Changes
+    from gradlint.runner.changes import Changes, Touched
     from gradlint.runner.files import SourceFile
-    from gradlint.runner.mending import FixPlan
-    from gradlint.runner.run import Run
-    from gradlint.runner.selective import Keep
-    from gradlint.runner.touched import Touched
+    from gradlint.runner.run import Keep, Run
+    from gradlint.runner.write import FixPlan
 
 _SHOWN = 10  # entries that are gone; a long list helps nobody
 
@@ -72,8 +73,6 @@ class Gates:
             return None if plan is None else self._mend(run, files, plan)
 
     def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
-        from gradlint.runner.selective import mend, mend_text
-
         if self._sources:
             (file,) = files
             return mend_text(run, self._sources[file.shown], file, self._keep(file), plan)
@@ -100,7 +99,7 @@ class Gates:
     def _sift_untouched(self, run: Run, files: Mapping[str, SourceFile]) -> None:
         if self._changes is None:
             return
-        from gradlint.runner.touched import Touched
+        from gradlint.runner.changes import Touched
 
         left, outside = [], 0
         for result in run.results:
@@ -129,8 +128,6 @@ class Gates:
         return keep
 
     def _text(self, path: str) -> str | None:
-        from gradlint import documents
-
         source = self._sources.get(path)
         try:
             if source is None:
@@ -150,8 +147,6 @@ class Gates:
                 output.note(f"  {entry}")
             if len(entries) > _SHOWN:
                 output.note(f"  and {len(entries) - _SHOWN} more")
-            import shlex
-
             again = shlex.join(["gradlint", "check", *(paths if len(paths) <= 3 else ()), "--write-baseline", name])
             output.note(f"`{again}` brings it up to date")
 

@@ -2,20 +2,240 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
-from gradlint.cli.formats import Target, rendered, write
-from gradlint.cli.mode import Fixing, Mode
+from gradlint.cli.request import Fixing, Mode
+from gradlint.config.reading import unknown
 from gradlint.model import FileResult
+from gradlint.report.paths import harmless_lines
+from gradlint.report.text import (
+    Paint,
+    concise,
+    enumeration,
+    full,
+    hint,
+    hint_after,
+    statistics_lines,
+    summary,
+    total,
+    wants_colour,
+)
+from gradlint.runner.write import write_whole
 
 if TYPE_CHECKING:
-    from gradlint.report.paint import Paint
+    from click.shell_completion import CompletionItem
+    from rich.progress import Progress, TaskID
+
+    from gradlint.report.document import Report
+    from gradlint.report.text import Paint
     from gradlint.runner.run import Run
+
+
+TEXT = ("full", "concise")
+#: formats for programs, and what makes them; each is imported when it is asked for
+MACHINE = {
+    "json": "json:as_json",
+    "jsonl": "json:as_json_lines",
+    "sarif": "sarif:as_sarif",
+    "github": "github:as_github",
+    "gitlab": "gitlab:as_gitlab",
+    "junit": "junit:as_junit",
+    "lsp": "lsp:as_lsp",
+    "markdown": "markdown:as_markdown",
+}
+FORMATS = (*TEXT, *MACHINE)
+#: those that `--statistics` can be told in
+COUNTED = (*TEXT, "json")
+
+_SOURCES = (".py", ".pyi", ".ipynb")
+
+OPTION = "--output-format"
+HELP = (
+    f"How to tell the findings; give it again to write other formats to files. {', '.join(FORMATS)}.  [default: full]"
+)
+STDOUT = "-"
+
+
+class Target(NamedTuple):
+    """A format, and the file it is for; None for stdout."""
+
+    format: str
+    file: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        return self.format in TEXT
+
+
+if TYPE_CHECKING:
+    _Type = click.ParamType[Target]
+else:  # older versions of click have no brackets here
+    _Type = click.ParamType
+
+
+class FormatType(_Type):
+    """`FORMAT` or `FORMAT=FILE`"""
+
+    name = "format"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+        if isinstance(value, Target):
+            return value
+        name, named, file = str(value).partition("=")
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS, where=OPTION)
+        if named and not file:
+            raise click.UsageError(f"{OPTION} {value}: the name of the file is missing.")
+        return Target(name, file if named else None)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        name, named, file = incomplete.partition("=")
+        if named:
+            return [CompletionItem(file, type="file")]
+        return [CompletionItem(known) for known in FORMATS if known.startswith(name)]
+
+
+def targets(
+    given: Sequence[Target], output_file: str | None, *, statistics: bool = False, diff: bool = False
+) -> tuple[Target, ...]:
+    """What is to be written where; a usage error if two would be written to the same place."""
+    asked = tuple(dict.fromkeys(given)) or (Target("full"),)
+    if diff and any(target.file not in (None, STDOUT) for target in asked):
+        raise click.UsageError(f"--diff and {OPTION} FORMAT=FILE cannot be used together.")
+    if statistics:
+        _refuse_uncounted(asked)
+    open_ended = [target for target in asked if target.file is None]
+    if output_file is not None and not open_ended:
+        raise click.UsageError(f"--output-file: nothing is left to write; every {OPTION} names its own file.")
+    found = tuple(_placed(target, output_file) for target in asked)
+    _refuse_clashes(found)
+    for target in found:
+        if target.file is not None:
+            refuse_unwritable(target.file)
+    return found
+
+
+def _placed(target: Target, output_file: str | None) -> Target:
+    file = output_file if target.file is None else target.file
+    return target._replace(file=None if file == STDOUT else file)
+
+
+def _refuse_uncounted(asked: Iterable[Target]) -> None:
+    for target in asked:
+        if target.format not in COUNTED:
+            known = f"{', '.join(COUNTED[:-1])} or {COUNTED[-1]}"
+            raise click.UsageError(f"--statistics cannot be told as {target.format}; choose {known}.")
+
+
+def _refuse_clashes(found: Iterable[Target]) -> None:
+    seen: dict[str | None, str] = {}
+    for target in found:
+        place = None if target.file is None else os.path.realpath(target.file)
+        if place in seen:
+            both = f"{seen[place]} and {target.format}"
+            if place is None:
+                hint = f"write one to a file: {OPTION} {target.format}=FILE"
+                raise click.UsageError(f"{both} would both be printed; {hint}.")
+            raise click.UsageError(f"{both} would both be written to {target.file}.")
+        seen[place] = target.format
+
+
+def refuse_unwritable(file: str) -> None:
+    """Says before the work begins what can be known then; folders that are missing will be made."""
+    if not file:
+        raise click.UsageError("--output-file: the name of the file is missing.")
+    if os.path.isdir(file):
+        raise click.UsageError(f"{file} cannot be written: it is a folder.")
+    if os.path.exists(file):
+        if file.lower().endswith(_SOURCES):
+            raise click.UsageError(f"{file} cannot be written: it is a source file, and the report would replace it.")
+        if not os.access(file, os.W_OK):
+            raise click.UsageError(f"{file} cannot be written: it is read-only.")
+        return
+    folder = os.path.dirname(os.path.abspath(file))
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"{file} cannot be written: {folder} is not a folder.")
+    if not os.access(folder, os.W_OK):
+        raise click.UsageError(f"{file} cannot be written: {folder} is read-only.")
+
+
+def write(file: str, content: bytes) -> None:
+    """The whole file or nothing of it; its folder is made if need be. OSError if that fails."""
+    if os.path.exists(file) and not os.path.isfile(file):  # /dev/stderr, a pipe: nothing to replace
+        with open(file, "wb") as stream:
+            stream.write(content)
+        return
+    path = os.path.realpath(file)  # a link stays, and leads to the new text
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
+    write_whole(path, content)
+    if mode is not None:
+        os.chmod(path, mode)
+
+
+def rendered(name: str, report: Report) -> Iterable[str]:
+    """The lines of a format for programs."""
+    module, _, function = MACHINE[name].partition(":")
+    make: Callable[[Report], Iterable[str]] = getattr(importlib.import_module(f"gradlint.report.{module}"), function)
+    return make(report)
+
+
+_PATIENCE = 1.0
+
+
+class ProgressBar:
+    """Called with (done, total); appears only after a second, so short runs never pay for it."""
+
+    def __init__(self, *, enabled: bool | None = None) -> None:
+        self._enabled = sys.stderr.isatty() if enabled is None else enabled
+        self._begun = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._enabled:
+            return
+        if self._bar is None and time.monotonic() - self._begun > _PATIENCE and done < total:
+            self._show(total)
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done)
+
+    def _show(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("Checking"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("check", total=total)
+        self._bar.start()
 
 
 class Output:
@@ -45,8 +265,6 @@ class Output:
 
     def _to_file(self, file: str, target: Target, run: Run, fixing: Fixing) -> str | None:
         """Without colours; what went wrong, if anything."""
-        from gradlint.report.paint import Paint
-
         return _written(file, _utf8(self._told(target, run, fixing, Paint(False))))
 
     def _told(self, target: Target, run: Run, fixing: Fixing, paint: Paint) -> Iterable[str]:
@@ -55,17 +273,16 @@ class Output:
         if fixing.mode is Mode.FIX_ONLY and target.file is None:
             return ()
         if self._statistics:
-            from gradlint.report.json_format import statistics_as_json
+            from gradlint.report.json import statistics_as_json
 
             return (statistics_as_json(run.results),)
-        from gradlint.report.reported import Report
+        from gradlint.report.document import Report
 
         return rendered(target.format, Report(run.results, run.checked, self._read, self.asides))
 
     def diff(self, run: Run, fixing: Fixing) -> None:
         """What `--fix` would change, on stdout or in the file; how much that is, on stderr."""
         from gradlint.report.diff import painted, unified
-        from gradlint.report.fixes import total
 
         (target,) = self._targets
         paint = self._paint()
@@ -88,15 +305,11 @@ class Output:
         if fixing.mode is not Mode.FIX_ONLY:
             yield from self._findings(target, run.results, fixing, paint)
         if fixing.show:
-            from gradlint.report.fixes import enumeration
-
             yield from enumeration(run.fixed, paint)
         if not self._quiet:
             yield from _summary(run, fixing, paint, self.asides)
 
     def _findings(self, target: Target, results: list[FileResult], fixing: Fixing, paint: Paint) -> Iterator[str]:
-        from gradlint.report.text import concise, full, statistics_lines
-
         unsafe = fixing.unsafe if fixing.mode is Mode.CHECK else None
         if self._statistics:
             yield from statistics_lines(results, paint)
@@ -106,8 +319,6 @@ class Output:
             yield from full(results, self._read, paint, unsafe=unsafe)
 
     def _paint(self) -> Paint:
-        from gradlint.report.paint import Paint, wants_colour
-
         return Paint(wants_colour(self._stream))
 
     def _read(self, path: str) -> bytes | None:
@@ -165,8 +376,6 @@ class Output:
         self._say(f"gradlint: {message}")
 
     def _say(self, message: str) -> None:
-        from gradlint.report.paths import harmless_lines
-
         print(harmless_lines(message), file=sys.stderr)
 
 
@@ -185,9 +394,6 @@ def _written(file: str, content: bytes) -> str | None:
 
 
 def _summary(run: Run, fixing: Fixing, paint: Paint, asides: Sequence[str]) -> Iterator[str]:
-    from gradlint.report.fixes import hint, hint_after, total
-    from gradlint.report.text import summary
-
     if fixing.mode is Mode.FIX_ONLY:
         yield total(run.fixed, run.results, run.checked, fixing.unsafe, "Fixed")
         return

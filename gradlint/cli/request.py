@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import enum
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gradlint.cli.formats import Target
-from gradlint.cli.mode import refuse_conflicts
-from gradlint.config.fixing import FixChoice
+from gradlint.config.settings import FixChoice
+from gradlint.runner.write import FixPlan
+
+if TYPE_CHECKING:
+    from gradlint.cli.output import Target
+    from gradlint.runner.write import FixPlan
+
+
+class Mode(enum.Enum):
+    """What a run is for."""
+
+    CHECK = "check"
+    FIX = "fix"
+    FIX_ONLY = "fix only"
+    DIFF = "diff"
+
+
+class Fixing(NamedTuple):
+    """The mode, and how far it goes."""
+
+    mode: Mode = Mode.CHECK
+    unsafe: bool = False
+    show: bool = False
+
+    def plan(self) -> FixPlan | None:
+        """What the runner is asked to do; None to lint only."""
+        if self.mode is Mode.CHECK:
+            return None
+        return FixPlan(self.unsafe, write=self.mode is not Mode.DIFF)
+
+
+def chosen(said: FixChoice, configured: FixChoice, *, diff: bool) -> Fixing:
+    """`--diff` writes nothing whatever else is asked for; `--fix-only` implies `--fix`."""
+    choice = said.over(configured)
+    only = choice.fix_only and said.fix is not False
+    mode = Mode.DIFF if diff else Mode.FIX_ONLY if only else Mode.FIX if choice.fix else Mode.CHECK
+    return Fixing(mode, bool(choice.unsafe_fixes), bool(choice.show_fixes))
+
 
 STDIN = "-"
 
@@ -28,6 +64,7 @@ class Request(NamedTuple):
     fail_on: str
     jobs: int | None
     no_cache: bool
+    cache_dir: str | None
     no_prefilter: bool
     config: str | None
     isolated: bool
@@ -78,16 +115,14 @@ def refuse(request: Request) -> None:
         (request.watch and stdin, "--watch", "- (stdin)"),
         (request.watch and request.diff, "--watch", "--diff"),
         (request.watch and request.show_files, "--watch", "--show-files"),
+        (request.diff and request.show_fixes, "--diff", "--show-fixes"),
+        (request.diff and request.statistics, "--diff", "--statistics"),
+        (request.exit_zero and request.exit_non_zero_on_fix, "--exit-zero", "--exit-non-zero-on-fix"),
+        # ruff would write; whoever says --no-fix must be able to rely on it
+        (request.fix is False and request.fix_only, "--no-fix", "--fix-only"),
     )
     for both, one, other in pairs:
         if both:
             raise click.UsageError(f"{one} and {other} cannot be used together.")
-    refuse_conflicts(
-        request.choice(),
-        diff=request.diff,
-        statistics=request.statistics,
-        exit_zero=request.exit_zero,
-        exit_on_fix=request.exit_non_zero_on_fix,
-    )
     if stdin and len(request.paths) > 1:
         raise click.UsageError("- (stdin) cannot be combined with other paths.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
-from gradlint.config.loader import ConfigTree, Overrides
+from gradlint.config.load import ConfigTree, Overrides
 
 if TYPE_CHECKING:
     from gradlint.runtime.launching.entry import Module

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from gradlint.cli.selection import layer_of
-from gradlint.config.dependencies import SOURCES
-from gradlint.config.errors import ConfigError
-from gradlint.config.loader import FILES, ConfigTree, Overrides
+from gradlint.config.load import FILES, SOURCES, ConfigTree, Overrides
+from gradlint.config.reading import ConfigError
+from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, Stamp, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _CONFIGURING = frozenset((*FILES, *SOURCES, ".gitignore"))
 _TICK = 1000  # milliseconds between two looks at configurations above the watched folders
 #: time and size of each file, or what kept us from looking
-Stamps = dict[str, tuple[int, int] | str]
+Stamps = dict[str, Stamp | str]
 
 
 class Checking(Protocol):
@@ -56,9 +58,7 @@ def _refuse(request: Request) -> None:
     for path in request.paths:
         if not os.path.exists(path):
             raise click.UsageError(f"{path}: No such file or directory")
-    from importlib.util import find_spec
-
-    if find_spec("watchfiles") is None:
+    if importlib.util.find_spec("watchfiles") is None:
         raise click.UsageError('--watch needs watchfiles: pip install "torch-gradlint[watch]"')
 
 
@@ -118,13 +118,12 @@ class _Watch:
         """All that a run would look at, found in the way that a run finds it."""
         stamps = self._configured()
         request = self._request
-        from gradlint.runner.files import FileFinder, MissingPathError
 
         try:
             tree = ConfigTree(Overrides(config=request.config, isolated=request.isolated))
             finder = FileFinder(tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
             for file in finder.find(path for path in self._paths if os.path.exists(path)):
-                stamps[file.path] = file.mtime_ns, file.size
+                stamps[file.path] = file.stamp
                 if file.settings.baseline is not None:
                     stamps[file.settings.baseline] = _stamp(file.settings.baseline)
         except (ConfigError, MissingPathError) as error:
@@ -158,28 +157,24 @@ def _may_matter(change: object, path: str) -> bool:
         ".json",
         "",
     )
-    return matters and f"{os.sep}.git{os.sep}" not in path and f"{os.sep}.gradlint_cache" not in path
+    return matters and f"{os.sep}.git{os.sep}" not in path
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def _stamp(path: str) -> Stamp:
     try:
-        status = os.stat(path)
+        return Stamp.of(os.stat(path))
     except OSError:
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
+        return UNKNOWN
 
 
 def _content(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_bytes(path)
     except OSError:
         return None
 
 
 def _head(console: Console, changed: Iterable[str]) -> None:
-    import time
-
     names = [os.path.basename(path) or "configuration" for path in changed]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     said = f"{', '.join(names[:3])}{more} changed" if names else "gradlint"

@@ -1,11 +1,39 @@
-"""Reads files that came with a checkout: nothing that could block, and nothing larger than it should be."""
+"""Reads files that came with a checkout: nothing that could block, and nothing larger than it should be.
+
+What is wrong with them is told with the file, the key and the nearest valid value.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections.abc import Iterable
 
-from gradlint.config.errors import ConfigError
+
+class ConfigError(Exception):
+    """A wrong option or configuration value; the command line prints it and exits with 2."""
+
+
+def nearest(wrong: str, valid: Iterable[str]) -> str | None:
+    """The valid word most like the wrong one, if any is like it at all."""
+    import difflib  # costs milliseconds, and only mistakes need it
+
+    folded = {word.lower(): word for word in valid}
+    close = difflib.get_close_matches(wrong.lower(), list(folded), n=1, cutoff=0.5)
+    return folded[close[0]] if close else None
+
+
+def unknown(kind: str, wrong: str, valid: Iterable[str], *, where: str = "") -> ConfigError:
+    """`gradlint.toml: unknown key `selct`; did you mean `select`?`"""
+    choices = list(valid)
+    hint = nearest(wrong, choices)
+    if hint is None and len(choices) <= 20:
+        tail = f"valid: {', '.join(f'`{choice}`' for choice in sorted(choices))}"
+    else:
+        tail = f"did you mean `{hint}`?" if hint else "run `gradlint rules` for the list"
+    return ConfigError(f"{where}{': ' if where else ''}unknown {kind} `{wrong}`; {tail}")
+
 
 #: what configuration and lists of dependencies may take; real ones are a hundredth of it
 LARGEST = 1_000_000
@@ -18,6 +46,9 @@ _FLAGS = (
     | getattr(os, "O_NONBLOCK", 0)
 )  # fmt: skip
 IRREGULAR = "not a regular file"
+# the parser takes time by the square of a key's parts
+_MOST_DOTS = 50
+_STRING = r"""\"(?:[^"\\\n]|\\.)*\"?|'[^'\n]*'?"""
 
 
 def read_small(path: str, limit: int = LARGEST) -> bytes:
@@ -30,3 +61,19 @@ def read_small(path: str, limit: int = LARGEST) -> bytes:
     if len(raw) > limit:
         raise ConfigError(f"{path}: larger than {limit:,} bytes, which is the most that is read")
     return raw
+
+
+def parse_toml(raw: bytes, path: str) -> dict[str, object]:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[no-redef,unused-ignore] # the same parser under its older name
+    try:
+        text = raw.decode("utf-8-sig")
+        if any(line.count(".") > _MOST_DOTS for line in re.sub(_STRING, "", text).splitlines()):
+            raise ConfigError(f"{path}: a key of more than {_MOST_DOTS} parts")
+        return tomllib.loads(text)
+    except ValueError as error:  # of the syntax, the encoding, or a number of thousands of digits
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from os.path import dirname, join
 
-from gradlint.config.errors import ConfigError, unknown
-from gradlint.config.fixing import FixChoice
-from gradlint.config.presets import Preset, preset_named
-from gradlint.config.reading import MOST_PATTERNS
-from gradlint.config.selectors import Layer, check, expand
-from gradlint.config.settings import Settings
+from gradlint.config.reading import MOST_PATTERNS, ConfigError, unknown
+from gradlint.config.selectors import Layer, Preset, check, expand, preset_named
+from gradlint.config.settings import FixChoice, Settings
 from gradlint.model import Severity
+from gradlint.registry import by_code, by_name
 
 KEYS = (
     "preset",
@@ -176,8 +174,6 @@ class _Reader:
         return tuple(chosen)
 
     def _options(self, selector: str, table: Mapping[str, object]) -> Iterable[tuple[str, Value]]:
-        from gradlint.registry import by_code, by_name
-
         codes = expand(selector)
         if len(codes) != 1:
             raise unknown("rule", selector, [*by_code(), *by_name()], where=self._where("rules"))

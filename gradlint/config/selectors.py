@@ -1,16 +1,15 @@
-"""Turns selectors (codes, prefixes like `GL2`, names, `ALL`) into sets of rule codes."""
+"""Turns selectors (codes, prefixes like `GL2`, names, `ALL`) and presets into sets of rule codes."""
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gradlint.config.errors import unknown
-from gradlint.model import SYNTAX_ERROR
-
-if TYPE_CHECKING:
-    from gradlint.config.presets import Preset
+from gradlint.config.reading import unknown
+from gradlint.model import SYNTAX_ERROR, Severity
+from gradlint.registry import all_rules, by_code, by_name
 
 ALL = "ALL"
 
@@ -28,16 +27,12 @@ class Layer(NamedTuple):
 
 @functools.cache
 def known_codes() -> frozenset[str]:
-    from gradlint.registry import by_code
-
     return frozenset(by_code())
 
 
 @functools.cache
 def default_codes() -> frozenset[str]:
     """Rules that are on without configuration; a file that does not parse is always worth a line."""
-    from gradlint.registry import all_rules
-
     return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
@@ -48,8 +43,6 @@ def expand(selector: str) -> frozenset[str]:
         return known_codes()
     if _is_code(selector):
         return frozenset(code for code in known_codes() if code.startswith(selector.upper()))
-    from gradlint.registry import by_name
-
     rule = by_name().get(selector.lower().replace("_", "-"))
     return frozenset() if rule is None else frozenset({rule.meta.code})
 
@@ -62,8 +55,6 @@ def check(selectors: Iterable[str], *, where: str = "") -> None:
 
 
 def valid_selectors() -> list[str]:
-    from gradlint.registry import by_name
-
     codes = sorted(known_codes())
     prefixes = sorted({code[:3] for code in codes})
     return [ALL, *prefixes, *codes, *by_name()]
@@ -126,3 +117,49 @@ def _best(selectors: Iterable[str]) -> dict[str, int]:
         for code in expand(selector):
             best[code] = max(rank, best.get(code, -1))
     return best
+
+
+#: configured severities, selectors still as written
+Severities = tuple[tuple[str, Severity], ...]
+
+
+class Preset(enum.Enum):
+    """Which rules are on before `select`, `extend-select` and `ignore` have their say."""
+
+    #: every rule, those that are off by default as well
+    STRICT = "strict"
+    DEFAULT = "default"
+    #: of the default rules those that are errors: the training that runs is not the one that was meant
+    QUIET = "quiet"
+
+
+def preset_named(name: str, *, where: str) -> Preset:
+    """The preset of this name; a wrong name is told with the nearest right one."""
+    presets = {preset.value: preset for preset in Preset}
+    if name not in presets:
+        raise unknown("preset", name, presets, where=where)
+    return presets[name]
+
+
+def preset_of(layers: Iterable[Layer]) -> Preset:
+    """The preset that holds: the uppermost layer that names one decides."""
+    named = [layer.preset for layer in layers if layer.preset is not None]
+    return named[-1] if named else Preset.DEFAULT
+
+
+@functools.cache
+def preset_codes(preset: Preset, severities: Severities = ()) -> frozenset[str]:
+    """The codes of a preset. What counts as an error is the user's to say: `[severity]` shapes `quiet`."""
+    if preset is Preset.STRICT:
+        return known_codes()
+    if preset is Preset.DEFAULT:
+        return default_codes()
+    own = {code: by_code()[code].meta.severity for code in default_codes()}
+    return frozenset(code for code in own if (severity_of(code, severities) or own[code]) is Severity.ERROR)
+
+
+@functools.cache
+def severity_of(code: str, severities: Severities) -> Severity | None:
+    """The configured severity, the narrowest selector's; None for the rule's own."""
+    matching = [(len(expand(selector)), severity) for selector, severity in severities if code in expand(selector)]
+    return min(matching, key=lambda pair: pair[0])[1] if matching else None

@@ -1,4 +1,4 @@
-"""The settings that hold for a file: which rules are on, how severe, with which options."""
+"""The settings that hold for a file: which rules are on, how severe, with which options; and what a run is to fix."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gradlint.config.fixing import FixChoice
 from gradlint.config.globs import one_of
-from gradlint.config.presets import preset_codes, preset_of, severity_of
-from gradlint.config.selectors import Layer, expand, resolve, resolve_fixable
+from gradlint.config.selectors import Layer, expand, preset_codes, preset_of, resolve, resolve_fixable, severity_of
 from gradlint.model import Severity
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.rule import OptionValue
+
+
+class FixChoice(NamedTuple):
+    """The four switches of `--fix` and its companions, as one source of choices gives them."""
+
+    fix: bool | None = None
+    unsafe_fixes: bool | None = None
+    fix_only: bool | None = None
+    show_fixes: bool | None = None
+
+    def over(self, below: FixChoice) -> FixChoice:
+        """These choices where they were made, else those below."""
+        return FixChoice(*(own if own is not None else other for own, other in zip(self, below, strict=True)))
+
 
 Pairs = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -66,24 +78,18 @@ class Settings:
         return code in resolve_fixable(self.layers)
 
     def fingerprint(self) -> str:
-        """A short name for all that can change a result; part of the cache key."""
-        return _fingerprint(self)
-
-
-@functools.cache
-def _fingerprint(settings: Settings) -> str:
-    import hashlib
-
-    shaping = (
-        settings.layers,
-        settings.per_file_ignores,
-        settings.severities,
-        settings.options,
-        settings.target_torch,
-        # per-file-ignores are relative to the root: moving the configuration moves them
-        settings.root if settings.per_file_ignores else "",
-    )
-    return hashlib.blake2b(repr(shaping).encode(), digest_size=8).hexdigest()
+        """All that can change a result, in one word; part of the cache key."""
+        return repr(
+            (
+                self.layers,
+                self.per_file_ignores,
+                self.severities,
+                self.options,
+                self.target_torch,
+                # per-file-ignores are relative to the root: moving the configuration moves them
+                self.root if self.per_file_ignores else "",
+            )
+        )
 
 
 @functools.cache

@@ -36,7 +36,7 @@ class Facts:
 
     @property
     def origin(self) -> str:
-        return f"Measured with torch {self.torch} on CPU by `python -m docs.facts {self.code}`."
+        return f"Measured with torch {self.torch} on CPU by `gradlint prove {self.code}`."
 
     def table(self) -> str:
         """The rows in Markdown."""

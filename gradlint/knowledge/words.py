@@ -22,19 +22,6 @@ def all_rows() -> tuple[Row, ...]:
     return (*ROWS, *(row for framework in FRAMEWORKS for row in framework.rows))
 
 
-def words(about: About) -> frozenset[str]:
-    """One of these stands in each file in which there is such an event, object, context or setting.
-
-    Of an `Edit` that only perhaps happens nothing is promised, but it never comes without another event.
-    """
-    if about in (Opaque, Mark):
-        raise ValueError(f"{about} has no words: what is not known has no name, and every loop is marked")
-    found = {word for row in all_rows() if row.about is about for word in row.words}
-    if not found:
-        raise ValueError(f"no row speaks of {about}")
-    return frozenset(word for word in found if not any(other in word for other in found if other != word))
-
-
 class Text:
     """The bytes of a file; each word is looked for once, and not at all if a shorter one in it is missing."""
 
@@ -83,12 +70,18 @@ class Need(NamedTuple):
 
 
 def needs(about: About) -> frozenset[Need]:
-    """One of these is in each file in which there is such an event, object, context or setting."""
-    words(about)  # refused if there are none
+    """One of these is in each file in which there is such an event, object, context or setting.
+
+    Of an `Edit` that only perhaps happens nothing is promised, but it never comes without another event.
+    """
+    if about in (Opaque, Mark):
+        raise ValueError(f"{about} has no words: what is not known has no name, and every loop is marked")
     alike: dict[tuple[frozenset[str], str], set[str]] = {}
     for row in all_rows():
         if row.about is about:
             alike.setdefault((row.beside, row.looks or _as_called(row)), set()).update(row.words)
+    if not alike:
+        raise ValueError(f"no row speaks of {about}")
     return frozenset(
         Need(as_bytes(found), as_bytes(beside), re.compile(looks.encode()) if looks else None)
         for (beside, looks), found in alike.items()
@@ -99,12 +92,11 @@ def _as_called(row: Row) -> str:
     """A method is looked up in something, a function is called or gets another name; "" if the row says it better."""
     if not isinstance(row, Does | Opens) or row.words != frozenset(map(last_word, row.names)):
         return ""
-    methods = "|".join(sorted(row.methods))
-    functions = "|".join(sorted(last_word(name) for name in row.functions))
-    ways = ([rf"[._](?:{methods})\b"] if methods else []) + (
-        [rf"\b(?:{functions})(?:\s*\(| as\b)"] if functions else []
-    )
-    return "|".join(ways) if not any("*" in name.rpartition(".")[2] for name in row.names) else ""
+    if any("*" in name.rpartition(".")[2] for name in row.names):
+        return ""
+    methods, functions = "|".join(sorted(row.methods)), "|".join(sorted(map(last_word, row.functions)))
+    as_method, as_function = rf"[._](?:{methods})\b", rf"\b(?:{functions})(?:\s*\(| as\b)"
+    return "|".join(way for way, names in ((as_method, methods), (as_function, functions)) if names)
 
 
 def as_bytes(found: Iterable[str]) -> frozenset[bytes]:

@@ -2,16 +2,73 @@
 
 from __future__ import annotations
 
+import re
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
+from gradlint.comments import lines_of
+from gradlint.documents.escapes import hide
 from gradlint.documents.notebook import per_cell
-from gradlint.lsp.analyses import Analyses
-from gradlint.lsp.ignoring import ignoring
-from gradlint.lsp.opened import Analysis, Program
+from gradlint.lsp.publishing import Analyses
+from gradlint.lsp.texts import Analysis, Program
 from gradlint.model import SYNTAX_ERROR, Edit, Finding, FixSafety, Position, Span
 from gradlint.repair.edits import difference
+
+_OWN = re.compile(r"#\s*gradlint:\s*ignore(?![\w-])\s*\[(?P<codes>[^\]\n]*)\]", re.IGNORECASE)
+
+
+def ignoring(text: str, code: str, span: Span) -> Edit | None:
+    """The edit that silences a rule on the lines of a finding; None where no comment can be put."""
+    first, last = span.start.row, span.end.row - (span.end.column == 1 and span.end.row > span.start.row)
+    lines = lines_of(text)
+    comments: dict[int, int] = {}
+    ends: list[int] = []
+    for row, column in _line_ends(text):
+        if first <= row <= last:
+            if column is None:
+                ends.append(row)
+            else:
+                comments[row] = column
+    for row, column in comments.items():
+        line = lines[row - 1]
+        found = _OWN.search(line, column)
+        if found is not None:
+            return _joined(row, found, code)
+    return _appended(ends[0], lines[ends[0] - 1], code) if ends else None
+
+
+def _joined(row: int, comment: re.Match[str], code: str) -> Edit:
+    """The code among those that the comment names already."""
+    start, end = comment.span("codes")
+    named = comment["codes"].strip(" \t,")
+    content = f"{named}, {code}" if named else code
+    return Edit(Span(Position(row, start + 1), Position(row, end + 1)), content)
+
+
+def _appended(row: int, line: str, code: str) -> Edit:
+    body = line.rstrip("\r\n")
+    code_and_comment = body.rstrip()
+    span = Span(Position(row, len(code_and_comment) + 1), Position(row, len(body) + 1))
+    return Edit(span, f"  # gradlint: ignore[{code}]")
+
+
+def _line_ends(text: str) -> Iterator[tuple[int, int | None]]:
+    """The rows that end outside of any string and without a backslash; before that, where a comment begins on one."""
+    hidden = hide(text)
+    if hidden is None:
+        return
+    feed = iter(lines_of(hidden.text))
+    try:
+        for token in tokenize.generate_tokens(lambda: next(feed, "")):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.start[1]
+            elif token.type in (tokenize.NEWLINE, tokenize.NL):
+                yield token.start[0], None
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return
+
 
 QUICK_FIX = types.CodeActionKind.QuickFix.value
 FIX_ALL = "source.fixAll.gradlint"
@@ -57,7 +114,7 @@ class Actions:
 
     async def all_fixes(self, program: Program) -> types.WorkspaceEdit | None:
         texts = await self._analyses.fixed(program)
-        edits = {uri: difference(program.buffer(uri).text, text, exact=True) for uri, text in texts.items()}
+        edits = {uri: difference(program.text(uri).content, text, exact=True) for uri, text in texts.items()}
         return self._workspace_edit(program, edits) if any(edits.values()) else None
 
     def _fix(self, program: Program, finding: Finding, own: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
@@ -82,7 +139,7 @@ class Actions:
             if finding.code == SYNTAX_ERROR or (finding.code, span.start.row) in told:
                 continue
             told.add((finding.code, span.start.row))
-            edit = ignoring(program.buffer(uri).text, finding.code, span)
+            edit = ignoring(program.text(uri).content, finding.code, span)
             if edit is not None:
                 own = [d for d in shown if d.code == finding.code]
                 title = f"Ignore {finding.code} ({finding.name}) on this line"
@@ -93,15 +150,15 @@ class Actions:
         """Where a finding is in a document; None if it is in another cell."""
         if program.uris().get(analysis.result.place(finding.span.start).cell or 0, program.uri) != uri:
             return None
-        return program.buffer(uri).range(_within(analysis, finding.span))
+        return program.text(uri).range(_within(analysis, finding.span))
 
     def _workspace_edit(self, program: Program, edits: Mapping[str, Iterable[Edit]]) -> types.WorkspaceEdit:
-        made = {uri: program.buffer(uri).edits(changes) for uri, changes in edits.items()}
+        made = {uri: program.text(uri).edits(changes) for uri, changes in edits.items()}
         if not self._versioned:
             return types.WorkspaceEdit(changes=made)
         documents = []
         for uri, changes in made.items():
-            named = types.OptionalVersionedTextDocumentIdentifier(uri, program.buffer(uri).version)
+            named = types.OptionalVersionedTextDocumentIdentifier(uri, program.text(uri).version)
             documents.append(types.TextDocumentEdit(named, changes))
         return types.WorkspaceEdit(document_changes=documents)
 

@@ -8,12 +8,11 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified, JsonRpcInternalError
 
 from gradlint.lsp.actions import APPLY, EXPLAIN, FIX_ALL_TITLE, KINDS
-from gradlint.lsp.analyses import OutdatedError
-from gradlint.lsp.linter import LintingError
-from gradlint.lsp.logs import logger
-from gradlint.lsp.options import speaks_of_us
 from gradlint.lsp.pages import hover as page_at
+from gradlint.lsp.pipe import LintingError
+from gradlint.lsp.publishing import OutdatedError, logger
 from gradlint.lsp.server import GradlintServer
+from gradlint.lsp.workspace import speaks_of_us
 
 
 def make_server() -> GradlintServer:
@@ -37,7 +36,7 @@ def _lifecycle(server: GradlintServer) -> None:
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
         server.asked_to_end = True
-        for program in server.desk:
+        for program in server.texts:
             program.stop()
         server.end()
 
@@ -45,13 +44,13 @@ def _lifecycle(server: GradlintServer) -> None:
 def _documents(server: GradlintServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        program = server.desk.open_text(params.text_document)
+        program = server.texts.open_text(params.text_document)
         if program is not None:
             server.publisher.opened(program)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        program = server.desk.change_text(params.text_document, params.content_changes)
+        program = server.texts.change_text(params.text_document, params.content_changes)
         if program is not None:
             server.publisher.changed(program)
 
@@ -61,13 +60,13 @@ def _documents(server: GradlintServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
-        program = server.desk.close(params.text_document.uri)
+        program = server.texts.close(params.text_document.uri)
         if program is not None:
             server.publisher.clear(program, [params.text_document.uri])
 
 
 def _saved(server: GradlintServer, uri: str) -> None:
-    program = server.desk.program(uri)
+    program = server.texts.program(uri)
     if program is not None:
         server.publisher.saved(program)
 
@@ -75,11 +74,11 @@ def _saved(server: GradlintServer, uri: str) -> None:
 def _notebooks(server: GradlintServer) -> None:
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenNotebookDocumentParams) -> None:
-        server.publisher.opened(server.desk.open_notebook(params.notebook_document, params.cell_text_documents))
+        server.publisher.opened(server.texts.open_notebook(params.notebook_document, params.cell_text_documents))
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeNotebookDocumentParams) -> None:
-        program, gone = server.desk.change_notebook(params.notebook_document.uri, params.change)
+        program, gone = server.texts.change_notebook(params.notebook_document.uri, params.change)
         if program is not None:
             server.publisher.clear(program, gone)
             server.publisher.changed(program)
@@ -90,9 +89,9 @@ def _notebooks(server: GradlintServer) -> None:
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseNotebookDocumentParams) -> None:
-        program = server.desk.close(params.notebook_document.uri)
+        program = server.texts.close(params.notebook_document.uri)
         if program is not None:
-            server.publisher.clear(program, [buffer.uri for buffer in program.buffers()])
+            server.publisher.clear(program, [text.uri for text in program.texts()])
 
 
 def _configuration(server: GradlintServer) -> None:
@@ -122,7 +121,7 @@ def _diagnostics(server: GradlintServer) -> None:
     )
     async def diagnostic(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
         uri = params.text_document.uri
-        program = server.desk.program(uri)
+        program = server.texts.program(uri)
         if program is None:
             return types.RelatedFullDocumentDiagnosticReport([])
         with _Answering():
@@ -133,7 +132,7 @@ def _questions(server: GradlintServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(list(KINDS)))
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri = params.text_document.uri
-        program = server.desk.program(uri)
+        program = server.texts.program(uri)
         if program is None:
             return []
         only = None if params.context.only is None else [str(getattr(k, "value", k)) for k in params.context.only]
@@ -143,7 +142,7 @@ def _questions(server: GradlintServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
         uri = params.text_document.uri
-        program = server.desk.program(uri)
+        program = server.texts.program(uri)
         found = page_at(program, uri, params.position) if program is not None else None
         if found is None:
             return None
@@ -158,7 +157,7 @@ def _commands(server: GradlintServer) -> None:
 
     @server.command(APPLY)
     async def fix_all(uri: str) -> bool:
-        program = server.desk.program(uri)
+        program = server.texts.program(uri)
         if program is None:
             return False
         with _Answering():

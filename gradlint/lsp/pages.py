@@ -11,10 +11,10 @@ from functools import cache
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
-from gradlint.home import rule_url
-from gradlint.lsp.buffers import Buffer
-from gradlint.lsp.opened import Program
+from gradlint.docs.pages import page
 from gradlint.lsp.positions import Spot
+from gradlint.lsp.texts import Program, Text
+from gradlint.registry import find, rule_url
 
 #: a comment that names rules, of ours or of everybody's
 _NAMING = re.compile(
@@ -26,10 +26,7 @@ _WORD = re.compile(r"[\w-]+")
 @cache
 def page_of(name: str) -> str | None:
     """The page of a rule, by its code or name, in Markdown."""
-    from gradlint.docs.pages import page
-    from gradlint.registry import by_code, by_name
-
-    rule = by_code().get(name.upper()) or by_name().get(name.lower().replace("_", "-"))
+    rule = find(name)
     return None if rule is None else f"{page(rule)}\n[{rule.meta.code}]({rule_url(rule.meta.code)})\n"
 
 
@@ -38,19 +35,19 @@ def hover(program: Program, uri: str, place: types.Position) -> tuple[str, types
     found = [d for d in program.shown.get(uri, ()) if _holds(d.range, place)]
     pages = [page for code in dict.fromkeys(str(d.code) for d in found) if (page := page_of(code))]
     where = found[0].range if found else None
-    if named := _named(program.buffer(uri), place):
+    if named := _named(program.text(uri), place):
         pages, where = [named[0], *pages], named[1]
     return ("\n---\n\n".join(pages), where) if where is not None else None
 
 
-def _named(buffer: Buffer, place: types.Position) -> tuple[str, types.Range] | None:
-    position = buffer.position(place)
-    line, column = buffer.lines[position.row - 1], position.column - 1
+def _named(text: Text, place: types.Position) -> tuple[str, types.Range] | None:
+    position = text.position(place)
+    line, column = text.lines[position.row - 1], position.column - 1
     for comment in _NAMING.finditer(line):
         start, end = comment.span("own" if comment["own"] is not None else "noqa")
         for word in _WORD.finditer(line, start, end):
             if word.start() <= column < word.end() and (page := page_of(word[0])):
-                sides = (types.Position(place.line, buffer.width(line, at)) for at in word.span())
+                sides = (types.Position(place.line, text.width(line, at)) for at in word.span())
                 return page, types.Range(*sides)
     return None
 
@@ -60,7 +57,7 @@ def _holds(where: types.Range, place: types.Position) -> bool:
     return start <= at < end or start == at
 
 
-class Shelf:
+class PageFiles:
     """Pages as files, for editors that can open one; gone when the server ends."""
 
     def __init__(self) -> None:

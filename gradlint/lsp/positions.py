@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gradlint.report.lsp_format import utf16
+from gradlint.report.lsp import utf16
 
 #: how many units so many characters of a line are
 Width = Callable[[str, int], int]

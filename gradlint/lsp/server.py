@@ -11,17 +11,14 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from gradlint import __version__
-from gradlint.home import rule_url
 from gradlint.lsp.actions import Actions
-from gradlint.lsp.analyses import Analyses
-from gradlint.lsp.desk import Desk
-from gradlint.lsp.linter import Linter
-from gradlint.lsp.logs import logger, tell_the_editor, told_if_failed
-from gradlint.lsp.options import SECTION
-from gradlint.lsp.pages import Shelf, page_of
+from gradlint.lsp.pages import PageFiles, page_of
+from gradlint.lsp.pipe import Linter
 from gradlint.lsp.positions import WIDTHS
-from gradlint.lsp.publishing import Publisher
-from gradlint.lsp.workspace import WATCHED, Workspace
+from gradlint.lsp.publishing import Analyses, Publisher, logger, tell_the_editor, told_if_failed
+from gradlint.lsp.texts import Texts
+from gradlint.lsp.workspace import SECTION, WATCHED, Workspace
+from gradlint.registry import rule_url
 
 NAME = "gradlint"
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
@@ -32,7 +29,7 @@ _NOTEBOOKS = types.NotebookDocumentSyncOptions(
 class GradlintServer(LanguageServer):
     """All that the handlers share; most of it is made when the editor has said what it can do."""
 
-    desk: Desk
+    texts: Texts
     analyses: Analyses
     publisher: Publisher
     actions: Actions
@@ -41,7 +38,7 @@ class GradlintServer(LanguageServer):
         super().__init__(NAME, __version__, notebook_document_sync=_NOTEBOOKS)
         self.settings = Workspace(self._complain, logger.info, self.look_again)
         self.linter = Linter(logger.warning)
-        self.shelf = Shelf()
+        self.page_files = PageFiles()
         #: whether the editor has asked for the end, as it should before it sends it
         self.asked_to_end = False
         self._given: object = None
@@ -54,7 +51,7 @@ class GradlintServer(LanguageServer):
         encoding = self.workspace.position_encoding
         width = WIDTHS.get(str(getattr(encoding, "value", encoding)), WIDTHS["utf-16"])
         able = Abilities(params.capabilities)
-        self.desk = Desk(width)
+        self.texts = Texts(width)
         self.analyses = Analyses(self.linter, self.settings, width, logger.warning)
         self.publisher = Publisher(
             self.analyses, self.settings, self.text_document_publish_diagnostics, asked=able.asks_for_diagnostics
@@ -106,7 +103,7 @@ class GradlintServer(LanguageServer):
 
     def look_again(self) -> None:
         """The settings are others: everything is to be linted anew."""
-        for program in self.desk:
+        for program in self.texts:
             self.publisher.again(program)
         if self.able.asks_for_diagnostics and self.able.asks_again:
             self.run_errand(self.workspace_diagnostic_refresh_async(None))
@@ -123,7 +120,7 @@ class GradlintServer(LanguageServer):
         if page is None:
             self._show(types.MessageType.Warning, f"gradlint knows no rule `{code}`")
             return None
-        uri, shown = self.shelf.address(code, page), False
+        uri, shown = self.page_files.address(code, page), False
         if self.able.shows_documents:
             answer = await self.window_show_document_async(types.ShowDocumentParams(uri, take_focus=True))
             shown = answer.success
@@ -135,7 +132,7 @@ class GradlintServer(LanguageServer):
     def end(self) -> None:
         """Leave nothing behind, whether or not the editor has said goodbye."""
         self.linter.stop()
-        self.shelf.clear()
+        self.page_files.clear()
 
     def _complain(self, message: str) -> None:
         named = message if message.startswith(f"{SECTION}.") else f"{NAME}: {message}"

@@ -7,23 +7,89 @@ from __future__ import annotations
 
 import _thread
 import gc
+import hashlib
 import os
 import pickle
 import queue
 import signal
 import sys
 import threading
-from functools import partial
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO
 
-from gradlint.baseline import BaselineError
-from gradlint.config.selectors import Layer
+from gradlint.baseline import Baseline, BaselineError, read_baseline
+from gradlint.config.selectors import Layer, resolve_fixable
 from gradlint.config.settings import Settings
-from gradlint.lsp.jobs import HEADER, UNNAMED, Answer, Cancel, Failure, Job, Task, packed
-from gradlint.lsp.known import Keep, Known
-from gradlint.lsp.memory import Memory
+from gradlint.documents.notebook import fix_cells, lint_cells, shown_program
+from gradlint.engine import fix, lint
+from gradlint.lsp.pipe import HEADER, UNNAMED, Answer, Cancel, Failure, Job, Task, packed
+from gradlint.model import FileResult
 from gradlint.python.source import decoded
 from gradlint.records import replace
+
+if TYPE_CHECKING:
+    from gradlint.config import Settings
+    from gradlint.inquiry import Inquiry, Reading
+    from gradlint.model import FileResult
+    from gradlint.python.source import Source
+
+
+#: what of a result counts, given the program
+Keep = Callable[[FileResult, str], FileResult]
+
+
+class Baselines:
+    """The baselines that were read, as long as their files stay the same."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[tuple[int, int], Baseline]] = {}
+
+    def keep(self, job: Job) -> Keep | None:
+        """None where everything counts; BaselineError if the file is no baseline."""
+        file = job.settings.baseline
+        if file is None or job.path == UNNAMED:
+            return None
+        try:
+            status = os.stat(file)
+        except OSError as error:
+            raise BaselineError(f"{file}: cannot be read: {error.strerror}") from None
+        stamp = status.st_mtime_ns, status.st_size
+        stamped, baseline = self._read.get(file, (None, None))
+        if baseline is None or stamped != stamp:
+            baseline = read_baseline(file)
+            self._read[file] = stamp, baseline
+        return baseline.silence
+
+
+#: programs that are remembered: as many as somebody works on at a time
+_MOST = 4
+
+
+class Memory:
+    """What the rules said of a program last time: many a key changes a comment, or code that has no gradients."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, Reading]] = {}
+
+    def lint(self, source: bytes, path: str, settings: Settings) -> FileResult:
+        """As `engine.lint`; the rules, with what they are told, are asked only of another program than last time."""
+        return lint(source, path, settings, read=lambda inquiry, text: self._read(inquiry, text, path, settings))
+
+    def _read(self, inquiry: Inquiry, source: Source, path: str, settings: Settings) -> Reading:
+        reading = inquiry.lowered(source)
+        # taken before they read the program, for that leaves marks on it
+        said = settings.options, settings.target_torch, sorted(settings.enabled_for(path)), reading.lowering.body
+        key = hashlib.blake2b(pickle.dumps(said, pickle.HIGHEST_PROTOCOL)).digest()
+        known, before = self._known.pop(path, (b"", reading))
+        if known == key:
+            reading.take_over(before)
+        else:
+            inquiry.asked(reading)
+        if not inquiry.crashes:
+            self._known[path] = key, reading
+        while len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+        return reading
 
 
 class _CancelledError(BaseException):
@@ -36,33 +102,36 @@ class Worker:
     def __init__(self, inlet: BinaryIO, outlet: BinaryIO) -> None:
         self._inlet = inlet
         self._outlet = outlet
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
         self._running: int | None = None
-        self._known = Known()
+        self._baselines = Baselines()
         self._memory = Memory()
 
     def run(self) -> None:
         signal.signal(signal.SIGINT, self._interrupt)
         threading.Thread(target=self._listen, daemon=True).start()
         warm_up()
-        while (job := self._jobs.get()) is not None:
-            self._send(self._done(job))
+        while True:
+            self._send(self._done(self._jobs.get()))
             if self._jobs.empty():
                 gc.collect()
 
     def _listen(self) -> None:
-        while head := self._inlet.read(HEADER.size):
-            message = pickle.loads(self._inlet.read(HEADER.unpack(head)[0]))
-            if isinstance(message, Cancel):
-                self._cancelled.add(message.number)
-                if self._running == message.number:
-                    _thread.interrupt_main()
-            else:
-                self._jobs.put(message)
-        self._jobs.put(None)
-        if self._running is not None:
-            os._exit(0)  # the server is gone, and nobody wants the rest
+        """Until the pipe ends, be it in the midst of a message: then the server is gone, and nobody wants the rest."""
+        try:
+            while True:
+                self._hear(pickle.loads(self._inlet.read(HEADER.unpack(self._inlet.read(HEADER.size))[0])))
+        finally:
+            os._exit(0)
+
+    def _hear(self, message: Job | Cancel) -> None:
+        if isinstance(message, Job):
+            self._jobs.put(message)
+            return
+        self._cancelled.add(message.number)
+        if self._running == message.number:
+            _thread.interrupt_main()
 
     def _interrupt(self, *_: object) -> None:
         """Runs in the main thread, so what it sees is what is going on there."""
@@ -74,7 +143,7 @@ class Worker:
             self._running = job.number
             if job.number in self._cancelled:
                 raise _CancelledError
-            answer: Answer | Failure = work(job, self._known, self._memory)
+            answer: Answer | Failure = work(job, self._baselines, self._memory)
             self._running = None
         except _CancelledError:
             self._running = None
@@ -90,10 +159,10 @@ class Worker:
         self._outlet.flush()
 
 
-def work(job: Job, known: Known, memory: Memory) -> Answer:
+def work(job: Job, baselines: Baselines, memory: Memory) -> Answer:
     keep, trouble = None, None
     try:
-        keep = known.keep(job)
+        keep = baselines.keep(job)
     except BaselineError as error:
         trouble = str(error)
     answer = _fixed(job, keep) if job.task is Task.FIX else _linted(job, keep, memory)
@@ -101,11 +170,7 @@ def work(job: Job, known: Known, memory: Memory) -> Answer:
 
 
 def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
-    from gradlint.config.selectors import resolve_fixable
-    from gradlint.documents.notebook import lint_cells, shown_program
-    from gradlint.engine import lint
-
-    look = lint if resolve_fixable(job.settings.layers) else partial(lint, memory=memory)
+    look = lint if resolve_fixable(job.settings.layers) else memory.lint
     if job.cells is not None:
         result = lint_cells(job.cells, job.path, job.settings, lint=look)
     else:
@@ -117,12 +182,8 @@ def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
 
 def _fixed(job: Job, keep: Keep | None) -> Answer:
     if job.cells is not None:
-        from gradlint.documents.notebook import fix_cells
-
         mended = fix_cells(job.cells, job.path, job.settings, unsafe=job.unsafe, keep=keep)
         return Answer(job.number, mended.result, mended.texts)
-    from gradlint.engine import fix
-
     fixed = fix(job.source, job.path, job.settings, unsafe=job.unsafe, keep=keep)
     return Answer(job.number, fixed.result, {} if fixed.source == job.source else {0: decoded(fixed.source)})
 
@@ -141,7 +202,7 @@ for x, y in loader:
 def warm_up() -> None:
     """Import the parser and the rules before the first file comes; what is imported then is never garbage."""
     for settings in (Settings(), Settings(layers=(Layer(fixable=()),))):
-        work(Job(0, Task.LINT, UNNAMED, settings, _SAMPLE), Known(), Memory())
+        work(Job(0, Task.LINT, UNNAMED, settings, _SAMPLE), Baselines(), Memory())
     gc.collect()
     gc.freeze()
     gc.disable()  # garbage is looked for between two jobs, when nobody waits

@@ -5,42 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from gradlint.events import (
-    Backward,
-    Clip,
-    Edit,
-    Event,
-    Mark,
-    OptimizerRef,
-    Path,
-    Read,
-    Schedule,
-    Step,
-    Unscale,
-    Update,
-    Zero,
-)
+from gradlint.events import Event, Mark, OptimizerRef, Path
 from gradlint.machine.grade import graded
 from gradlint.machine.trace import build
 from gradlint.records import replace
-from gradlint.rule import Draft, Rule
+from gradlint.rule import EVENT_HOOKS, Draft, Rule
 from gradlint.states import GradientState, Life, Phase, Trace
 
 #: called with a rule and the exception it raised
 OnCrash: TypeAlias = Callable[[Rule, Exception], None]
-
-_HOOKS: dict[type[Event], str] = {
-    Zero: "on_zero",
-    Backward: "on_backward",
-    Unscale: "on_unscale",
-    Edit: "on_edit",
-    Read: "on_read",
-    Clip: "on_clip",
-    Step: "on_step",
-    Update: "on_update",
-    Schedule: "on_schedule",
-    Mark: "on_mark",
-}
 
 
 def walk(trace: Trace) -> Iterator[tuple[Event, GradientState]]:
@@ -69,14 +42,14 @@ class Judge:
         self._rules = list(rules)
         self._on_crash = on_crash
         self._hooked: dict[str, list[Rule]] = {
-            hook: [r for r in self._rules if hook in r.hooks] for hook in (*_HOOKS.values(), "on_trace")
+            hook: [r for r in self._rules if hook in r.hooks] for hook in (*EVENT_HOOKS.values(), "on_trace")
         }
 
     def judge(self, path: Path) -> Iterator[Draft]:
         """What the rules say of one path."""
         trace = build(path)
         for event, state in walk(trace):
-            hook = _HOOKS.get(type(event))
+            hook = EVENT_HOOKS.get(type(event))
             if hook is not None:
                 for draft in self._ask(hook, event, state):
                     yield replace(graded(draft, path, event, state), optimizer=state.optimizer.id)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradlint.events import WINDOW, ClipApi, ClipKind, EditKind, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
-from gradlint.paths.frameworks import Frameworks
 from gradlint.paths.gradients import Arguments
 from gradlint.paths.run import TURNS, owner
 from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 #: functions whose result has the same numbers in it, in another shape
 _GATHERS = {
@@ -23,14 +27,12 @@ _NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
-class Api(Frameworks):
+class Api:
     """Functions known by their dotted names."""
 
-    def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
-        raise NotImplementedError("abstract: see Calls")
-
-    def call_value(self, value: v.Value, a: Arguments, node: s.Call) -> v.Value:
-        raise NotImplementedError("abstract: see Calls")
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     def call_dotted(self, dotted: str, a: Arguments, node: s.Call) -> v.Value:
         home, _, tail = dotted.rpartition(".")
@@ -44,7 +46,7 @@ class Api(Frameworks):
                 return result
         if dotted.startswith("torch."):
             return self._torch_function(tail, a, node)
-        return self.unknown_call(dotted, a, node)
+        return self.it.guesses.unknown_call(dotted, a, node)
 
     # -- optimizers, schedulers, scalers, models
 
@@ -63,12 +65,12 @@ class Api(Frameworks):
             return self.make_optimizer(tail, a, node)
         if tail in api.SCALER_CLASSES:
             return self._make_scaler(a, node)
-        return self.framework_function(dotted, a, node) or self._wrapper(tail, a)
+        return self.it.frameworks.framework_function(dotted, a, node) or self._wrapper(tail, a)
 
     def _counts_micro_batches(self, node: s.Call) -> bool:
         """The schedule's length is a number of batches, not of updates: then it wants a step for each batch."""
         for name in ("num_training_steps", "T_max", "total_steps", "total_iters"):
-            value = self.program.resolve(node.kwargs.get(name))
+            value = self.it.program.resolve(node.kwargs.get(name))
             if value is None:
                 continue
             names = {
@@ -83,7 +85,7 @@ class Api(Frameworks):
         if isinstance(first, v.Dotted) and len(a.args) > 1:
             first = a.args[1]  # DistributedOptimizer(optim.SGD, params, …)
         inner = self.run.optimizer_for(first) if first is not None else None
-        params = inner.ref.params if inner else self.params_of(first) if first is not None else Params()
+        params = inner.ref.params if inner else self.it.expressions.params_of(first) if first is not None else Params()
         if first is not None:
             self._use_up_all(first, node)
         framework = frameworks.maker(Thing.OPTIMIZER, kind)
@@ -94,7 +96,7 @@ class Api(Frameworks):
         return v.Optimizer("", OptimizerRef("", "", params, kind, framework, True, rate_over=over))
 
     def _use_up_all(self, value: v.Value, node: s.Node) -> None:
-        self.use_up(value, node)
+        self.it.gradients.use_up(value, node)
         if isinstance(value, v.Collection):
             for item in (*value.items, *value.entries.values()):
                 self._use_up_all(item, node)
@@ -105,7 +107,7 @@ class Api(Frameworks):
         if isinstance(enabled, v.Known):
             state = bool(enabled.value)
         elif enabled is not None:
-            state = None if self.decide(enabled) else False
+            state = None if self.it.conditions.decide(enabled) else False
         return v.Scaler("", ScalerRef("", "", state))
 
     def _wrapper(self, tail: str, a: Arguments) -> v.Value | None:
@@ -126,21 +128,23 @@ class Api(Frameworks):
         if tail in api.CLIP_NORM or tail in api.CLIP_VALUE:
             kind = ClipKind.VALUE if tail in api.CLIP_VALUE else ClipKind.NORM
             own = dotted.startswith("torch.") or dotted == tail
-            return self.clip(node, a, kind=kind, api=ClipApi.TORCH if own else ClipApi.CUSTOM)
+            return self.it.gradients.clip(node, a, kind=kind, api=ClipApi.TORCH if own else ClipApi.CUSTOM)
         if dotted == "torch.autograd.backward":
             first = a.get(0, "tensors") or v.Unknown("loss")
-            self.backward(first, node, gradient=a.get(1, "grad_tensors"))
+            self.it.gradients.backward(first, node, gradient=a.get(1, "grad_tensors"))
             return v.Known("", None)
         if tail in ("all_reduce", "allreduce_", "allreduce", "reduce_scatter_tensor") and a.args:
             first = a.args[0]
             group = a.get(2, "group")
             if isinstance(first, v.Grad) and (group is None or isinstance(group, v.Known)):
-                self.edit(first, EditKind.REDUCE, None, node)  # over another group it is none of DDP's business
+                self.it.gradients.edit(
+                    first, EditKind.REDUCE, None, node
+                )  # over another group it is none of DDP's business
             return v.Unknown(s.render(node), called=tail)
         if tail in ("norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max") and a.args:
             grads = [x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)]
             if grads and dotted.startswith("torch."):
-                self.read(grads[0], node)
+                self.it.gradients.read(grads[0], node)
                 return v.Unknown(s.render(node), called=tail)
         if dotted.startswith("torch.") and a.args and any(isinstance(x, v.Grad) for x in tensors.flatten(a.args)):
             made = self._gradient_arithmetic(tail, a, node)
@@ -166,11 +170,15 @@ class Api(Frameworks):
             if name == "zero_":
                 self.run.emit(Zero, node, params=grads[0].params)
             else:
-                self.grad_method(grads[0], name, Arguments(a.args[1:]), node)
+                self.it.gradients.grad_method(grads[0], name, Arguments(a.args[1:]), node)
             return v.Known("", None)
-        made = self.grad_method(grads[0], name, Arguments(a.args[1:]), node) if name in _NEW_GRADIENTS else None
+        made = (
+            self.it.gradients.grad_method(grads[0], name, Arguments(a.args[1:]), node)
+            if name in _NEW_GRADIENTS
+            else None
+        )
         if isinstance(made, v.Grad) and isinstance(out, v.Grad):
-            self.write_grad(out, node, made, None)
+            self.it.gradients.write_grad(out, node, made, None)
         return made
 
     # -- contexts
@@ -183,11 +191,11 @@ class Api(Frameworks):
             off = dotted.endswith("enable_grad") or (
                 dotted.endswith("set_grad_enabled") and not (isinstance(first, v.Known) and not first.value)
             )
-            return v.Context(s.render(node), "other" if off else "no_grad", self.run.site(node))
+            return v.Context(s.render(node), v.Switch.OTHER if off else v.Switch.NO_GRAD, self.run.site(node))
         if tail in ("nullcontext", "suppress", "contextmanager", "dummy_context"):
-            return v.Context(s.render(node), "null", self.run.site(node))
+            return v.Context(s.render(node), v.Switch.NOTHING, self.run.site(node))
         if tail == "ExitStack":
-            return v.Context(s.render(node), "stack", self.run.site(node))
+            return v.Context(s.render(node), v.Switch.STACK, self.run.site(node))
         return None
 
     def _autocast(self, dotted: str, a: Arguments, node: s.Call) -> v.Context:
@@ -198,14 +206,14 @@ class Api(Frameworks):
         if isinstance(enabled, v.Known) and isinstance(enabled.value, bool):
             state = enabled.value
         elif enabled is not None and not isinstance(enabled, v.Known):
-            state = None if self.decide(enabled) else False
-        return v.Context(s.render(node), "autocast", self.run.site(node), enabled=state)
+            state = None if self.it.conditions.decide(enabled) else False
+        return v.Context(s.render(node), v.Switch.AUTOCAST, self.run.site(node), enabled=state)
 
     def context_method(self, base: v.Context, name: str, a: Arguments, node: s.Call) -> v.Value:
-        if base.kind == "stack" and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
+        if base.kind is v.Switch.STACK and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
             self.run.contexts.append(a.args[0])
             return a.args[0].value or a.args[0]
-        if name in ("__enter__", "__exit__") and base.kind == "no_sync":
+        if name in ("__enter__", "__exit__") and base.kind is v.Switch.NO_SYNC:
             self.run.attributes[(base.model or "", "require_backward_grad_sync")] = v.Unknown("entered by hand")
         return v.Unknown(s.render(node))
 
@@ -215,7 +223,7 @@ class Api(Frameworks):
         first = a.get(0)
         if tail in ("chain", "from_iterable") and "chain" in dotted:
             parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Known)]
-            params = self.params_of(v.Collection("", list(parts))) if parts else Params()
+            params = self.it.expressions.params_of(v.Collection("", list(parts))) if parts else Params()
             return v.ParamsValue("", params, True)
         if tail == "partial" and first is not None:
             return v.Partial(s.render(node), first, a.args[1:], a.kwargs)
@@ -224,7 +232,7 @@ class Api(Frameworks):
         if tail in ("cycle", "count", "islice", "repeat") and dotted.startswith("itertools"):
             return v.Counted(s.render(node), exact=tail == "count", inner=first)
         if tail in ("exit", "_exit"):
-            return v.Known("exit", None)
+            return v.Never()
         return None
 
     def _builtin(self, name: str, a: Arguments, node: s.Call) -> v.Value:
@@ -239,11 +247,11 @@ class Api(Frameworks):
             if isinstance(first, v.ParamsValue):
                 empty = first.generator and first.used_by is not None
                 made = v.ParamsValue("", first.params, empty, first.used_by, first.named, first.wrap, first.partial)
-                self.use_up(first, node)
+                self.it.gradients.use_up(first, node)
                 return made
             if isinstance(first, v.Collection):
-                return v.Collection(first.key, list(first.items), dict(first.entries), name, first.open)
-            return v.Collection("", [], {}, "list") if first is None else first
+                return v.Collection(first.key, list(first.items), dict(first.entries), s.Display(name), first.open)
+            return v.Collection("", [], {}, s.Display.LIST) if first is None else first
         if name in ("filter", "map") and len(a.args) > 1:
             return self._filtered(name, a, node)
         if name == "len":
@@ -255,7 +263,7 @@ class Api(Frameworks):
         if name in ("int", "float", "bool", "round", "abs") and first is not None:
             return first
         if name in ("max", "min") and len(a.args) == 2:
-            numbers = [self.number(x) for x in a.args]
+            numbers = [self.it.conditions.number(x) for x in a.args]
             if all(n is not None for n in numbers):
                 values = [n.value for n in numbers if n is not None and isinstance(n.value, int | float)]
                 return v.Known(s.render(node), max(values) if name == "max" else min(values), exact=False)
@@ -271,22 +279,22 @@ class Api(Frameworks):
             and isinstance(a.args[1], v.Known)
             and isinstance(a.args[1].value, str)
         ):
-            return self.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
+            return self.it.names.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
         if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Known):
             target = s.Attr(node.node, node.args[0], str(a.args[1].value))
-            self.assign(target, a.args[2], node.args[2])
+            self.it.names.assign(target, a.args[2], node.args[2])
         if name == "zip":
             rows = self._zipped(a)
             if len(rows) == 1:
                 return v.Counted(s.render(node), inner=v.Collection("", list(a.args)), loader=True)
-            return v.Collection(s.render(node), rows, {}, "list")
+            return v.Collection(s.render(node), rows, {}, s.Display.LIST)
         if name in ("hasattr", "isinstance") and len(a.args) == 2:
             known = self._about_wrapper(name, a.args[0], a.args[1])
             if known is not None:
                 return v.Known(s.render(node), known)
         if name in ("sum", "any", "all", "dict"):
             for value in a.every:
-                self.use_up(value, node)
+                self.it.gradients.use_up(value, node)
         return v.Unknown(s.render(node), called=name)
 
     @staticmethod
@@ -303,12 +311,12 @@ class Api(Frameworks):
         return None
 
     def _zipped(self, a: Arguments) -> list[v.Value]:
-        columns = [self.elements(x, x.key) for x in a.args]
+        columns = [self.it.expressions.elements(x, x.key) for x in a.args]
         size = max((len(c) for c in columns), default=1)
         return [v.Collection("", [c[min(n, len(c) - 1)] for c in columns if c]) for n in range(size)]
 
     def _range(self, a: Arguments, node: s.Call) -> v.Value:
-        numbers = [self.number(x) for x in a.args]
+        numbers = [self.it.conditions.number(x) for x in a.args]
         start, stop = (numbers[0], numbers[1]) if len(numbers) > 1 else (None, numbers[0] if numbers else None)
         exact = len(a.args) < 2 or start is not None
         first = int(start.value) if start is not None and isinstance(start.value, int) else 0
@@ -328,7 +336,7 @@ class Api(Frameworks):
 
     def _enumerate(self, first: v.Value, a: Arguments, node: s.Call) -> v.Value:
         start = a.get(1, "start")
-        number = self.number(start) if start is not None else None
+        number = self.it.conditions.number(start) if start is not None else None
         begin = int(number.value) if number is not None and isinstance(number.value, int) else 0
         exact = start is None or number is not None
         turns = first.turns if isinstance(first, v.Counted) else None
@@ -345,13 +353,16 @@ class Api(Frameworks):
     def _filtered(self, name: str, a: Arguments, node: s.Call) -> v.Value:
         source = a.args[1]
         if isinstance(source, v.ParamsValue):
-            self.use_up(source, node)
+            self.it.gradients.use_up(source, node)
             return v.ParamsValue("", source.params, True, None, source.named, source.wrap, source.partial)
         if isinstance(source, v.Unknown) and name == "filter":
-            return v.ParamsValue("", self.params_of(source), True)
+            return v.ParamsValue("", self.it.expressions.params_of(source), True)
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
             return v.Collection(
-                s.render(node), [self.invoke(a.args[0], [x], {}, node) for x in source.items], {}, "list"
+                s.render(node),
+                [self.it.calls.invoke(a.args[0], [x], {}, node) for x in source.items],
+                {},
+                s.Display.LIST,
             )
         return v.Unknown(s.render(node), called=name)
 
@@ -394,6 +405,6 @@ def _divided_by(rate: v.Value | None) -> str:
 
 
 def _length(value: v.Value | None) -> int:
-    if isinstance(value, v.Collection) and value.kind != "generator" and value.items and not value.open:
+    if isinstance(value, v.Collection) and value.kind is not s.Display.GENERATOR and value.items and not value.open:
         return len(value.items)
     return TURNS

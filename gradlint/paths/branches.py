@@ -35,7 +35,7 @@ class _Code:
 
     events: bool
     contexts: bool
-    callees: list[s.Def]
+    callees: tuple[s.Def, ...]
 
 
 class Branches:
@@ -47,7 +47,6 @@ class Branches:
         self._codes: dict[int, _Code] = {}
         #: blocks that something is known of: while they are kept, their ids are theirs
         self._remembered: list[list[s.Stmt]] = []
-        self._methods = {id(x) for cls in program.classes.values() for x in cls.body if isinstance(x, s.Def)}
         self._scaler = any(map(naming.SCALER.search, program.all_words.seen))
         self._names: tuple[set[str], set[str]] | None = None
 
@@ -91,24 +90,11 @@ class Branches:
             words = self._program.own_words(body)
             events = "grad" in words.seen or not words.called.isdisjoint(_EVENTS)
             # where there are events, nobody asks for more
-            calls = [] if events else list(self._calls(body, words.called))
-            events = events or any(self._updates_scaler(call) for call in calls)
-            callees = [] if events else [d for call in calls for d in self._callees(call)]
+            events = events or ("update" in words.called and any(map(self._updates_scaler, _calls(body))))
+            callees = () if events else self._program.callees.under(body)
             found = self._codes[id(body)] = _Code(events, words.contexts, callees)
             self._remembered.append(body)
         return found
-
-    def _calls(self, body: list[s.Stmt], called: set[str]) -> Iterator[s.Call]:
-        """The calls that may be of functions of the file, or of a scaler's update."""
-        program = self._program
-        own = {name for name in called if name in program.functions or name in program.classes}
-        own |= called & (program.assignments.keys() | {"update"})
-        if not own:
-            return
-        for stmt in s.walk_stmts(body):
-            for expr in s.expressions(stmt):
-                if not program.said(expr).called.isdisjoint(own):
-                    yield from (part for part in s.walk_expr(expr) if isinstance(part, s.Call))
 
     def _updates_scaler(self, call: s.Call) -> bool:
         """`scaler.update()`; not `meter.update(loss, n)`, `ema.update(model)`, `options.update(lr=…)`."""
@@ -117,34 +103,6 @@ class Branches:
             return False
         plain = not call.args and call.kwargs.keys() <= {"new_scale"}
         return plain or bool(naming.SCALER.search(naming.last(s.render(func.base))))
-
-    # -- whom a call is of
-
-    def _callees(self, call: s.Call) -> Iterator[s.Def]:
-        name = call.func.name if isinstance(call.func, s.Attr) else s.render(call.func)
-        yield from self._named(name, call)
-        for value in self._program.assignments.get(name, ()):
-            # `advance = partial(update, optimizer)`, `update = Update(optimizer)`: a call of one is a call of the other
-            for meant in self._program.said(value).names:
-                yield from self._named(meant, None)
-
-    def _named(self, name: str, call: s.Call | None) -> Iterator[s.Def]:
-        """The functions of this name that the call can be of."""
-        for definition in self._program.functions.get(name, ()):
-            if call is None or self._fits(call, definition):
-                yield definition
-        cls = self._program.classes.get(name)
-        for stmt in cls.body if cls is not None else ():
-            if isinstance(stmt, s.Def) and stmt.name in ("__init__", "__call__"):
-                yield stmt
-
-    def _fits(self, call: s.Call, definition: s.Def) -> bool:
-        """Whether Python would take these arguments: `model.train()` is no call of `def train(self, loader)`."""
-        if call.starred or any(isinstance(arg, s.Star) for arg in call.args):
-            return True
-        if _binds(call, definition.params):
-            return True
-        return id(definition) in self._methods and _binds(call, definition.params[1:])
 
     # -- names
 
@@ -178,11 +136,7 @@ class Branches:
         return found
 
 
-def _binds(call: s.Call, params: list[s.Param]) -> bool:
-    plain = [param for param in params if not param.star]
-    stars = {param.star for param in params}
-    if (len(call.args) > len(plain) and "*" not in stars) or any(
-        name not in {param.name for param in plain} and "**" not in stars for name in call.kwargs
-    ):
-        return False
-    return all(param.default is not None or param.name in call.kwargs for param in plain[len(call.args) :])
+def _calls(body: list[s.Stmt]) -> Iterator[s.Call]:
+    for stmt in s.walk_stmts(body):
+        for expr in s.expressions(stmt):
+            yield from (part for part in s.walk_expr(expr) if isinstance(part, s.Call))

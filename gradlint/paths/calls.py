@@ -1,15 +1,46 @@
-"""Dispatches calls on what is called: functions of the file, PyTorch's and the frameworks' API, the unknown."""
+"""Dispatches calls on what is called, and follows them into the functions and classes of the file itself."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from gradlint.events import Norm
+from gradlint.knowledge import naming
+from gradlint.knowledge import torch_api as api
+from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.gradients import Arguments
-from gradlint.paths.methods import Methods
+from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
 
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
-class Calls(Methods):
-    """The way in for every call."""
+
+class Unwound(Exception):  # noqa: N818 - control flow, not an error
+    """Control leaves the statements that are running."""
+
+
+class Raised(Unwound):
+    """A `raise` or an exit: usually it does not come to that, so the caller goes on."""
+
+
+class Returned(Unwound):
+    """A `return` unwinds to its call."""
+
+    def __init__(self, value: v.Value) -> None:
+        self.value = value
+
+
+class Calls:
+    """The way in for every call: arguments to parameters, bodies, decorators, constructors."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
+
+    def arguments(self, node: s.Call) -> Arguments:
+        return Arguments(self.it.expressions.spread(node.args), {k: self.it.ev(x) for k, x in node.kwargs.items()})
 
     def call(self, node: s.Call) -> v.Value:
         self.run.spend()
@@ -17,14 +48,14 @@ class Calls(Methods):
         if isinstance(func, s.Attr):
             if isinstance(func.base, s.Call) and s.render(func.base.func) == "super":
                 return self.super_call(func.name, node)
-            base = self.ev(func.base)
+            base = self.it.ev(func.base)
             a = self.arguments(node)
-            result = self.method(base, func, a, node)
+            result = self.it.methods.method(base, func, a, node)
             if result is not None:
                 return result
-            value = self.attribute(base, func.name, func)
+            value = self.it.names.attribute(base, func.name, func)
             return self.call_value(value, a, node)
-        value = self.ev(func)
+        value = self.it.ev(func)
         return self.call_value(value, self.arguments(node), node)
 
     def call_value(self, value: v.Value, a: Arguments, node: s.Call) -> v.Value:
@@ -32,7 +63,7 @@ class Calls(Methods):
             case v.Function():
                 return self.invoke(value, a.args, a.kwargs, node)
             case v.Dotted():
-                return self.call_dotted(value.key, a, node)
+                return self.it.api.call_dotted(value.key, a, node)
             case v.ClassValue():
                 return self.instantiate(value, a, node)
             case v.Partial():
@@ -40,27 +71,191 @@ class Calls(Methods):
                 return self.call_value(value.func, joined, node)
             case v.Bound():
                 func = s.Attr(node.func.node, s.Name(node.func.node, value.base.key), value.name)
-                return self.method(value.base, func, a, node) or self.unknown_call(value.key, a, node)
+                return self.it.methods.method(value.base, func, a, node) or self.it.guesses.unknown_call(
+                    value.key, a, node
+                )
             case v.Instance():
                 return self._call_instance(value, a, node)
             case v.Model():
-                return self.forward(value, a, node)
+                return self.it.gradients.forward(value, a, node)
             case v.Managing():
-                return self.forward(value.model or value, a, node)
+                return self.it.gradients.forward(value.model or value, a, node)
             case v.Context():
                 return value
             case v.Scaler():
-                return self.wrapped_scaler(a, node)
+                return self.it.guesses.wrapped_scaler(a, node)
             case v.Unknown():
-                return self.call_by_name(value, a, node)
+                return self.it.guesses.call_by_name(value, a, node)
             case _:
-                return self.unknown_call(value.key, a, node)
+                return self.it.guesses.unknown_call(value.key, a, node)
 
     def _call_instance(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
-        method = self.find_in_class(value.cls, "__call__")
+        method = self.it.names.find_in_class(value.cls, "__call__")
         if isinstance(method, v.Function):
             bound = v.Function(f"{value.key}()", method.node, method.env, value, method.cls)
             return self.invoke(bound, a.args, a.kwargs, node)
         if value.module:
-            return self.module_forward(value, a, node)
-        return self.unknown_call(value.key, a, node)
+            return self.it.guesses.module_forward(value, a, node)
+        return self.it.guesses.unknown_call(value.key, a, node)
+
+    # -- functions
+
+    def invoke(self, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], node: s.Node) -> v.Value:
+        definition = function.node
+        if isinstance(definition, s.Lambda):
+            return self._invoke_lambda(function, definition, args)
+        if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
+            return v.Unknown(function.key, called=function.key)
+        env = (function.env or self.run.module).inner()
+        self.bind(definition, function, args, kwargs, env)
+        outer, self.it.env = self.it.env, env
+        guards, self.run.guards = self.run.guards, list(self.run.guards)
+        self.run.stack.append(id(definition))
+        via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
+        contexts = len(self.run.contexts)
+        quiet = self._enter_decorators(definition)
+        try:
+            if definition.generator and _is_context_manager(definition):
+                return self._probe_context(definition, contexts, node)
+            self.it.run_body(definition.body)
+            return v.Known(f"{function.key}()", None)
+        except Returned as result:
+            return result.value
+        except Raised:
+            return v.Unknown(f"{function.key}()", called=function.key)
+        finally:
+            if self.run.budget >= 0:  # else it is broken off, and its end was not seen
+                self.run.reached.add(id(definition))
+                if self.it.program.path:
+                    self.run.reached_elsewhere.add((self.it.program.path, definition.node))
+            self.run.no_grad -= quiet
+            del self.run.contexts[contexts:]
+            self.run.stack.pop()
+            self.run.via = via
+            self.run.guards = guards
+            self.it.env = outer
+
+    def _enter_decorators(self, definition: s.Def) -> int:
+        """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body; returns how many are no_grad."""
+        quiet = 0
+        for decorator in definition.decorators:
+            dotted = self.it.program.dotted(decorator.func if isinstance(decorator, s.Call) else decorator)
+            if dotted in api.AUTOCAST or dotted in api.NO_GRAD:
+                value = self.it.ev(decorator)
+                if isinstance(value, v.Dotted):
+                    value = v.Context(dotted, v.Switch.NO_GRAD if "enable_grad" not in dotted else v.Switch.OTHER)
+                if isinstance(value, v.Context):
+                    self.run.contexts.append(value)
+                    quiet += value.kind is v.Switch.NO_GRAD
+        self.run.no_grad += quiet
+        return quiet
+
+    def _invoke_lambda(self, function: v.Function, definition: s.Lambda, args: list[v.Value]) -> v.Value:
+        env = (function.env or self.run.module).inner()
+        for param, value in zip(definition.params, args, strict=False):
+            env.names[param.name] = value
+        outer, self.it.env = self.it.env, env
+        try:
+            return self.it.ev(definition.body)
+        finally:
+            self.it.env = outer
+
+    def _probe_context(self, definition: s.Def, contexts: int, node: s.Node) -> v.Value:
+        """A @contextmanager: the contexts that are active at its yield are what it stands for."""
+        self.run.yielded = None
+        body = definition.body
+        position = next((n for n, stmt in enumerate(body) if _yields(stmt)), len(body))
+        self.it.run_body(body[: position + 1])
+        active: list[v.Value] = list((self.run.yielded or [])[contexts:])
+        self.run.yielded = None
+        leaving = body[position + 1 :], self.it.env
+        many = v.Collection("", active)
+        return v.Context(definition.name, v.Switch.MANY, self.run.site(node), value=many, leaving=leaving)
+
+    def bind(
+        self, definition: s.Def, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], env: v.Env
+    ) -> None:
+        params = list(definition.params)
+        if function.owner is not None and params and not params[0].star:
+            env.names[params.pop(0).name] = function.owner
+        positional = list(args)
+        for param in params:
+            if param.star == "*":
+                env.names[param.name] = v.Collection(f"*{param.name}", positional)
+                positional = []
+            elif param.star == "**":
+                env.names[param.name] = v.Collection(
+                    f"**{param.name}", [], {f'"{k}"': x for k, x in kwargs.items()}, s.Display.DICT
+                )
+            elif positional:
+                env.names[param.name] = self.it.conditions.settle(param.name, positional.pop(0))
+            elif param.name in kwargs:
+                env.names[param.name] = self.it.conditions.settle(param.name, kwargs[param.name])
+            elif param.default is not None:
+                env.names[param.name] = self._default(param.name, self.it.ev(param.default))
+            else:
+                env.names[param.name] = v.Unknown(param.name)
+
+    def _default(self, name: str, value: v.Value) -> v.Value:
+        """A default: others may pass the opposite of a flag."""
+        if isinstance(value, v.Known) and isinstance(value.value, bool):
+            return self.it.names.flag(name, value.value)
+        value = self.it.conditions.settle(name, value)
+        if isinstance(value, v.Known) and isinstance(value.value, int | float):
+            value = v.Known(value.key, value.value, value.exact, value.counter, value.window, value.modulo, True)
+        return value
+
+    # -- classes
+
+    def super_call(self, name: str, node: s.Call) -> v.Value:
+        a = self.arguments(node)
+        me = self.it.env.find("self")
+        if isinstance(me, v.Instance) and me.cls is not None and me.cls.node is not None:
+            for base in me.cls.node.bases:
+                cls = self.it.names.base_class(base, me.cls)
+                found = self.it.names.find_in_class(cls, name)
+                if isinstance(found, v.Function):
+                    return self.invoke(
+                        v.Function(found.key, found.node, found.env, me, found.cls), a.args, a.kwargs, node
+                    )
+        merged = tensors.merge(a.every, s.render(node), Norm.RAW) if name in ("forward", "__call__") else None
+        if merged is not None:
+            return merged
+        if name != "__init__" and naming.TOUCHES_GRADIENTS.search(name):
+            self.it.gradients.opaque(None, node)
+        return v.Unknown(s.render(node), called=name)
+
+    def instantiate(self, cls: v.ClassValue, a: Arguments, node: s.Call) -> v.Value:
+        bases = self.it.names.base_names(cls)
+        if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(b) for b in bases):
+            return self.it.api.make_optimizer(cls.key, a, node)
+        if any("Sched" in b or api.SCHEDULER_CLASS.match(b) or b == "_LRScheduler" for b in bases):
+            found = next((o for o in (self.run.optimizer_for(x) for x in a.every) if o), None)
+            torch = any(api.SCHEDULER_CLASS.match(b) or b in ("_LRScheduler", "LRScheduler") for b in bases)
+            return v.Scheduler("", found.ref.id if found else None, torch)
+        module = is_module(bases)
+        instance = v.Instance("", cls, module)
+        own = self.it.program.callees.of_class(cls.node) if cls.node is not None else ()
+        words = self.it.program.words_of(*own)
+        if module and not (words.events or words.contexts):
+            for value in a.every:
+                self.it.gradients.use_up(value, node)
+            instance.made_with = (a.args, a.kwargs)
+            return instance
+        instance.key = self.run.fresh(cls.key)
+        init = self.it.names.find_in_class(cls, "__init__")
+        if isinstance(init, v.Function):
+            self.invoke(v.Function(init.key, init.node, init.env, instance, init.cls), a.args, a.kwargs, node)
+        return instance
+
+
+def is_module(bases: set[str]) -> bool:
+    return any(b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss")) for b in bases)
+
+
+def _yields(stmt: s.Stmt) -> bool:
+    return any(isinstance(p, s.Yield) for x in s.walk_stmts([stmt]) for e in s.expressions(x) for p in s.walk_expr(e))
+
+
+def _is_context_manager(definition: s.Def) -> bool:
+    return any("contextmanager" in s.render(d) for d in definition.decorators)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import WINDOW
 from gradlint.knowledge import naming
 from gradlint.paths import values as v
 from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
-from gradlint.paths.run import FAR, Run
+from gradlint.paths.run import FAR
 from gradlint.python import syntax as s
 from gradlint.records import dataclass
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -32,6 +35,15 @@ _ORDERS = ("==", "!=", "<", "<=", ">", ">=")
 Branch = s.If | s.IfExp | s.While | None
 
 
+@dataclass(slots=True)
+class Closing:
+    """The window that the answer to a condition says is full: the text of its N, "" if it says nothing of the kind."""
+
+    window: str = ""
+    #: nothing but the name of a flag says so
+    by_name: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     """Who asks, whether both answers are to be followed, and which one is usual."""
@@ -41,18 +53,18 @@ class _Question:
     usual: bool
     #: the first event to which the answer can matter
     since: int
+    closing: Closing
 
     def inverted(self) -> _Question:
-        return _Question(self.node, self.fork, not self.usual, self.since)
+        return _Question(self.node, self.fork, not self.usual, self.since, self.closing)
 
 
 class Conditions:
-    """Numbers and truth; the bottom layer of the interpreter."""
+    """Numbers and truth."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.program = run.program
-        self._branches = run.program.once(Branches)
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     # -- numbers
 
@@ -63,7 +75,7 @@ class Conditions:
                 return value
             case v.Unknown() | v.Dotted():
                 name = _last_name(value.key)
-                if name in self.program.modulus_names:
+                if name in self.run.modulus_names:
                     return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
                 return None
             case _:
@@ -77,7 +89,7 @@ class Conditions:
         """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
         if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
-        if name in self.program.modulus_names and not value.counter and not value.window:
+        if name in self.run.modulus_names and not value.counter and not value.window:
             if value.value > 0:
                 return v.Known(
                     name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
@@ -124,7 +136,7 @@ class Conditions:
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
             name = naming.last(a.key if b.key == "1" else b.key)
-            if name in self.program.modulus_names:
+            if name in self.run.modulus_names:
                 self.run.oracle.decide(f"{name} > 1", True)
         try:
             result = bool(_COMPARE[op](a.value, b.value))
@@ -138,7 +150,7 @@ class Conditions:
     def _counted_window(self, a: v.Known, b: v.Known) -> str:
         """`count >= accumulate`: a counter beside the size of a window."""
         for counter, size in ((a, b), (b, a)):
-            if counter.counter and not size.counter and _last_name(size.key) in self.program.modulus_names:
+            if counter.counter and not size.counter and _last_name(size.key) in self.run.modulus_names:
                 return self.sized(size)
         return ""
 
@@ -156,13 +168,17 @@ class Conditions:
         # `step > args.save_every`: a modulus name is a number beside numbers only
         return number if number is not None and self.number(other) is not None else None
 
-    def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True) -> bool:
-        """True or False, always. `node` is the statement that asks: it says what is usual and what matters."""
+    def decide(self, value: v.Value, *, node: Branch = None, fork: bool = True, closing: Closing | None = None) -> bool:
+        """True or False, always. `node` is the statement that asks: it says what is usual and what matters.
+
+        `closing` is told if the answer means that a window is full.
+        """
         if isinstance(value, v.Known):
             return bool(value.value)
         weight = self._weight(node) if fork else Weight.NOTHING
         since = NOW if weight is Weight.EVENTS else len(self.run.events)
-        return self._decide(value, _Question(node, weight is not Weight.NOTHING, not self._leaves(node), since))
+        usual = not self._leaves(node)
+        return self._decide(value, _Question(node, weight is not Weight.NOTHING, usual, since, closing or Closing()))
 
     def _decide(self, value: v.Value, q: _Question) -> bool:
         match value:
@@ -173,7 +189,7 @@ class Conditions:
             case v.Unknown() | v.Dotted():
                 return self._decide_atom(value.key, q)
             case v.Collection():
-                return bool(value.items or value.entries) or value.kind == "tuple"
+                return bool(value.items or value.entries) or value.kind is s.Display.TUPLE
             case v.Tensor():
                 return self._decide_atom(value.key or "a tensor", q)
             case _:
@@ -188,7 +204,7 @@ class Conditions:
                 return all(self.certain(x) for x in value.operands)
             case v.Unknown():
                 name = _last_name(value.key)
-                return not (name in self.program.varying or naming.BOUNDARY.search(name) or value.called)
+                return not (name in self.run.varying or naming.BOUNDARY.search(name) or value.called)
             case v.Tensor():
                 return False
             case _:
@@ -250,8 +266,8 @@ class Conditions:
         left, right = value.operands
         counter = next((x for x in (left, right) if isinstance(x, v.Known) and (x.counter or not x.exact)), None)
         if counter is not None and isinstance(q.node, s.If):
-            body, orelse = self.program.words(q.node.body), self.program.words(q.node.orelse)
-            if body.jumps - {"continue"} and not body.steps:
+            body, orelse = self.it.program.words(q.node.body), self.it.program.words(q.node.orelse)
+            if body.jumps - {s.Leave.CONTINUE} and not body.steps:
                 return False  # a limit on the number of steps: loops here end by themselves
             unknown = right if counter is left else left
             boundary = (body.steps and not body.backward) or (orelse.steps and not orelse.backward)
@@ -260,30 +276,20 @@ class Conditions:
                 b = right if counter is right else v.Known(right.key, WINDOW)
                 assert isinstance(a, v.Known)
                 assert isinstance(b, v.Known)
-                self._full_window = self.sized(unknown)
+                q.closing.window = self.sized(unknown)
                 return bool(_COMPARE[value.op](a.value, b.value))
             if boundary:
                 return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
         return self._ask(value.key, q)
-
-    #: text of N of the window that was just decided by order (`>=`), for the guard round the block
-    _full_window = ""
-    #: nothing but the name of a flag said so
-    _window_by_name = False
-
-    def take_window(self) -> tuple[str, bool]:
-        text, by_name = self._full_window, self._window_by_name
-        self._full_window, self._window_by_name = "", False
-        return text, by_name
 
     def _reset_window(self, value: v.Symbol, q: _Question) -> bool | None:
         """`if count == n: step(); count = 0`: the counter starts anew in the block that it guards."""
         left, right = value.operands
         if not isinstance(left, v.Known) or not left.counter or not isinstance(q.node, s.If):
             return None
-        body = self.program.words(q.node.body)
-        if body.steps and not body.backward and _last_name(left.key) in self.program.assigned(q.node.body):
-            self._full_window = self.sized(right)
+        body = self.it.program.words(q.node.body)
+        if body.steps and not body.backward and _last_name(left.key) in self.it.program.assigned(q.node.body):
+            q.closing.window = self.sized(right)
             return left.value == WINDOW
         return None
 
@@ -303,7 +309,7 @@ class Conditions:
         if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
             if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
-                self._full_window, self._window_by_name = key, True
+                q.closing.window, q.closing.by_name = key, True
                 return self.run.loops[-1].number() % WINDOW == WINDOW - 1
         return self._ask(key, q)
 
@@ -314,7 +320,7 @@ class Conditions:
         """`if not ok: continue`: usually it does not come to that."""
         if not isinstance(node, s.If):
             return False
-        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         if then.jumps and not other.jumps and not then.backward and not then.steps:
             return True
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
@@ -326,15 +332,15 @@ class Conditions:
                 return max(self._block_weight(node.body), self._block_weight(node.orelse))
             case s.While():
                 return Weight.NOTHING
-            case s.IfExp() if self.program.expression_words(node.then, node.other).events:
+            case s.IfExp() if self.it.program.expression_words(node.then, node.other).events:
                 return Weight.EVENTS
             case _:
                 return Weight.STATE
 
     def _block_weight(self, body: list[s.Stmt]) -> Weight:
         """Leaving early is of interest only once gradients are about."""
-        found = self._branches.weight(body)
-        if found is Weight.NOTHING and self.program.words(body).jumps - {"raise"} and self.run.started:
+        found = self.it.program.once(Branches).weight(body)
+        if found is Weight.NOTHING and self.it.program.words(body).jumps - {s.Leave.RAISE} and self.run.started:
             return Weight.STATE if self._leaves_something(body) else Weight.NOTHING
         return found
 
@@ -342,40 +348,39 @@ class Conditions:
         """A function, or a loop in which something happens; not one that looks for an entry to log."""
         jumps = self._jumps(body)
         loop = self.run.loops[-1] if self.run.loops else None
-        idle = loop is not None and self._branches.weight(loop.body) is Weight.NOTHING
-        return "return" in jumps or (bool(jumps - {"raise"}) and not idle)
+        idle = loop is not None and self.it.program.once(Branches).weight(loop.body) is Weight.NOTHING
+        return s.Leave.RETURN in jumps or (bool(jumps - {s.Leave.RAISE}) and not idle)
 
-    def _jumps(self, body: list[s.Stmt]) -> set[str]:
+    def _jumps(self, body: list[s.Stmt]) -> set[s.Leave]:
         """The ways out of a block that no other open condition stands before: only one is unusual on a path."""
-        found = {"return" if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)}
+        found = {
+            s.Leave.RETURN if isinstance(x, s.Return) else x.kind for x in body if isinstance(x, s.Return | s.Jump)
+        }
         for stmt in body:
             if isinstance(stmt, s.If):
-                held = self.program.words(stmt.body).jumps | self.program.words(stmt.orelse).jumps
-                if held and (self.program.said(stmt.test).called or isinstance(self.ev(stmt.test), v.Known)):
+                held = self.it.program.words(stmt.body).jumps | self.it.program.words(stmt.orelse).jumps
+                if held and (self.it.program.said(stmt.test).called or isinstance(self.it.ev(stmt.test), v.Known)):
                     found |= held
             elif not isinstance(stmt, s.Def | s.Class):
                 for block in s.blocks(stmt):
                     inner = self._jumps(block)
-                    found |= inner & {"return"} if isinstance(stmt, s.For | s.While) else inner
+                    found |= inner & {s.Leave.RETURN} if isinstance(stmt, s.For | s.While) else inner
         return found
-
-    def ev(self, expr: s.Expr) -> v.Value:
-        raise NotImplementedError("abstract: see Expressions")
 
     def _is_amp_switch(self, node: Branch, key: str) -> bool:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
         if not isinstance(node, s.If) or s.render(node.test) != key:
             return False
         return (
-            self.program.words(node.body).scaler
-            and not self.program.words(node.orelse).scaler
-            and (bool(node.orelse) and self.program.words(node.orelse).events)
+            self.it.program.words(node.body).scaler
+            and not self.it.program.words(node.orelse).scaler
+            and (bool(node.orelse) and self.it.program.words(node.orelse).events)
         )
 
     def _is_boundary(self, node: Branch) -> bool:
         if not isinstance(node, s.If):
             return False
-        then, other = self.program.words(node.body), self.program.words(node.orelse)
+        then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
 from gradlint.paths import values as v
+from gradlint.paths.calls import Unwound, is_module
 from gradlint.paths.interpreter import Interpreter
-from gradlint.paths.invoke import Unwound, is_module
 from gradlint.paths.oracle import AMP, Oracle, alternatives
 from gradlint.paths.roles import settle
 from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
@@ -35,8 +35,8 @@ class _Entry:
     number: int
     function: s.Def | None = None
     cls: s.Class | None = None
-    #: the names of all that it may come by
-    names: frozenset[str] = frozenset()
+    #: the functions that it may come by, by their nodes
+    reach: frozenset[int] = frozenset()
     budget: int = PATH_BUDGET
     #: what its usual path took
     steps: int = 0
@@ -46,6 +46,10 @@ class _Entry:
     #: what happens on the usual path, and the conditions that made no difference to it
     events: tuple[Event, ...] = ()
     idle: set[str] = field(default_factory=set)
+
+    @property
+    def node(self) -> int:
+        return -1 if self.function is None else self.function.node
 
     @property
     def name(self) -> str:
@@ -65,11 +69,13 @@ class Explorer:
         #: the steps of all paths so far
         self.steps = 0
         self.reached: set[int] = set()
+        #: functions of other files that were followed to their ends, by file and row
+        self.reached_elsewhere: set[tuple[str, int]] = set()
         #: what was not followed for want of steps, in sentences
         self.exhausted: list[str] = []
         self._module_run: Run | None = None
-        self._depths: dict[str, int] = {}
-        self._sizes: dict[str, int] = {}
+        self._depths: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
 
     def paths(self) -> Iterator[Path]:
         """The usual path of every starting point first, then the unusual ones in turn.
@@ -100,7 +106,7 @@ class Explorer:
                         words = self.program.words(stmt.body)
                         if words.events:
                             rank = 0 if words.steps and words.backward else 1
-                            found.append((rank - 2 * self._calls_others(stmt), stmt, cls))
+                            found.append((rank - 2 * self._depth(stmt), stmt, cls))
                     case s.Class():
                         visit(stmt.body, stmt)
                     case s.If() | s.Try() | s.With():
@@ -113,27 +119,19 @@ class Explorer:
         for _, function, cls in sorted(found, key=lambda item: item[0]):
             yield function, cls
 
-    def _calls_others(self, function: s.Def) -> int:
-        """How deep the chain of event-holding functions below this one is."""
-        return self._depth(function.name)
+    def _depth(self, function: s.Def) -> int:
+        """How deep the chain of event-holding functions below this one is.
 
-    def _depth(self, name: str) -> int:
-        """Each function is asked once; one that is being asked about (a recursion) counts as the end of the chain."""
-        known = self._depths.get(name)
+        Each function is asked once; one that is being asked about (a recursion) counts as the end of the chain.
+        """
+        known = self._depths.get(function.node)
         if known is not None:
             return known
-        self._depths[name] = deepest = 0
-        for definition in self.program.functions.get(name, []):
-            words = self.program.own_words(definition.body)
-            for maker in words.called & self.program.classes.keys():
-                made = self.program.function_words(maker)
-                if made is not None and made.events:
-                    deepest = max(deepest, 1)
-            for callee in (words.called | words.seen) & self.program.functions.keys():
-                inner = self.program.function_words(callee)
-                if inner is not None and inner.events and callee != name:
-                    deepest = max(deepest, 1 + self._depth(callee))
-        self._depths[name] = deepest
+        self._depths[function.node] = deepest = 0
+        for callee in self.program.called_by(function):
+            if callee.node != function.node and self.program.words_of(callee).events:
+                deepest = max(deepest, 1 + self._depth(callee))
+        self._depths[function.node] = deepest
         return deepest
 
     # -- one starting point
@@ -142,22 +140,30 @@ class Explorer:
         """The module, and every function that holds events."""
         for definition in s.walk_stmts(self.program.core):
             if isinstance(definition, s.Def):
-                size = sum(1 for _ in s.walk_stmts(definition.body))
-                self._sizes[definition.name] = self._sizes.get(definition.name, 0) + size
+                self._sizes[definition.node] = sum(1 for _ in s.walk_stmts(definition.body))
         own: list[s.Stmt] = [stmt for stmt in self.program.core if not isinstance(stmt, s.Def | s.Class)]
         entries = [_Entry(-1)]
         entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
         for entry in entries:
             body = own if entry.function is None else entry.function.body
-            words = self.program.words(body)
-            entry.names = frozenset(words.called | words.seen)
+            entry.reach = self._reach(body, entry.cls)
             size = sum(1 for _ in s.walk_stmts(body))
             size += len(self.program.core) if entry.function is None else 0
-            size += sum(self._sizes[name] for name in entry.names & self._sizes.keys())
-            made = not entry.names.isdisjoint(self.program.classes) or entry.cls is not None
-            size += self._sizes.get("__init__", 0) if made else 0
+            size += sum(self._sizes.get(node, 0) for node in entry.reach)
             entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
         return entries
+
+    def _reach(self, body: list[s.Stmt], cls: s.Class | None) -> frozenset[int]:
+        """The functions that are come by from here, that which makes the object included."""
+        callees = self.program.callees
+        waiting = [*callees.under(body), *(callees.of_class(cls) if cls is not None else ())]
+        seen: set[int] = set()
+        while waiting:
+            current = waiting.pop()
+            if current.node not in seen:
+                seen.add(current.node)
+                waiting.extend(self.program.called_by(current))
+        return frozenset(seen)
 
     def _came_by(self, entry: _Entry) -> bool:
         return entry.function is not None and id(entry.function) in self.reached
@@ -225,19 +231,19 @@ class Explorer:
         return Path(
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(self.program.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
-            run.exhausted, self._single(oracle), tuple(run.doubts),
+            frozenset(run.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
+            run.exhausted, self._single(run, oracle), tuple(run.doubts),
         )  # fmt: skip
 
-    def _single(self, oracle: Oracle) -> bool:
+    def _single(self, run: Run, oracle: Oracle) -> bool:
         """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
-        sizes = self.program.modulus_names
+        sizes = run.modulus_names
         if any(oracle.forced.get(f"{name} > 1") is False for name in sizes):
             return True
         return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None, budget: int) -> Run:
-        run = Run(self.program, oracle, budget)
+        run = Run.of(self.program, oracle, budget)
         interpreter = Interpreter(run)
         try:
             if function is None:
@@ -248,6 +254,8 @@ class Explorer:
             run.exhausted = True
         self.steps += budget - max(run.budget, 0)
         self.reached |= run.reached
+        if not run.exhausted:
+            self.reached_elsewhere |= run.reached_elsewhere
         if function is None and self._module_run is None:
             self._module_run = run
         return run
@@ -285,7 +293,7 @@ class Explorer:
             elif param.name not in ("self", "cls") and not param.star:
                 kwargs[param.name] = v.Unknown(param.name)
         try:
-            interpreter.invoke(value, [], kwargs, value.node)
+            interpreter.calls.invoke(value, [], kwargs, value.node)
         except Unwound:
             pass
 
@@ -309,10 +317,10 @@ class Explorer:
         value = run.module.find(cls.name)
         if not isinstance(value, v.ClassValue):
             value = v.ClassValue(cls.name, cls, run.module)
-        bases = interpreter.base_names(value)
+        bases = interpreter.names.base_names(value)
         me = v.Instance("self", value, is_module(bases))
         run.behind = PLAIN
-        init = interpreter.find_in_class(value, "__init__")
+        init = interpreter.names.find_in_class(value, "__init__")
         if isinstance(init, v.Function) and isinstance(init.node, s.Def):
             bound = v.Function(init.key, init.node, init.env, me, init.cls)
             reached = set(run.reached)
@@ -338,26 +346,21 @@ def _counts(param: s.Param) -> bool:
 
 
 def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:
-    """Those that none of another name calls, by their names; where all call each other, the first."""
-    own = {_def_name(entry) for entry in entries}
-    called = {name for entry in entries for name in (entry.names & own) - {_def_name(entry)}}
-    return [entry for entry in entries if _def_name(entry) not in called] or [*entries[:1]]
-
-
-def _def_name(entry: _Entry) -> str:
-    return entry.function.name if entry.function is not None else ""
+    """Those that no other one calls; where all call each other, the first."""
+    called = {node for entry in entries for node in entry.reach - {entry.node}}
+    return [entry for entry in entries if entry.node not in called] or [*entries[:1]]
 
 
 def _has_step_loop(program: Program, function: s.Def) -> bool:
     """Whether the function, or one that it calls, loops over batches."""
-    waiting, seen = [function], {function.name}
+    waiting, seen = [function], {function.node}
     while waiting:
         current = waiting.pop()
-        if _loops_over_batches(program, current):
+        if _loops_over_batches(program.owner(current.node), current):
             return True
-        called = (program.own_words(current.body).called & program.functions.keys()) - seen
-        seen |= called
-        waiting.extend(definition for name in called for definition in program.functions[name])
+        called = [d for d in program.called_by(current) if d.node not in seen]
+        seen.update(d.node for d in called)
+        waiting.extend(called)
     return False
 
 

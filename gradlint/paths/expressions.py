@@ -8,41 +8,43 @@ from gradlint.events import Params, Wrap
 from gradlint.knowledge import naming
 from gradlint.paths import tensors
 from gradlint.paths import values as v
-from gradlint.paths.attributes import Attributes
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from gradlint.paths.interpreter import Interpreter
 
-class Expressions(Attributes):
-    """Operators, displays, iteration. Calls are in the layers above."""
 
-    def call(self, node: s.Call) -> v.Value:
-        raise NotImplementedError("abstract: see Calls")
+class Expressions:
+    """Operators, displays, iteration."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     def ev(self, expr: s.Expr) -> v.Value:
         return _EVALUATE[type(expr)](self, expr)
 
     def _ev_name(self, expr: s.Name) -> v.Value:
-        return self.look_up(expr.id)
+        return self.it.names.look_up(expr.id)
 
     def _ev_attr(self, expr: s.Attr) -> v.Value:
-        return self.attribute(self.ev(expr.base), expr.name, expr)
+        return self.it.names.attribute(self.it.ev(expr.base), expr.name, expr)
 
     def _ev_call(self, expr: s.Call) -> v.Value:
-        return self.call(expr)
+        return self.it.calls.call(expr)
 
     def _ev_const(self, expr: s.Const) -> v.Value:
         return v.Known(s.render(expr), expr.value)
 
     def _ev_bin(self, expr: s.Bin) -> v.Value:
         right: v.Value
-        left, right = self.ev(expr.left), self.ev(expr.right)
+        left, right = self.it.ev(expr.left), self.it.ev(expr.right)
         result = self.binary(expr.op, left, right, s.render(expr))
         if expr.op == "%" and isinstance(result, v.Known) and result.window:
-            self.sized(right)
+            self.it.conditions.sized(right)
             result.window = s.render(expr.right)  # N in the words that stand here, not those of a caller
             number = v.whole_number(right)
             if number is not None:
@@ -50,24 +52,24 @@ class Expressions(Attributes):
         return result
 
     def _ev_lambda(self, expr: s.Lambda) -> v.Value:
-        return v.Function(s.render(expr), expr, self.env)
+        return v.Function(s.render(expr), expr, self.it.env)
 
     def _ev_star(self, expr: s.Star) -> v.Value:
-        return self.ev(expr.value)
+        return self.it.ev(expr.value)
 
     def _ev_walrus(self, expr: s.Walrus) -> v.Value:
-        self.assign(expr.target, self.ev(expr.value))
-        return self.ev(expr.target)
+        self.it.names.assign(expr.target, self.it.ev(expr.value))
+        return self.it.ev(expr.target)
 
     def _ev_yield(self, expr: s.Yield) -> v.Value:
         if expr.value is not None:
-            self.ev(expr.value)
+            self.it.ev(expr.value)
         self.run.yielded = list(self.run.contexts)
         return v.Unknown("yield")
 
     def _ev_other(self, expr: s.Other) -> v.Value:
         for child in expr.children:
-            self.ev(child)
+            self.it.ev(child)
         return v.Unknown(expr.label)
 
     # -- operators
@@ -78,7 +80,7 @@ class Expressions(Attributes):
             return tensor
         if op == "%" and isinstance(left, v.Known) and isinstance(left.value, str):
             return v.Unknown(text)
-        number = self.arithmetic(op, left, right, text)
+        number = self.it.conditions.arithmetic(op, left, right, text)
         if number is not None:
             return number
         if op == "+" and (isinstance(left, v.ParamsValue | v.Collection) or isinstance(right, v.ParamsValue)):
@@ -97,11 +99,11 @@ class Expressions(Attributes):
         return v.ParamsValue(text, params, wrap=_first_wrap(self.run.wrap_of(left), self.run.wrap_of(right)))
 
     def _comparison(self, expr: s.Compare) -> v.Value:
-        left, right = self.ev(expr.left), self.ev(expr.right)
-        return self.compare(expr.op, left, right, s.render(expr))
+        left, right = self.it.ev(expr.left), self.it.ev(expr.right)
+        return self.it.conditions.compare(expr.op, left, right, s.render(expr))
 
     def _boolean(self, expr: s.Bool) -> v.Value:
-        items = [self.ev(item) for item in expr.items]
+        items = [self.it.ev(item) for item in expr.items]
         stop = expr.op == "or"
         if all(isinstance(item, v.Known) for item in items):
             return self._combined(expr, items, stop)
@@ -124,7 +126,7 @@ class Expressions(Attributes):
         )  # fmt: skip
 
     def _unary(self, expr: s.Unary) -> v.Value:
-        value = self.ev(expr.value)
+        value = self.it.ev(expr.value)
         if expr.op == "not":
             if isinstance(value, v.Known):
                 return v.Known(s.render(expr), not value.value, value.exact, value.counter, value.window, value.modulo)
@@ -136,21 +138,21 @@ class Expressions(Attributes):
         return v.Unknown(s.render(expr))
 
     def _ifexp(self, expr: s.IfExp) -> v.Value:
-        test = self.ev(expr.test)
-        branches = self.program.expression_words(expr.then, expr.other)
+        test = self.it.ev(expr.test)
+        branches = self.it.program.expression_words(expr.then, expr.other)
         interesting = branches.contexts or branches.events or "16" in s.render(expr)
-        if "no_sync" in branches.seen and not self.certain(test):
+        if "no_sync" in branches.seen and not self.it.conditions.certain(test):
             self.run.unsure_sync += 1
             try:
-                return self.ev(expr.then if "no_sync" in s.render(expr.then) else expr.other)
+                return self.it.ev(expr.then if "no_sync" in s.render(expr.then) else expr.other)
             finally:
                 self.run.unsure_sync -= 1
-        return self.ev(expr.then if self.decide(test, node=expr, fork=interesting) else expr.other)
+        return self.it.ev(expr.then if self.it.conditions.decide(test, node=expr, fork=interesting) else expr.other)
 
     # -- entries, displays, comprehensions
 
     def _item(self, expr: s.Item) -> v.Value:
-        base, index = self.ev(expr.base), self.ev(expr.index)
+        base, index = self.it.ev(expr.base), self.it.ev(expr.index)
         if isinstance(base, v.Collection):
             if isinstance(index, v.Known):
                 found = _entry(base, index)
@@ -179,7 +181,7 @@ class Expressions(Attributes):
         """The values of these, with what a star in front of one of them stands for."""
         values: list[v.Value] = []
         for expr in exprs:
-            value = self.ev(expr)
+            value = self.it.ev(expr)
             if isinstance(expr, s.Star) and isinstance(value, v.Collection):
                 values.extend(value.items)
             else:
@@ -189,28 +191,28 @@ class Expressions(Attributes):
     def _dict(self, expr: s.Dict) -> v.Value:
         entries = {}
         for number, (key, value) in enumerate(expr.pairs):
-            name = self.ev(key).key if key is not None else f"**{number}"
-            entries[name] = self.ev(value)
-        return v.Collection(s.render(expr), [], entries, "dict")
+            name = self.it.ev(key).key if key is not None else f"**{number}"
+            entries[name] = self.it.ev(value)
+        return v.Collection(s.render(expr), [], entries, s.Display.DICT)
 
     def _comprehension(self, expr: s.Comprehension) -> v.Value:
-        iterable = self.ev(expr.iterable)
-        outer = self.env
-        self.env = v.Env({}, outer)
+        iterable = self.it.ev(expr.iterable)
+        outer = self.it.env
+        self.it.env = outer.inner()
         try:
             items = []
             for element in self.elements(iterable, s.render(expr.iterable))[:4]:
-                self.assign(expr.target, element)
+                self.it.names.assign(expr.target, element)
                 for condition in expr.conditions:
-                    self.ev(condition)
-                items.append(self.ev(expr.element))
+                    self.it.ev(condition)
+                items.append(self.it.ev(expr.element))
         finally:
-            self.env = outer
+            self.it.env = outer
         return self._collected(expr, iterable, items)
 
     def _collected(self, expr: s.Comprehension, iterable: v.Value, items: list[v.Value]) -> v.Value:
         text = s.render(expr)
-        lazy = expr.kind == "generator"
+        lazy = expr.kind is s.Display.GENERATOR
         owners = [i for i in items if isinstance(i, v.Parameter | v.ParamsValue)]
         if owners and len(owners) == len(items):
             params = owners[0].params
@@ -218,7 +220,9 @@ class Expressions(Attributes):
                 params = params.union(item.params)
             filtered = any(_filters(c) for c in expr.conditions)
             return v.ParamsValue(text, params, lazy, None, False, owners[0].wrap, filtered)
-        return v.Collection(text, items, {}, "generator" if lazy else "list", not isinstance(iterable, v.Collection))
+        return v.Collection(
+            text, items, {}, s.Display.GENERATOR if lazy else s.Display.LIST, not isinstance(iterable, v.Collection)
+        )
 
     # -- iteration
 
@@ -270,7 +274,7 @@ class Expressions(Attributes):
             case v.Unknown():
                 if value.params.owners:
                     return value.params
-                if value.key in self.program.owners or naming.MODEL.search(naming.last(value.key)):
+                if value.key in self.run.owners or naming.MODEL.search(naming.last(value.key)):
                     return Params(frozenset({value.key}), True)
                 return Params()
             case v.Tensor():

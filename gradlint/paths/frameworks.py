@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradlint.events import (
     WINDOW,
     Backward,
@@ -22,12 +24,19 @@ from gradlint.knowledge import naming
 from gradlint.knowledge.rows import Argument, Context, Does, Given, Makes, Opens, Passes, Thing
 from gradlint.paths import roles
 from gradlint.paths import values as v
-from gradlint.paths.gradients import Arguments, Gradients
+from gradlint.paths.gradients import Arguments
 from gradlint.python import syntax as s
 
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
-class Frameworks(Gradients):
+
+class Frameworks:
     """The managed ways of training."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     # -- functions and classes
 
@@ -45,11 +54,13 @@ class Frameworks(Gradients):
             case Makes(thing=Thing.PLUGIN):
                 return _plugin(dotted, row, a)
             case Does(event=type() as event) if event is Backward:
-                self.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
+                self.it.gradients.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
                 return v.Known("", None)
             case Opens(context=Context.LOSS):
-                loss = self.as_loss(a.at(row.loss) or v.Unknown("loss"))
-                return v.Context(s.render(node), "loss", self.run.site(node), value=loss.but(framework=framework))
+                loss = self.it.gradients.as_loss(a.at(row.loss) or v.Unknown("loss"))
+                return v.Context(
+                    s.render(node), v.Switch.LOSS, self.run.site(node), value=loss.but(framework=framework)
+                )
             case Passes():
                 return self._passed(framework, row, a)
             case _:
@@ -69,7 +80,7 @@ class Frameworks(Gradients):
 
     def _engine(self, framework: Framework, row: Makes, a: Arguments, node: s.Call) -> v.Value:
         model = (a.at(row.model) if row.model is not None else None) or v.Unknown("model")
-        ref = OptimizerRef("", "", self.params_of(model), "", framework, True)
+        ref = OptimizerRef("", "", self.it.expressions.params_of(model), "", framework, True)
         engine, scheduler = self._object(framework, row, a, model), v.Scheduler("", None, True, framework)
         return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
 
@@ -90,17 +101,17 @@ class Frameworks(Gradients):
         if isinstance(value, v.Scheduler):
             value.framework = framework
         elif isinstance(value, v.Unknown) and naming.SCHEDULER.search(naming.last(value.key)):
-            self.run.inferred[(value.key, "scheduler")] = v.Scheduler(value.key, None, True, framework)
+            self.run.inferred[(value.key, Thing.SCHEDULER)] = v.Scheduler(value.key, None, True, framework)
 
     # -- methods
 
     def managing_for(self, base: v.Value, framework: Framework) -> v.Managing:
         """An object that comes from elsewhere, and whose name says what it is."""
-        found = self.run.inferred.get((base.key, "framework"))
+        found = self.run.inferred.get((base.key, Thing.OBJECT))
         if not isinstance(found, v.Managing):
             found = v.Managing(base.key, framework, "", False)
-            found.guess = roles.suspect(self.program, Role.FRAMEWORK, base.key, f"is {framework.name}'s")
-            self.run.inferred[(base.key, "framework")] = found
+            found.guess = roles.suspect(self.run.programs, Role.FRAMEWORK, base.key, f"is {framework.name}'s")
+            self.run.inferred[(base.key, Thing.OBJECT)] = found
         return found
 
     def managing_method(self, base: v.Managing, name: str, a: Arguments, node: s.Call) -> v.Value:
@@ -134,7 +145,7 @@ class Frameworks(Gradients):
         elif row.event is Zero and ref is not None:
             self.run.emit(Zero, node, params=ref.params)
         elif row.event is Opaque and ref is not None:
-            self.opaque(frozenset({ref.id}), node)
+            self.it.gradients.opaque(frozenset({ref.id}), node)
         elif row.event is not None or row.on is not Thing.SUBCLASS:
             return None
         return v.Known("", None)
@@ -148,7 +159,9 @@ class Frameworks(Gradients):
         own = isinstance(loss, v.Tensor) and by is not None and bool(by.key) and loss.divisor in _numbers(by)
         divides = by is not None and (by.divides or own) and not _keeps_scale(row, a)
         gradient = a.kwargs.get("gradient")
-        self.backward(loss, node, framework=framework, divides=divides, by=by, gradient=gradient, guess=guess)
+        self.it.gradients.backward(
+            loss, node, framework=framework, divides=divides, by=by, gradient=gradient, guess=guess
+        )
 
     def _managed_clip(
         self, framework: Framework, row: Does, a: Arguments, node: s.Call, guess: Guess | None = None
@@ -165,24 +178,26 @@ class Frameworks(Gradients):
             kind = ClipKind.VALUE if _says_value(algorithm) else ClipKind.NORM
             named = {row.limit.names[0]: a.at(row.limit), row.algorithm.names[0]: algorithm}
             a = Arguments(a.args[:1], {k: x for k, x in named.items() if x is not None and not _is_none(x)})
-        return self.clip(node, a, kind=kind, api=ClipApi.MANAGED, framework=framework, guess=guess)
+        return self.it.gradients.clip(node, a, kind=kind, api=ClipApi.MANAGED, framework=framework, guess=guess)
 
     # -- contexts
 
     def _opened(self, base: v.Managing, row: Opens, a: Arguments, node: s.Call) -> v.Value:
         if row.context is Context.NO_SYNC:
             model = a.at(row.model) or v.Unknown("model")
-            return self.no_sync_context(model, node, a.at(row.enabled) if row.enabled is not None else None)
-        kinds = {Context.WINDOW: "window", Context.AUTOCAST: "managed autocast"}
+            return self.it.gradients.no_sync_context(
+                model, node, a.at(row.enabled) if row.enabled is not None else None
+            )
+        kinds = {Context.WINDOW: v.Switch.WINDOW, Context.AUTOCAST: v.Switch.MANAGED_AUTOCAST}
         value = base if row.context is Context.WINDOW else None
-        return v.Context(s.render(node), kinds.get(row.context, "other"), self.run.site(node), value=value)
+        return v.Context(s.render(node), kinds.get(row.context, v.Switch.OTHER), self.run.site(node), value=value)
 
     def enter_window(self, managing: v.Managing) -> None:
         """Starts a micro-batch; the attribute that tells of the boundary keeps its value behind the block."""
         self.run.window_count += 1
         loop = self.run.loops[-1] if self.run.loops else None
         last = loop is not None and loop.data and loop.number() == loop.turns - 1  # a loader's end closes the window
-        size = self.window_size(naming.last(managing.window)) if managing.window else WINDOW
+        size = self.it.conditions.window_size(naming.last(managing.window)) if managing.window else WINDOW
         full = self.run.window_count % size == 0
         self.run.window_full = not managing.accumulates or full or last
         if last:
@@ -200,21 +215,21 @@ class Frameworks(Gradients):
             guess = optimizer.ref.guess if row.event is Backward else None
             return self._does(framework, row, a, node, by=by, optimizer=optimizer, guess=guess) or v.Known("", None)
         if name in ("parameters", "named_parameters"):
-            return v.ParamsValue("", self.params_of(model), True, None, name == "named_parameters")
+            return v.ParamsValue("", self.it.expressions.params_of(model), True, None, name == "named_parameters")
         if name in ("train", "eval"):
             return base
         return v.Unknown(s.render(node), called=name)
 
     def _engine_optimizer(self, base: v.Value, model: v.Value, framework: Framework) -> v.Optimizer:
-        found = self.run.inferred.get((base.key, "engine"))
+        found = self.run.inferred.get((base.key, Thing.ENGINE))
         if not isinstance(found, v.Optimizer):
             seen = isinstance(base, v.Managing)
             what = f"is a {framework.name} engine"
-            guess = None if seen else roles.suspect(self.program, Role.FRAMEWORK, base.key, what)
-            params = self.params_of(model)
+            guess = None if seen else roles.suspect(self.run.programs, Role.FRAMEWORK, base.key, what)
+            params = self.it.expressions.params_of(model)
             ref = OptimizerRef(f"{base.key} engine", base.key, params, "", framework, False, guess=guess)
             found = v.Optimizer(base.key, ref)
-            self.run.inferred[(base.key, "engine")] = found
+            self.run.inferred[(base.key, Thing.ENGINE)] = found
             self.run.register(ref)
         return found
 
@@ -242,7 +257,7 @@ def _plugin(dotted: str, row: Makes, a: Arguments) -> v.Value:
             value = value or _entry(a.at(config), key)
         if value is not None and not (isinstance(value, v.Known) and isinstance(value.value, str)):
             entries[f'"{key}"'] = value
-    return v.Collection(naming.last(dotted), [], entries, "dict")
+    return v.Collection(naming.last(dotted), [], entries, s.Display.DICT)
 
 
 def _entry(config: v.Value | None, key: str) -> v.Value | None:
@@ -256,7 +271,7 @@ def _given(a: Arguments) -> Given:
 def _argument(value: v.Value) -> Argument:
     if isinstance(value, v.Known):
         return Argument(value.key, True, value.value)
-    if isinstance(value, v.Collection) and value.kind == "dict":
+    if isinstance(value, v.Collection) and value.kind is s.Display.DICT:
         return Argument(value.key, entries={k.strip('"'): _argument(x) for k, x in value.entries.items()})
     return Argument(value.key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gradlint.events import (
     PLAIN,
@@ -32,9 +33,11 @@ from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.rows import At, Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
-from gradlint.paths.expressions import Expressions
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 _READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
 _EDITS = {
@@ -74,8 +77,12 @@ class Arguments:
         return [*self.args, *self.kwargs.values()]
 
 
-class Gradients(Expressions):
+class Gradients:
     """The events themselves."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     # -- optimizer, scheduler, scaler
 
@@ -106,7 +113,7 @@ class Gradients(Expressions):
     ) -> None:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
-            self.invoke(closure, [], {}, node)
+            self.it.calls.invoke(closure, [], {}, node)
         elif closure is not None and not isinstance(closure, v.Known):
             lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
             if lent is not None:
@@ -241,7 +248,7 @@ class Gradients(Expressions):
         )  # fmt: skip
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
-        if isinstance(grad, v.Grad) and grad.copy and "grad" not in self.program.said(node).names:
+        if isinstance(grad, v.Grad) and grad.copy and "grad" not in self.it.program.said(node).names:
             return  # a copy of what was there once
         self.run.emit(Read, node, params=grad.params)
 
@@ -262,9 +269,11 @@ class Gradients(Expressions):
         """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
         if not isinstance(base, v.Parameter | v.Unknown | v.Grad):
             if not (isinstance(value, v.Known) and value.value is None):
-                self.new_gradient(self.params_of(base), target)  # of a tensor that was made here, of one layer
+                self.new_gradient(
+                    self.it.expressions.params_of(base), target
+                )  # of a tensor that was made here, of one layer
             return
-        grad = self.attribute(base, "grad", target)
+        grad = self.it.names.attribute(base, "grad", target)
         if not isinstance(grad, v.Grad) or grad.copy:
             return
         if isinstance(value, v.Known) and value.value is None:
@@ -319,7 +328,7 @@ class Gradients(Expressions):
         params = base.params if isinstance(base, v.Parameter) else Params()
         before, reached = len(self.run.events), set(self.run.reached)
         args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
-        result = self.invoke(inner, args, {}, node)
+        result = self.it.calls.invoke(inner, args, {}, node)
         edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
         del self.run.events[before:]
         self.run.reached = reached
@@ -364,7 +373,7 @@ class Gradients(Expressions):
             return Params()
         if isinstance(target, v.Collection) and any(isinstance(i, v.Grad) for i in target.items):
             return Params()
-        return self.params_of(target)
+        return self.it.expressions.params_of(target)
 
     # -- the rest
 
@@ -382,10 +391,7 @@ class Gradients(Expressions):
             return v.Unknown(s.render(node), called=key)
         wrap = self.run.wrap_of(model)
         result = tensors.forward(s.render(node), key, wrap=wrap, sync=self.run.sync_of(key), inputs=a.every)
-        return self.perhaps_normalised(result.but(forward=self.run.site(node)), "", a)
-
-    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments) -> v.Tensor:
-        raise NotImplementedError("abstract: see Guesses")
+        return self.it.guesses.perhaps_normalised(result.but(forward=self.run.site(node)), "", a)
 
     def no_sync_context(self, model: v.Value, node: s.Node, enabled: v.Value | None = None) -> v.Context:
         if self.run.unsure_sync:
@@ -396,7 +402,7 @@ class Gradients(Expressions):
             sync = Sync.OFF if enabled.value else Sync.ON
         else:
             sync = Sync.MANAGED
-        return v.Context(f"{model.key}.no_sync()", "no_sync", self.run.site(node), owner(model), sync)
+        return v.Context(f"{model.key}.no_sync()", v.Switch.NO_SYNC, self.run.site(node), owner(model), sync)
 
 
 def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
 from gradlint.knowledge import frameworks, naming
@@ -10,9 +11,11 @@ from gradlint.knowledge.rows import Thing
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.gradients import Arguments
-from gradlint.paths.invoke import Invoke
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
@@ -34,20 +37,24 @@ _NO_SCALING = re.compile(
 )
 
 
-class Guesses(Invoke):
+class Guesses:
     """What a name and the arguments say about a call."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     def call_by_name(self, value: v.Unknown, a: Arguments, node: s.Call) -> v.Value:
         """A value with a name: a scaler, a criterion, a model, or a function of which nothing else is known."""
         name = naming.last(value.key)
         if self.run.scaler_for(value) is not None:
             return self.wrapped_scaler(a, node)
-        if naming.LOSS.search(name) and value.key not in self.program.owners:
+        if naming.LOSS.search(name) and value.key not in self.run.owners:
             return self.criterion(name, a, node, value)
         makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
-        if (value.key in self.program.owners or naming.MODEL.search(name)) and not makes:
+        if (value.key in self.run.owners or naming.MODEL.search(name)) and not makes:
             if not any(self.run.optimizer_for(x) for x in a.every):
-                return self.forward(value, a, node)
+                return self.it.gradients.forward(value, a, node)
         return self.unknown_call(value.key, a, node)
 
     def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
@@ -56,7 +63,7 @@ class Guesses(Invoke):
         every = a.every
         self._touch(last, a, every, node)
         for value in every:
-            self.use_up(value, node)
+            self.it.gradients.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
             if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
                 return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
@@ -90,7 +97,7 @@ class Guesses(Invoke):
 
     def _names_window(self, text: str) -> bool:
         return len(text) < 80 and any(
-            word in self.program.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
+            word in self.run.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
         )
 
     @staticmethod
@@ -120,7 +127,7 @@ class Guesses(Invoke):
                 self.run.emit(Step, node, optimizer=optimizer.ref.id, framework=HELPER, guess=steps)
             return
         if optimizers and not naming.HARMLESS.search(name):
-            self.opaque(frozenset(o.ref.id for o in optimizers), node)
+            self.it.gradients.opaque(frozenset(o.ref.id for o in optimizers), node)
             return
         if self.hands_gradients(name, a.args[0] if a.args else None, a, node):
             return
@@ -130,20 +137,20 @@ class Guesses(Invoke):
             kind = ClipKind.VALUE if "value" in low else ClipKind.NORM
             plain = roles.clips_plainly(a.every)
             guess = None if plain else roles.unseen(s.render(node), "only clips")
-            self.clip(node, a, kind=kind, api=ClipApi.CUSTOM, guess=guess)
+            self.it.gradients.clip(node, a, kind=kind, api=ClipApi.CUSTOM, guess=guess)
         elif grads and "norm" in low:
-            self.read(grads[0], node)
+            self.it.gradients.read(grads[0], node)
         elif grads and isinstance(grads[0], v.Grad) and "reduce" in low:
             guess = roles.unseen(s.render(node), "reduces gradients")
-            self.edit(grads[0], EditKind.REDUCE, None, node, guess=guess)
+            self.it.gradients.edit(grads[0], EditKind.REDUCE, None, node, guess=guess)
         elif grads and any(w in low for w in ("scale_grad", "normalize_grad", "divide_grad", "average_grad")):
             guess = roles.unseen(s.render(node), "scales gradients")
-            self.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node, guess=guess)
-        elif self._may_scale_gradients(low, a):
-            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+            self.it.gradients.edit(v.Grad(grads[0].key, grads[0].params), EditKind.SCALE, None, node, guess=guess)
+        elif self.may_scale_gradients(low, a):
+            self.it.gradients.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
             self._doubt(every, node, clears=False)
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
-            params = self.params_of(a.args[0]) if a.args else Params()
+            params = self.it.expressions.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
         elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
             self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
@@ -153,7 +160,7 @@ class Guesses(Invoke):
         held = [p.params for p in every if isinstance(p, _HAS_GRADIENTS)]
         for part in every:
             module = isinstance(part, v.Model) or (isinstance(part, v.Instance) and part.module)
-            if module or (isinstance(part, v.Unknown) and part.key in self.program.owners):
+            if module or (isinstance(part, v.Unknown) and part.key in self.run.owners):
                 held.append(Params(frozenset({owner(part)}), True))
         if held:
             params = held[0]
@@ -165,16 +172,16 @@ class Guesses(Invoke):
         """`get_grads(model)` from elsewhere puts gradients aside, `set_grads(model, …)` writes others."""
         if naming.NO_GRADIENTS.search(name):
             return False
-        params = self.params_of(whose) if whose is not None else Params()
+        params = self.it.expressions.params_of(whose) if whose is not None else Params()
         if naming.GETS_GRADIENTS.search(name):
             self.run.emit(Save, node, "", params=params)
             return True
         if naming.SETS_GRADIENTS.search(name) and (a.every or isinstance(whose, v.Model)):
-            self.new_gradient(params, node)
+            self.it.gradients.new_gradient(params, node)
             return True
         return False
 
-    def _may_scale_gradients(self, low: str, a: Arguments) -> bool:
+    def may_scale_gradients(self, low: str, a: Arguments) -> bool:
         """`average_grads(model, n)`, `finish_window(model, n)`: what such a function does stands in another file."""
         if _NO_SCALING.search(low) or naming.LOSS.search(low) or not self.run.started:
             return False
@@ -188,26 +195,28 @@ class Guesses(Invoke):
         if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
             return True
         named = isinstance(value, v.Unknown) and bool(value.key)
-        return named and (value.key in self.program.owners or bool(naming.MODEL.search(naming.last(value.key))))
+        return named and (value.key in self.run.owners or bool(naming.MODEL.search(naming.last(value.key))))
 
     def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
         """`loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
         lent = frameworks.on_any("__call__", Thing.SCALER)
         if lent is not None and lent[1].event is Opaque:
             found = [o for o in (self.run.optimizer_for(x) for x in a.every) if o is not None]
-            self.opaque(frozenset(o.ref.id for o in found) if found else None, node)
+            self.it.gradients.opaque(frozenset(o.ref.id for o in found) if found else None, node)
         return v.Unknown(s.render(node), called="scaler")
 
     def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
         name = value.cls.key if value.cls else value.key
-        result = self.criterion(name, a, node) if naming.LOSS.search(name) else self.forward(value, a, node)
+        result = (
+            self.criterion(name, a, node) if naming.LOSS.search(name) else self.it.gradients.forward(value, a, node)
+        )
         return self.normalised_inside(value, "forward", a, result, node)
 
     def normalised_inside(self, value: v.Instance, name: str, a: Arguments, result: v.Value, node: s.Call) -> v.Value:
         """A module of this file may divide what it returns: its method is run to see whether it does."""
         if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.run.no_grad:
             return result
-        method = self.find_in_class(value.cls, name)
+        method = self.it.names.find_in_class(value.cls, name)
         if not isinstance(method, v.Function) or not isinstance(method.node, s.Def) or not method.node.body:
             return result
         key = (value.key, id(method.node))
@@ -228,7 +237,7 @@ class Guesses(Invoke):
         try:
             self._keep_numbers(value)
             bound = v.Function(method.key, method.node, method.env, value, method.cls)
-            found = self.invoke(bound, a.args, a.kwargs, node)
+            found = self.it.calls.invoke(bound, a.args, a.kwargs, node)
         except OutOfBudget:
             return None
         finally:
@@ -248,11 +257,11 @@ class Guesses(Invoke):
             if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
                 return True
             for expr in s.expressions(stmt):
-                if not self.program.said(expr).callees.isdisjoint(
-                    {*self.program.functions, *tensors.IN_PLACE, "super"}
+                if not self.it.program.said(expr).callees.isdisjoint(
+                    {*self.it.program.functions, *tensors.IN_PLACE, "super"}
                 ):
                     return True
-                if not self.program.said(expr).callees.isdisjoint(_DIVIDE):
+                if not self.it.program.said(expr).callees.isdisjoint(_DIVIDE):
                     return True
                 if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
                     return True
@@ -260,23 +269,23 @@ class Guesses(Invoke):
 
     def _keep_numbers(self, value: v.Instance) -> None:
         """The numbers that its constructor keeps; whatever else it does is not run."""
-        init = self.find_in_class(value.cls, "__init__")
+        init = self.it.names.find_in_class(value.cls, "__init__")
         if value.made_with is None or not value.key or not isinstance(init, v.Function):
             return
         (args, kwargs), value.made_with = value.made_with, None
         assert isinstance(init.node, s.Def)
-        env = v.Env({}, init.env or self.run.module)
-        self._bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
-        outer, self.env = self.env, env
+        env = (init.env or self.run.module).inner()
+        self.it.calls.bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
+        outer, self.it.env = self.it.env, env
         try:
             for stmt in s.walk_stmts(init.node.body):
                 kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
-                if kept is None or not self.program.said(kept).callees <= _CONVERSIONS:
+                if kept is None or not self.it.program.said(kept).callees <= _CONVERSIONS:
                     continue
-                if isinstance(stmt, s.Assign) or "register_buffer" in self.program.said(kept).callees:
-                    self.run_body([stmt])
+                if isinstance(stmt, s.Assign) or "register_buffer" in self.it.program.said(kept).callees:
+                    self.it.run_body([stmt])
         finally:
-            self.env = outer
+            self.it.env = outer
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
@@ -303,7 +312,7 @@ class Guesses(Invoke):
         out: list[v.Value] = []
         for part in parts:
             is_model = isinstance(part, v.Model | v.Managing) or (isinstance(part, v.Instance) and part.module)
-            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.program.owners:
+            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.run.owners:
                 is_model = True
             if is_model and not self.run.no_grad:
                 out.append(v.Unknown(part.key, params=Params(frozenset({owner(part)}), True)))

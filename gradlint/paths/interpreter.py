@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import WINDOW, Backward, Role, Step, Sync, Unscale, Update
 from gradlint.knowledge import naming
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
-from gradlint.paths.invoke import Raised, Returned, Unwound
+from gradlint.paths.api import Api
+from gradlint.paths.calls import Calls, Raised, Returned, Unwound
+from gradlint.paths.conditions import Closing, Conditions
+from gradlint.paths.expressions import Expressions
+from gradlint.paths.frameworks import Frameworks
+from gradlint.paths.gradients import Gradients
+from gradlint.paths.guesses import Guesses
 from gradlint.paths.loops import Break, Continue, Loops
-from gradlint.paths.run import Guard
+from gradlint.paths.methods import Methods
+from gradlint.paths.names import Names
+from gradlint.paths.run import Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
 
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
 _UNSCALED = re.compile(r"(?i)unscaled")
@@ -27,8 +38,29 @@ _WENT_WRONG = re.compile(
 )
 
 
-class Interpreter(Loops):
-    """The top layer."""
+class Interpreter:
+    """Runs statements; all else is done by its parts, each of which knows it as `it`."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.env = run.module
+        self.conditions = Conditions(self)
+        self.names = Names(self)
+        self.expressions = Expressions(self)
+        self.gradients = Gradients(self)
+        self.frameworks = Frameworks(self)
+        self.api = Api(self)
+        self.guesses = Guesses(self)
+        self.methods = Methods(self)
+        self.calls = Calls(self)
+        self.loops = Loops(self)
+        #: the value of an expression
+        self.ev = self.expressions.ev
+
+    @property
+    def program(self) -> Program:
+        """The file whose code is running."""
+        return self.env.program
 
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:
@@ -48,15 +80,21 @@ class Interpreter(Loops):
 
     def _expression(self, stmt: s.ExprStmt) -> None:
         value = self.ev(stmt.value)
-        if isinstance(value, v.Known) and value.key == "exit":
+        if isinstance(value, v.Never):
             raise Raised
         call = stmt.value
         if isinstance(value, v.Tensor) and isinstance(call, s.Call) and isinstance(call.func, s.Attr):
             if call.func.name in IN_PLACE and isinstance(call.func.base, s.Name | s.Attr):
-                self.assign(call.func.base, value)  # `loss.div_(n)`
+                self.names.assign(call.func.base, value)  # `loss.div_(n)`
 
     def _return(self, stmt: s.Return) -> None:
         raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known("None", None))
+
+    def _for(self, stmt: s.For) -> None:
+        self.loops.run_for(stmt)
+
+    def _while(self, stmt: s.While) -> None:
+        self.loops.run_while(stmt)
 
     def _def(self, stmt: s.Def) -> None:
         self.env.bind(stmt.name, v.Function(stmt.name, stmt, self.env))
@@ -72,21 +110,21 @@ class Interpreter(Loops):
         self.env.shared.update(stmt.names)
 
     def _jump(self, stmt: s.Jump) -> None:
-        raise {"break": Break, "continue": Continue, "raise": Raised}[stmt.kind]
+        raise _LEAVE[stmt.kind]
 
     def _assignment(self, stmt: s.Assign) -> None:
         value = self.ev(stmt.value)
         for target in stmt.targets:
-            self.assign(target, value, stmt.value)
+            self.names.assign(target, value, stmt.value)
 
     def _aug_assign(self, stmt: s.AugAssign) -> None:
         current, value = self.ev(stmt.target), self.ev(stmt.value)
         if isinstance(current, v.Grad) and not current.copy:
-            self.aug_assign_grad(current, stmt, value)
+            self.gradients.aug_assign_grad(current, stmt, value)
             return
         if tensors.gradients_in(value) is not None:
-            self.put_aside(value, stmt.target)
-            self.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
+            self.gradients.put_aside(value, stmt.target)
+            self.names.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
             return
         text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
         result: v.Value
@@ -98,10 +136,10 @@ class Interpreter(Loops):
                 window=current.key if down else "",
             )  # fmt: skip
         else:
-            result = self.binary(stmt.op, current, value, text)
+            result = self.expressions.binary(stmt.op, current, value, text)
             if isinstance(result, v.Known) and stmt.op in "+-":
                 result = v.Known(s.render(stmt.target), result.value, result.exact, True, result.window)
-        self.assign(stmt.target, result)
+        self.names.assign(stmt.target, result)
 
     # -- branches
 
@@ -115,18 +153,21 @@ class Interpreter(Loops):
             self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
             return
         test = self.ev(stmt.test)
-        taken = self.decide(test, node=stmt)
-        window, (by_order, by_name) = self.window_of(test), self.take_window()
+        closing = Closing()
+        taken = self.conditions.decide(test, node=stmt, closing=closing)
+        window, by_order = self.conditions.window_of(test), closing.window
         unsure = self._unsure_sync(stmt, test)
         guard = None
         if window is not None or by_order:
-            guess = roles.suspect(self.program, Role.WINDOW, by_order, "closes a window") if by_name else None
+            guess = (
+                roles.suspect(self.run.programs, Role.WINDOW, by_order, "closes a window") if closing.by_name else None
+            )
             guard = Guard(
                 window.window if window else by_order, window.exact if window else False,
                 window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),
                 guess if window is None else None,
             )  # fmt: skip
-        if guard is not None and not taken and "continue" in self.program.words(stmt.body).jumps:
+        if guard is not None and not taken and s.Leave.CONTINUE in self.program.words(stmt.body).jumps:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
         picks = self._picks_parameters(stmt.test)
         body = stmt.body if taken else stmt.orelse
@@ -181,7 +222,7 @@ class Interpreter(Loops):
         if "no_sync" not in self.program.all_words.seen:
             return False
         mentioned = "no_sync" in self.program.words(stmt.body).seen or "no_sync" in self.program.words(stmt.orelse).seen
-        return mentioned and not self.certain(test)
+        return mentioned and not self.conditions.certain(test)
 
     # -- contexts and exceptions
 
@@ -191,16 +232,16 @@ class Interpreter(Loops):
         leaving: list[tuple[list[s.Stmt], v.Env]] = []
         for item, target in stmt.items:
             value = self.ev(item)
-            if id(value) in self.run.exits:
-                leaving.append(self.run.exits.pop(id(value)))
+            if isinstance(value, v.Context) and value.leaving is not None:
+                leaving.append(value.leaving)
             for context in self._entered(value):
                 self.run.contexts.append(context)
-                quiet += context.kind == "no_grad"
-                if context.kind == "window" and isinstance(context.value, v.Managing):
-                    self.enter_window(context.value)
+                quiet += context.kind is v.Switch.NO_GRAD
+                if context.kind is v.Switch.WINDOW and isinstance(context.value, v.Managing):
+                    self.frameworks.enter_window(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
-                self.assign(target, inner)
+                self.names.assign(target, inner)
         self.run.no_grad += quiet
         try:
             self.run_body(stmt.body)
@@ -214,13 +255,13 @@ class Interpreter(Loops):
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:
-            case v.Context() if value.kind == "many" and isinstance(value.value, v.Collection):
+            case v.Context() if value.kind is v.Switch.MANY and isinstance(value.value, v.Collection):
                 return [x for x in value.value.items if isinstance(x, v.Context)]
             case v.Context():
                 return [value]
             case v.Unknown() if "no_sync" in value.key or "sync" in naming.last(value.key):
                 # a context from elsewhere that has to do with syncing: it is taken care of
-                return [v.Context(value.key, "no_sync", None, None, Sync.MANAGED)]
+                return [v.Context(value.key, v.Switch.NO_SYNC, None, None, Sync.MANAGED)]
             case _:
                 return []
 
@@ -237,14 +278,19 @@ class Interpreter(Loops):
             self.run_body(stmt.final)
 
 
+_LEAVE: dict[s.Leave, type[Unwound]] = {
+    s.Leave.BREAK: Break,
+    s.Leave.CONTINUE: Continue,
+    s.Leave.RAISE: Raised,
+}
 # by type, not by match: this runs for every statement of every turn
 _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.ExprStmt: Interpreter._expression,
     s.Assign: Interpreter._assignment,
     s.AugAssign: Interpreter._aug_assign,
     s.If: Interpreter._if,
-    s.For: Interpreter.run_for,
-    s.While: Interpreter.run_while,
+    s.For: Interpreter._for,
+    s.While: Interpreter._while,
     s.With: Interpreter._with,
     s.Try: Interpreter._try,
     s.Return: Interpreter._return,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from gradlint.events import WINDOW, Clip, ClipApi, Mark
 from gradlint.knowledge import naming
 from gradlint.paths import values as v
-from gradlint.paths.calls import Calls
-from gradlint.paths.invoke import Unwound
+from gradlint.paths.calls import Unwound
 from gradlint.paths.run import OUTER_TURNS, TURNS, Guard, LoopState
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 #: a loop of fewer turns is run as it is
 _MANY = 4
@@ -25,17 +28,21 @@ class Continue(Unwound):
     """A `continue` unwinds to the next turn of its loop."""
 
 
-class Loops(Calls):
+class Loops:
     """`for` and `while`."""
 
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
+
     def run_for(self, stmt: s.For) -> None:
-        iterable = self.ev(stmt.iterable)
+        iterable = self.it.ev(stmt.iterable)
         values = self._turns(stmt, iterable)
         if isinstance(iterable, v.ParamsValue):
             if iterable.generator and iterable.used_by is not None:
                 self._exhausted(stmt, iterable)
                 return
-            self.use_up(iterable, stmt.iterable)
+            self.it.gradients.use_up(iterable, stmt.iterable)
         loop = LoopState(
             stmt.node, stmt.body, 0, len(values), self._micro_window(stmt, iterable), self._is_loader(stmt, iterable),
             self._is_data(iterable), iterable.window if isinstance(iterable, v.Counted) else "",
@@ -79,7 +86,7 @@ class Loops(Calls):
             yield v.Value()
 
     def _refuses(self, stmt: s.While) -> bool:
-        test = self.ev(stmt.test)
+        test = self.it.ev(stmt.test)
         return isinstance(test, v.Known) and not test.value
 
     def _steady(self, loop: LoopState, stmt: s.For, iterable: v.Value, values: list[v.Value]) -> Steady | None:
@@ -92,7 +99,7 @@ class Loops(Calls):
         if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items:
             target, last = target.items[0], last.items[0]
         plain = isinstance(iterable, v.Counted) and not isinstance(iterable.inner, v.Collection | v.Counted)
-        if not plain or not isinstance(target, s.Name) or target.id in self.program.words(stmt.body).seen:
+        if not plain or not isinstance(target, s.Name) or target.id in self.it.program.words(stmt.body).seen:
             return None
         return Steady(self.run, loop, (target, last))
 
@@ -110,22 +117,22 @@ class Loops(Calls):
                 self.run.guards = list(around)
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
-                    self.assign(stmt.target, value)
+                    self.it.names.assign(stmt.target, value)
                 try:
-                    self.run_body(stmt.body)
+                    self.it.run_body(stmt.body)
                 except Continue:
                     pass
                 except Break:
                     break
-                if steady is not None and steady.reached(self.env) and steady.repeat():
+                if steady is not None and steady.reached(self.it.env) and steady.repeat():
                     if steady.counter is not None:
-                        self.assign(*steady.counter)
+                        self.it.names.assign(*steady.counter)
                     break
         finally:
             self.run.guards = guards
             self.run.loops.pop()
         self.run.emit(Mark, stmt, "", loop=loop.id, over=True, loader=loop.loader)
-        self.run_body(stmt.orelse)
+        self.it.run_body(stmt.orelse)
 
     # -- how often
 
@@ -135,11 +142,11 @@ class Loops(Calls):
             case v.Collection() if iterable.open and iterable.items:
                 return [iterable.items[0]] * self._usual_turns(stmt)
             case v.Collection() if iterable.items or iterable.entries:
-                return self.elements(iterable, text)[:4]
+                return self.it.expressions.elements(iterable, text)[:4]
             case v.ParamsValue() | v.Grad():
-                return self.elements(iterable, text)
+                return self.it.expressions.elements(iterable, text)
             case v.Counted() if iterable.enumerate and _all_known(iterable.inner):
-                return self.elements(iterable, text)[:4]
+                return self.it.expressions.elements(iterable, text)[:4]
             case v.Counted() if self._counts_training_objects(iterable):
                 return [self._counted(iterable, 0)]
             case v.Counted():
@@ -147,7 +154,7 @@ class Loops(Calls):
                 count = iterable.turns if iterable.turns is not None else usual
                 return [self._counted(iterable, n) for n in range(count)]
             case _:
-                one = self.elements(iterable, text)[0]
+                one = self.it.expressions.elements(iterable, text)[0]
                 if self._over_training_objects(iterable):
                     return [one]
                 return [one] * self._usual_turns(stmt)
@@ -158,7 +165,8 @@ class Loops(Calls):
             if isinstance(iterable.inner, v.Collection):
                 columns = iterable.inner.items
                 row = [
-                    self._counted(c, turn) if isinstance(c, v.Counted) else self.elements(c, c.key)[0] for c in columns
+                    self._counted(c, turn) if isinstance(c, v.Counted) else self.it.expressions.elements(c, c.key)[0]
+                    for c in columns
                 ]
                 return v.Collection("", row)
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
@@ -171,25 +179,22 @@ class Loops(Calls):
 
     def _usual_turns(self, stmt: s.For | s.While) -> int:
         """Enough for two windows and a rest where gradients are made or used; two epochs; once for the rest."""
-        words = self.program.words(stmt.body)
+        words = self.it.program.words(stmt.body)
         if not words.events:
             return 1
-        inner = self.program.innermost.get(stmt.node)
+        inner = self.it.program.innermost.get(stmt.node)
         if inner is None:
-            inner = self.program.innermost[stmt.node] = self._makes_gradients_itself(stmt)
+            inner = self.it.program.innermost[stmt.node] = self._makes_gradients_itself(stmt)
         return TURNS if inner and len(self.run.loops) < 3 else OUTER_TURNS
 
     def _makes_gradients_itself(self, stmt: s.For | s.While) -> bool:
         """Events stand right in this loop, not only in a loop inside it."""
-        own = self.program.collect_words([x for x in stmt.body if not _holds_loop(x)])
-        for name in list(own.called):
-            inner = self.program.function_words(name)
-            if inner is not None and not self._function_loops(name):
-                own.add(inner)
+        itself = [x for x in stmt.body if not _holds_loop(x)]
+        own = self.it.program.collect_words(itself)
+        for definition in self.it.program.callees.under(itself):
+            if not _holds_any_loop(definition.body):
+                own.add(self.it.program.words_of(definition))
         return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
-
-    def _function_loops(self, name: str) -> bool:
-        return any(_holds_any_loop(d.body) for d in self.program.functions.get(name, []))
 
     def _over_training_objects(self, iterable: v.Value) -> bool:
         """`for opt in self.optimizers`: one stands for all."""
@@ -214,7 +219,7 @@ class Loops(Calls):
             and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}")
         ):
             return iterable.window
-        words = self.program.words(stmt.body)
+        words = self.it.program.words(stmt.body)
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
         if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
@@ -228,7 +233,7 @@ class Loops(Calls):
     def _is_loader(self, stmt: s.For, iterable: v.Value) -> bool:
         """A finite one: a loop that has to be broken off at a number of steps goes over an endless stream."""
         expr = stmt.iterable
-        if "break" in self.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
+        if s.Leave.BREAK in self.it.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
             return False
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
@@ -266,7 +271,7 @@ def _skips_rest(stmt: s.Stmt) -> bool:
     """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out."""
     if not isinstance(stmt, s.If) or not isinstance(stmt.test, s.Compare) or stmt.test.op not in (">", ">="):
         return False
-    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind == "continue"
+    return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind is s.Leave.CONTINUE
 
 
 def _endless(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Framework, Norm, Params, Role, Zero
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
@@ -10,9 +12,11 @@ from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.gradients import Arguments
-from gradlint.paths.guesses import Guesses
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+
+if TYPE_CHECKING:
+    from gradlint.paths.interpreter import Interpreter
 
 #: methods of a module that compute nothing
 _NO_FORWARD = {
@@ -24,8 +28,12 @@ _NO_FORWARD = {
 _STORES = {"append", "extend", "add", "add_", "copy_", "insert", "put", "push", "update", "store", "mul_", "sub_"}
 
 
-class Methods(Guesses):
+class Methods:
     """Method calls, on known things and on things that only have a name."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.run = it.run
 
     def method(self, base: v.Value, func: s.Attr, a: Arguments, node: s.Call) -> v.Value | None:
         """The effect of `base.name(…)` if base is something known; None to look the attribute up instead."""
@@ -33,27 +41,27 @@ class Methods(Guesses):
         if (base.key, name) in self.run.attributes:
             return None
         if name in _STORES and not isinstance(base, v.Grad):
-            a = Arguments([self.put_aside(x, node) for x in a.args], a.kwargs)
+            a = Arguments([self.it.gradients.put_aside(x, node) for x in a.args], a.kwargs)
         match base:
-            case v.Unknown() | v.Model() if self.hands_gradients(name, base, a, node):
+            case v.Unknown() | v.Model() if self.it.guesses.hands_gradients(name, base, a, node):
                 return v.Unknown(s.render(node), called=name)
             case v.Dotted():
                 return self._dotted_method(base, name, a, node)
             case v.Optimizer():
-                return self.optimizer_method(base, name, a, node)
+                return self.it.gradients.optimizer_method(base, name, a, node)
             case v.Scheduler():
                 if name == "step":
-                    self.scheduler_step(base, node)
+                    self.it.gradients.scheduler_step(base, node)
                 return v.Unknown(s.render(node))
             case v.Scaler():
-                return self.scaler_method(base, name, a, node)
+                return self.it.gradients.scaler_method(base, name, a, node)
             case v.Managing():
-                return self.managing_method(base, name, a, node)
+                return self.it.frameworks.managing_method(base, name, a, node)
             case v.Grad():
-                return self.grad_method(base, name, a, node)
+                return self.it.gradients.grad_method(base, name, a, node)
             case v.Parameter():
                 if name in api.HOOKS:
-                    self.hook(base, a.get(0, "hook"), node)
+                    self.it.gradients.hook(base, a.get(0, "hook"), node)
                 return base if name in ("detach", "data", "view") else v.Unknown(s.render(node))
             case v.Tensor():
                 return self._tensor_method(base, name, a, node)
@@ -64,7 +72,7 @@ class Methods(Guesses):
             case v.Model():
                 return None if self._is_own_method(base.inner, name) else self._model_method(base, name, a, node)
             case v.Context():
-                return self.context_method(base, name, a, node)
+                return self.it.api.context_method(base, name, a, node)
             case v.Unknown():
                 return self._unknown_method(base, name, a, node)
             case v.ParamsValue() | v.Counted() | v.Known():
@@ -76,7 +84,7 @@ class Methods(Guesses):
 
     def _is_own_method(self, value: v.Value | None, name: str) -> bool:
         """A method that the file defines itself, on the model inside a wrapper."""
-        return isinstance(value, v.Instance) and isinstance(self.find_in_class(value.cls, name), v.Function)
+        return isinstance(value, v.Instance) and isinstance(self.it.names.find_in_class(value.cls, name), v.Function)
 
     def _dotted_method(self, base: v.Dotted, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
@@ -85,14 +93,14 @@ class Methods(Guesses):
         if name in EVENT_METHODS and not foreign:
             if naming.OPTIMIZER.search(last) or frameworks.named(last) is not None or naming.SCALER.search(last):
                 return self._unknown_method(v.Unknown(base.key), name, a, node)
-        return self.call_dotted(f"{base.key}.{name}", a, node)
+        return self.it.api.call_dotted(f"{base.key}.{name}", a, node)
 
     def _tensor_method(self, base: v.Tensor, name: str, a: Arguments, node: s.Call) -> v.Value:
         if name == "backward":
-            self.backward(base, node, gradient=a.get(0, "gradient"))
+            self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
             return v.Known("", None)
         if name == "register_hook":
-            self.hook(base, a.get(0, "hook"), node)
+            self.it.gradients.hook(base, a.get(0, "hook"), node)
             return v.Unknown(s.render(node))
         if name == "zero_grad":
             self._zero_of_something(node)
@@ -115,10 +123,10 @@ class Methods(Guesses):
         elif name == "extend" and a.args and isinstance(a.args[0], v.Collection):
             base.items.extend(a.args[0].items)
         elif name in ("values", "copy"):
-            return v.Collection(base.key, [*base.items, *base.entries.values()], {}, "list")
+            return v.Collection(base.key, [*base.items, *base.entries.values()], {}, s.Display.LIST)
         elif name == "items":
             pairs: list[v.Value] = [v.Collection(k, [v.Known(k, k), x]) for k, x in base.entries.items()]
-            return v.Collection(base.key, pairs, {}, "list")
+            return v.Collection(base.key, pairs, {}, s.Display.LIST)
         elif name in ("get", "pop") and a.args:
             return base.entries.get(a.args[0].key) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
         elif name == "update":
@@ -127,7 +135,7 @@ class Methods(Guesses):
             for item in (*base.items, *base.entries.values()):
                 optimizer = self.run.optimizer_for(item)
                 if optimizer is not None:
-                    self.optimizer_method(optimizer, name, a, node)
+                    self.it.gradients.optimizer_method(optimizer, name, a, node)
         return v.Unknown(s.render(node), called=name)
 
     def _update_entries(self, base: v.Value, a: Arguments) -> None:
@@ -144,17 +152,18 @@ class Methods(Guesses):
     def _instance_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
             self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
-        if self.find_in_class(base.cls, name) is not None:
+        member = self.it.names.find_in_class(base.cls, name)
+        if member is not None:
             if name == "forward" and base.module:
-                return self.module_forward(base, a, node)
-            if base.module and not self._follows(name):
+                return self.it.guesses.module_forward(base, a, node)
+            if base.module and not self._follows(member):
                 if self.run.no_grad:
                     return None
-                return self.normalised_inside(base, name, a, self.forward(base, a, node), node)
+                return self.it.guesses.normalised_inside(base, name, a, self.it.gradients.forward(base, a, node), node)
             return None
-        called_by = frameworks.calling(self.base_names(base.cls)) or self._alike(base)
+        called_by = frameworks.calling(self.it.names.base_names(base.cls)) or self._alike(base)
         if called_by is not None:
-            managed = self.derived_method(base, called_by[0], name, a, node)
+            managed = self.it.frameworks.derived_method(base, called_by[0], name, a, node)
             if managed is not None:
                 return managed
         if base.module or name in ("parameters", "named_parameters"):
@@ -163,14 +172,16 @@ class Methods(Guesses):
                 return result
         return self._inherited_method(base, name, a, node)
 
-    def _follows(self, name: str) -> bool:
-        words = self.program.function_words(name)
-        return words is not None and (words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS))
+    def _follows(self, member: v.Value) -> bool:
+        if not isinstance(member, v.Function) or not isinstance(member.node, s.Def):
+            return False
+        words = self.it.program.words_of(member.node)
+        return words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS)
 
     def _alike(self, base: v.Instance) -> tuple[Framework, Calls] | None:
         """Its base is not known, but its methods are those that a framework calls."""
         cls = base.cls
-        return frameworks.alike(lambda name: bool(self.find_in_class(cls, name))) if cls is not None else None
+        return frameworks.alike(lambda name: bool(self.it.names.find_in_class(cls, name))) if cls is not None else None
 
     def _inherited_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """A method that comes from a base class in another file, or that does not exist at all."""
@@ -178,12 +189,12 @@ class Methods(Guesses):
             self._zero_of_something(node)
         elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
             if base.cls is not None and base.cls.node is not None and base.cls.node.bases:
-                self.opaque(None, node)
+                self.it.gradients.opaque(None, node)
         if naming.CRITERION.search(name):
-            return self.criterion(name, a, node)
-        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
-            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
-        merged = tensors.merge(self.with_models(a.every), s.render(node), Norm.UNKNOWN)
+            return self.it.guesses.criterion(name, a, node)
+        if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.it.gradients.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+        merged = tensors.merge(self.it.guesses.with_models(a.every), s.render(node), Norm.UNKNOWN)
         if merged is not None:
             return merged
         return v.Unknown(s.render(node), called=name, params=Params(known=True))
@@ -196,14 +207,14 @@ class Methods(Guesses):
                 s.render(node), Params(frozenset({key}), True), True, None, named, self.run.wrap_of(base)
             )
         if name in ("zero_grad", "zero_grad_"):
-            guess = roles.suspect(self.program, Role.MODEL, key) if isinstance(base, v.Unknown) else None
+            guess = roles.suspect(self.run.programs, Role.MODEL, key) if isinstance(base, v.Unknown) else None
             self.run.emit(Zero, node, params=Params(frozenset({key}), True), guess=guess)
             return v.Known("", None)
         if name == "no_sync":
-            return self.no_sync_context(base, node)
+            return self.it.gradients.no_sync_context(base, node)
         if name == "clip_grad_norm_":
             joined = Arguments([base, *a.args], a.kwargs)
-            return self.clip(node, joined, kind=ClipKind.NORM, api=ClipApi.MODEL)
+            return self.it.gradients.clip(node, joined, kind=ClipKind.NORM, api=ClipApi.MODEL)
         if name in api.MODULE_PASSTHROUGH:
             return base
         if name in ("set_requires_gradient_sync", "set_is_last_backward", "set_gradient_accumulation_boundary"):
@@ -211,14 +222,16 @@ class Methods(Guesses):
             self.run.attributes[(key, "require_backward_grad_sync")] = flag
             return v.Known("", None)
         if name in ("backward", "step") and isinstance(base, v.Model | v.Unknown):
-            return self.engine_method(base, name, a, node)
+            return self.it.frameworks.engine_method(base, name, a, node)
         if name in _NO_FORWARD:
             return v.Unknown(s.render(node), called=name)
-        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
-            self.edit(v.Grad("gradients", self.params_of(base)), EditKind.PERHAPS, None, node)
+        if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.it.gradients.edit(
+                v.Grad("gradients", self.it.expressions.params_of(base)), EditKind.PERHAPS, None, node
+            )
             return v.Unknown(s.render(node), called=name)
         if isinstance(base, v.Model) or (isinstance(base, v.Instance) and base.module):
-            return self.forward(base, a, node)
+            return self.it.gradients.forward(base, a, node)
         return None
 
     # -- things that only have a name
@@ -231,7 +244,7 @@ class Methods(Guesses):
             params = Params(frozenset({base.key}), True)
             return v.ParamsValue(s.render(node), params, True, None, name == "named_parameters")
         if name in api.HOOKS:
-            self.hook(base, a.get(0, "hook"), node)
+            self.it.gradients.hook(base, a.get(0, "hook"), node)
             return v.Unknown(s.render(node))
         if name in api.MODULE_PASSTHROUGH and not a.kwargs.get("dim"):
             return base
@@ -242,35 +255,35 @@ class Methods(Guesses):
         if name in api.CUTS:
             return v.Unknown(s.render(node), called=name)
         text = s.render(node)
-        if self._may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
-            self.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
+        if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
+            self.it.gradients.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
             return v.Unknown(text, called=name)
         if base.params.owners and not self.run.no_grad:
             as_tensor = v.Tensor(base.key, base.params, Norm.UNKNOWN)
             return tensors.method(as_tensor, name, a.args, text)
-        if (base.key in self.program.owners) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
-            return self.forward(base, a, node)
-        return self.unknown_call(f"{base.key}.{name}", a, node)
+        if (base.key in self.run.owners) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
+            return self.it.gradients.forward(base, a, node)
+        return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
 
     def _unknown_event(self, base: v.Unknown, name: str, a: Arguments, node: s.Call) -> v.Value | None:
         """An event word on something unknown: the name of the thing has to say what it is."""
         last = naming.last(base.key)
         framework = frameworks.named(last)
         if framework is not None:
-            return self.managing_method(self.managing_for(base, framework), name, a, node)
+            return self.it.frameworks.managing_method(self.it.frameworks.managing_for(base, framework), name, a, node)
         scaler = self.run.scaler_for(base)
         if scaler is not None and name in ("scale", "step", "update", "unscale_"):
             if name != "step" or a.args or a.kwargs:
-                return self.scaler_method(scaler, name, a, node)
+                return self.it.gradients.scaler_method(scaler, name, a, node)
         if name == "backward":
             return self._unknown_backward(base, a, node)
         if name == "step":
             return self._unknown_step(base, a, node)
         if name == "zero_grad":
-            optimizer = None if base.key in self.program.owners else self.run.optimizer_for(base)
+            optimizer = None if base.key in self.run.owners else self.run.optimizer_for(base)
             if optimizer is not None and (naming.OPTIMIZER.search(last) or not naming.MODEL.search(last)):
-                return self.optimizer_method(optimizer, name, a, node)
-            if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.program.owners):
+                return self.it.gradients.optimizer_method(optimizer, name, a, node)
+            if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.run.owners):
                 self._zero_of_something(node)
                 return v.Known("", None)
         if name in ("clip_grad_norm_", "zero_grad", "no_sync"):
@@ -282,14 +295,14 @@ class Methods(Guesses):
         first = a.get(0, "loss")
         engine = frameworks.named(last, Thing.ENGINE) or (naming.MODEL.search(last) and not naming.LOSS.search(last))
         if first is not None and (engine or naming.OPTIMIZER.search(last)):
-            return self.engine_method(base, "backward", a, node)
+            return self.it.frameworks.engine_method(base, "backward", a, node)
         if first is not None and not isinstance(first, v.Known) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
                 guess = roles.unseen(s.render(node), "is a plain backward")
-                self.backward(first, node, framework=HELPER, guess=guess)
+                self.it.gradients.backward(first, node, framework=HELPER, guess=guess)
                 return v.Known("", None)
-        self.backward(base, node, gradient=a.get(0, "gradient"))
+        self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
         return v.Known("", None)
 
     def _unknown_step(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value | None:
@@ -297,14 +310,14 @@ class Methods(Guesses):
         if naming.SCHEDULER.search(last) and len(a.every) > 1:
             return v.Unknown(s.render(node), called="step")  # a pipeline's schedule, not a learning rate's
         if naming.SCHEDULER.search(last):
-            self.scheduler_step(self.scheduler_for(base), node)
+            self.it.gradients.scheduler_step(self.scheduler_for(base), node)
             return v.Known("", None)
         if frameworks.named(last, Thing.ENGINE) is not None:
-            return self.engine_method(base, "step", a, node)
-        if naming.OPTIMIZER.search(last) or (base.key in self.program.zeroed and not naming.MODEL.search(last)):
+            return self.it.frameworks.engine_method(base, "step", a, node)
+        if naming.OPTIMIZER.search(last) or (base.key in self.run.zeroed and not naming.MODEL.search(last)):
             optimizer = self.run.optimizer_for(base)
             if optimizer is not None:
-                return self.optimizer_method(optimizer, "step", a, node)
+                return self.it.gradients.optimizer_method(optimizer, "step", a, node)
         return v.Unknown(s.render(node), called="step")
 
     def _zero_of_something(self, node: s.Call) -> None:
@@ -312,16 +325,16 @@ class Methods(Guesses):
         self.run.emit(Zero, node, params=Params(), guess=roles.unseen(s.render(node), "clears these gradients"))
 
     def scheduler_for(self, base: v.Unknown) -> v.Scheduler:
-        found = self.run.inferred.get((base.key, "scheduler"))
+        found = self.run.inferred.get((base.key, Thing.SCHEDULER))
         if not isinstance(found, v.Scheduler):
             found = v.Scheduler(base.key, None, not self._made_by_project(base.key), self.run.preparing())
-            self.run.inferred[(base.key, "scheduler")] = found
+            self.run.inferred[(base.key, Thing.SCHEDULER)] = found
         return found
 
     def _made_by_project(self, key: str) -> bool:
         """The file makes a thing of this name from a class that is not PyTorch's."""
-        for value in self.program.assignments.get(naming.last(key), []):
-            dotted = self.program.dotted(value.func) if isinstance(value, s.Call) else ""
+        for value in self.it.program.assignments.get(naming.last(key), []):
+            dotted = self.it.program.dotted(value.func) if isinstance(value, s.Call) else ""
             tail = dotted.rpartition(".")[2]
             if tail[:1].isupper() and not dotted.startswith(api.SCHEDULER_PACKAGES):
                 return True

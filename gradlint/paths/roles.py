@@ -235,11 +235,11 @@ def _holds(guess: Guess, asked: _Asked) -> bool:
 # -- the two times that it is asked
 
 
-def suspect(program: Program, role: Role, key: str, what: str = "") -> Guess | None:
-    """The guess that a thing of this name plays a role; None if the file leaves no doubt about it."""
+def suspect(programs: Sequence[Program], role: Role, key: str, what: str = "") -> Guess | None:
+    """The guess that a thing of this name plays a role; None if one of the files leaves no doubt about it."""
     key = _NUMBERED.sub("self", key)
     guess = Guess(role, key, f"`{_short(key)}` {what or f'is {role.value}'}")
-    return None if _holds(guess, _Asked(key, program.once(uses))) else guess
+    return None if any(_holds(guess, _Asked(key, program.once(uses))) for program in programs) else guess
 
 
 def unseen(call: str, what: str) -> Guess:
@@ -249,13 +249,14 @@ def unseen(call: str, what: str) -> Guess:
 
 def settle(run: Run) -> tuple[tuple[Event, ...], dict[str, OptimizerRef]]:
     """The events and optimizers of a path, without the guesses that what happened on it has made certain."""
-    known = run.program.once(uses) if _any_guess(run) else Uses()
+    known = [program.once(uses) for program in run.programs] if _any_guess(run) else []
 
     answers: dict[tuple[Guess, tuple[str, ...]], bool] = {}
 
     def still(guess: Guess, *ids: str) -> bool:
         if (guess, ids) not in answers:
-            answers[guess, ids] = not _holds(guess, _Asked(guess.key, known, run.events, frozenset(ids)))
+            asked = (_Asked(guess.key, one, run.events, frozenset(ids)) for one in known)
+            answers[guess, ids] = not any(_holds(guess, one) for one in asked)
         return answers[guess, ids]
 
     optimizers = {

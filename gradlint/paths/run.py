@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.events import (
@@ -23,6 +24,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.rows import Thing
 from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.paths import roles
 from gradlint.paths import values as v
@@ -93,9 +95,9 @@ class Run:
     program: Program
     oracle: Oracle
     budget: int
-    module: v.Env = field(default_factory=v.Env)
+    module: v.Env
     attributes: dict[tuple[str, str], v.Value] = field(default_factory=dict)
-    inferred: dict[tuple[str, str], v.Value] = field(default_factory=dict)
+    inferred: dict[tuple[str, Thing], v.Value] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     optimizers: dict[str, OptimizerRef] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class Run:
     #: the nodes of the calls that led here
     via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
+    reached_elsewhere: set[tuple[str, int]] = field(default_factory=set)
     #: whether this micro-batch is the last of a framework's window (None outside of one), and how many it has had
     window_full: bool | None = None
     window_count: int = 0
@@ -116,8 +119,6 @@ class Run:
     over_parameters: int = 0
     #: > 0 where a batch that went wrong is given up
     aborting: int = 0
-    #: what a context manager of this file does behind its yield
-    exits: dict[int, tuple[list[s.Stmt], v.Env]] = field(default_factory=dict)
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
@@ -134,8 +135,42 @@ class Run:
     entries: dict[str, dict[str, v.Value]] = field(default_factory=dict)
     #: parameters whose gradients a hook divides or multiplies in each backward
     hooked: list[Params] = field(default_factory=list)
+    #: the files that were come by, the analysed one first, and what their names say, by text
+    programs: list[Program] = field(init=False)
+    owners: Set[str] = field(init=False)
+    zeroed: Set[str] = field(init=False)
+    varying: Set[str] = field(init=False)
+    modulus_names: Set[str] = field(init=False)
+    counted_to: Set[str] = field(init=False)
+    #: the names of the other files
+    modules: dict[str, v.Env] = field(default_factory=dict)
     #: how modules of this file normalise what they return: (norm, divisor, numbers), by object and method
     own_norms: dict[tuple[str, int], v.Tensor | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: Program, oracle: Oracle, budget: int) -> Run:
+        run = cls(program, oracle, budget, v.Env(program=program))
+        run.programs = [program]
+        run.owners, run.zeroed, run.varying = program.owners, program.zeroed, program.varying
+        run.modulus_names, run.counted_to = program.modulus_names, program.counted_to
+        return run
+
+    def enter(self, program: Program) -> v.Env:
+        """The names of another file; what it says of them is known from now on."""
+        env = self.modules.get(program.location)
+        if env is None:
+            env = self.modules[program.location] = v.Env(program=program)
+            self.programs.append(program)
+            self.owners, self.zeroed = self.owners | program.owners, self.zeroed | program.zeroed
+            self.varying = self.varying | program.varying
+            self.modulus_names = self.modulus_names | program.modulus_names
+            self.counted_to = self.counted_to | program.counted_to
+            for stmt in program.core:
+                if isinstance(stmt, s.Def):
+                    env.names[stmt.name] = v.Function(stmt.name, stmt, env)
+                elif isinstance(stmt, s.Class):
+                    env.names[stmt.name] = v.ClassValue(stmt.name, stmt, env)
+        return env
 
     @property
     def started(self) -> bool:
@@ -148,7 +183,7 @@ class Run:
             raise OutOfBudget
 
     def site(self, node: s.Node, text: str | None = None) -> Site:
-        return self.program.site(node, text)
+        return self.program.owner(node.node).site(node, text)
 
     def emit(
         self, event_type: type[E], node: s.Node, text: str | None = None, /, guess: Guess | None = None, **facts: object
@@ -182,7 +217,7 @@ class Run:
                 return value
             case v.Unknown() | v.Dotted() | v.Bound():
                 key = value.key
-                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or key in self.program.zeroed):
+                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or key in self.zeroed):
                     return None
                 return self._infer_optimizer(_outermost(key), text or key)
             case v.Instance():
@@ -203,28 +238,29 @@ class Run:
                 return None
 
     def _infer_optimizer(self, key: str, text: str) -> v.Optimizer:
-        found = self.inferred.get((key, "optimizer"))
+        found = self.inferred.get((key, Thing.OPTIMIZER))
         if not isinstance(found, v.Optimizer):
             framework = self.preparing()
-            guess = roles.suspect(self.program, Role.OPTIMIZER, key)
+            guess = roles.suspect(self.programs, Role.OPTIMIZER, key)
             found = v.Optimizer(key, OptimizerRef(key, text or key, ANY, "", framework, guess=guess))
-            self.inferred[(key, "optimizer")] = found
+            self.inferred[(key, Thing.OPTIMIZER)] = found
             self.optimizers[key] = found.ref
         return found
 
     def preparing(self) -> Framework:
         """Who takes part in the steps of an optimizer that comes from elsewhere."""
-        return frameworks.preparing(self.program.all_words.seen)
+        seen = (frameworks.preparing(program.all_words.seen) for program in self.programs)
+        return next((framework for framework in seen if framework is not PLAIN), PLAIN)
 
     def scaler_for(self, value: v.Value) -> v.Scaler | None:
         if isinstance(value, v.Scaler):
             return value
         if isinstance(value, v.Unknown | v.Instance) and naming.SCALER.search(naming.last(value.key)):
-            found = self.inferred.get((value.key, "scaler"))
+            found = self.inferred.get((value.key, Thing.SCALER))
             if not isinstance(found, v.Scaler):
-                guess = roles.suspect(self.program, Role.SCALER, value.key)
+                guess = roles.suspect(self.programs, Role.SCALER, value.key)
                 found = v.Scaler(value.key, ScalerRef(value.key, value.key, guess=guess))
-                self.inferred[(value.key, "scaler")] = found
+                self.inferred[(value.key, Thing.SCALER)] = found
             return found
         return None
 
@@ -249,13 +285,13 @@ class Run:
 
     def autocast(self) -> v.Context | None:
         for context in reversed(self.contexts):
-            if context.kind == "autocast":
+            if context.kind is v.Switch.AUTOCAST:
                 return context if context.enabled is not False else None
         return None
 
     def no_sync(self) -> v.Context | None:
         for context in reversed(self.contexts):
-            if context.kind == "no_sync" and context.sync is not Sync.ON:
+            if context.kind is v.Switch.NO_SYNC and context.sync is not Sync.ON:
                 return context
         return None
 

@@ -75,7 +75,7 @@ class Steady:
         numbers = (
             run.serial, run.no_grad, run.window_full, run.window_count, run.unsure_sync, run.partial,
             run.over_parameters, run.aborting, run.behind, len(run.doubts), len(run.hooked),
-            len(run.own_norms), len(run.exits), len(run.contexts),
+            len(run.own_norms), len(run.contexts),
         )  # fmt: skip
         scopes: list[v.Env] = []
         scope: v.Env | None = env

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.python.syntax import Display
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.python import syntax as s
+    from gradlint.python.module import Program
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +66,12 @@ class Env:
     names: dict[str, Value] = field(default_factory=dict)
     outer: Env | None = None
     shared: set[str] = field(default_factory=set)
+    #: the file that its code stands in
+    program: Program = field(default=None)  # type: ignore[assignment]  # whoever makes the first one says it
+
+    def inner(self) -> Env:
+        """The names of what is called, or looked through, in these."""
+        return Env({}, self, program=self.program)
 
     def find(self, name: str) -> Value | None:
         env: Env | None = self
@@ -216,16 +225,41 @@ class Tensor(Value):
         return replace(self, **changes)  # type: ignore[arg-type]  # the fields are named at each call
 
 
+class Switch(enum.Enum):
+    """What a context manager switches."""
+
+    NO_GRAD = "no gradients"
+    NO_SYNC = "no synchronisation"
+    AUTOCAST = "autocasting"
+    #: a framework decides in what
+    MANAGED_AUTOCAST = "autocasting by a framework"
+    WINDOW = "a window"
+    LOSS = "a scaled loss"
+    NOTHING = "nothing"
+    #: what is entered later
+    STACK = "a stack of contexts"
+    #: those in its value
+    MANY = "several"
+    OTHER = "something else"
+
+
 @dataclass(slots=True, eq=False)
 class Context(Value):
     """A context manager that matters."""
 
-    kind: str = "other"
+    kind: Switch = Switch.OTHER
     site: Site | None = None
     model: str | None = None
     sync: Sync = Sync.ON
     enabled: bool | None = True
     value: Value | None = None
+    #: what is done when it is left, and where: the rest of a generator of this file, behind its yield
+    leaving: tuple[list[s.Stmt], Env] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Never(Value):
+    """What a call gives that does not come back: an exit of the program."""
 
 
 @dataclass(slots=True, eq=False)
@@ -234,7 +268,7 @@ class Collection(Value):
 
     items: list[Value] = field(default_factory=list)
     entries: dict[str, Value] = field(default_factory=dict)
-    kind: str = "tuple"
+    kind: Display = Display.TUPLE
     #: there are more of the kind that `items` shows
     open: bool = False
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.python import syntax as s
 from gradlint.python.binding import bound_by
 from gradlint.python.classes import Classes
 from gradlint.python.contexts import turns_off
-from gradlint.python.module import Program
 from gradlint.python.written import called, last
 from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,9 @@ class Home:
     cls: s.Class | None = None
     outer: Home | None = None
     names: dict[str, list[Binding]] = field(default_factory=dict)
+    #: the functions and classes that it defines, and what it imports: local names to full ones
+    defined: dict[str, list[s.Def | s.Class]] = field(default_factory=dict)
+    imports: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def params(self) -> list[s.Param]:
@@ -43,6 +50,15 @@ class Home:
         while home is not None:
             yield home
             home = home.outer
+
+    def owner(self, name: str) -> Home | None:
+        """The innermost of them that gives a name its meaning."""
+        return next((home for home in self.chain() if home.binds(name)), None)
+
+    def binds(self, name: str) -> bool:
+        if name in self.names or name in self.defined or name in self.imports:
+            return True
+        return any(param.name == name for param in self.params)
 
 
 class Homes:
@@ -81,6 +97,20 @@ class Homes:
     def stmt_of(self, node: int) -> s.Stmt | None:
         """The statement that an expression stands in."""
         return self._rows[node][0] if node in self._rows else None
+
+    def dotted(self, expr: s.Expr, home: Home) -> str:
+        """`U.clip_grad_norm_` -> `torch.nn.utils.clip_grad_norm_`, by what is imported there; "" if not a name."""
+        match expr:
+            case s.Name():
+                place = home.owner(expr.id)
+                if place is None:
+                    return self.program.imports.get(expr.id, USUAL_NAMES.get(expr.id, expr.id))
+                return place.imports[expr.id][0] if expr.id in place.imports else expr.id
+            case s.Attr():
+                base = self.dotted(expr.base, home)
+                return f"{base}.{expr.name}" if base else ""
+            case _:
+                return ""
 
     def bindings(self, name: str, home: Home) -> tuple[list[Binding], Home] | None:
         """The values of a name in the innermost function that binds it; None if it is a parameter or unknown."""
@@ -156,17 +186,22 @@ class Homes:
             for bound in bound_by(stmt):
                 if bound.source is not None:
                     self._bind(bound.target, Binding(bound.source, quiet, self._row), home)
+            if isinstance(stmt, s.Import):
+                for local, dotted in stmt.bindings.items():
+                    home.imports.setdefault(local, []).append(dotted)
+            elif isinstance(stmt, s.Def | s.Class) and cls is None:
+                home.defined.setdefault(stmt.name, []).append(stmt)
             if isinstance(stmt, s.Def):
                 inner = Home(stmt, cls or home.cls, home)
                 self.all.append(inner)
                 self.of_def[stmt.node] = inner
-                off = turns_off(stmt.decorators, self.program.dotted)
+                off = turns_off(stmt.decorators, lambda expr: self.dotted(expr, home))
                 self._visit(stmt.body, inner, None, off)
             elif isinstance(stmt, s.Class):
                 self._visit(stmt.body, home, stmt, quiet)
             else:
                 items = [item for item, _ in stmt.items] if isinstance(stmt, s.With) else []
-                under = quiet or turns_off(items, self.program.dotted)
+                under = quiet or turns_off(items, lambda expr: self.dotted(expr, home))
                 for block in s.blocks(stmt):
                     self._visit(block, home, cls, under)
 

@@ -38,10 +38,17 @@ def pattern_text(pattern: ast.pattern) -> str:
     return text if '"' in text else text.replace("'", '"')
 
 
-class Lowering:
-    """One file's translation; the number of a small node is its place in `origins`."""
+_COMPREHENSIONS = {
+    ast.ListComp: s.Display.LIST, ast.SetComp: s.Display.SET, ast.GeneratorExp: s.Display.GENERATOR,
+    ast.DictComp: s.Display.DICT,
+}  # fmt: skip
 
-    def __init__(self, module: ast.Module) -> None:
+
+class Lowering:
+    """One file's translation; the number of a small node is its place in `origins`, counted from `first`."""
+
+    def __init__(self, module: ast.Module, first: int = 0) -> None:
+        self.first = first
         self._generator = False
         self._depth = 0
         #: something was left out that is nested more deeply than the limit
@@ -50,9 +57,13 @@ class Lowering:
         self.origins: list[ast.expr | ast.stmt | ast.pattern] = []
         self.body = self._block(module.body)
 
+    def origin(self, number: int) -> ast.expr | ast.stmt | ast.pattern:
+        """The node that a small node was made of."""
+        return self.origins[number - self.first]
+
     def _number(self, node: ast.expr | ast.stmt | ast.pattern) -> int:
         self.origins.append(node)
-        return len(self.origins) - 1
+        return self.first + len(self.origins) - 1
 
     # -- statements
 
@@ -86,13 +97,13 @@ class Lowering:
         return s.Return(self._number(node), self._maybe(node.value))
 
     def _break(self, node: ast.Break) -> s.Stmt:
-        return s.Jump(self._number(node), "break")
+        return s.Jump(self._number(node), s.Leave.BREAK)
 
     def _continue(self, node: ast.Continue) -> s.Stmt:
-        return s.Jump(self._number(node), "continue")
+        return s.Jump(self._number(node), s.Leave.CONTINUE)
 
     def _raise(self, node: ast.Raise) -> s.Stmt:
-        return s.Jump(self._number(node), "raise", self._maybe(node.exc))
+        return s.Jump(self._number(node), s.Leave.RAISE, self._maybe(node.exc))
 
     def _import(self, node: ast.Import) -> s.Stmt:
         bindings = {}
@@ -111,7 +122,7 @@ class Lowering:
     def _delete(self, node: ast.Delete) -> s.Stmt:
         targets = [self.expr(t) for t in node.targets]
         if len(targets) > 1:
-            targets = [s.Sequence(self._number(node), "tuple", targets)]
+            targets = [s.Sequence(self._number(node), s.Display.TUPLE, targets)]
         return s.Delete(self._number(node), targets)
 
     def _scope(self, node: ast.Global | ast.Nonlocal) -> s.Stmt:
@@ -263,7 +274,7 @@ class Lowering:
 
     def _display(self, node: ast.Tuple | ast.List | ast.Set) -> s.Expr:
         items = [self.expr(e) for e in node.elts]
-        return s.Sequence(self._number(node), type(node).__name__.lower(), items)
+        return s.Sequence(self._number(node), s.Display(type(node).__name__.lower()), items)
 
     def _starred(self, node: ast.Starred) -> s.Expr:
         value = self.expr(node.value)
@@ -277,16 +288,17 @@ class Lowering:
         return s.Lambda(self._number(node), self._params(node.args), self.expr(node.body))
 
     def _comprehension(self, node: Any) -> s.Expr:
-        kinds = {ast.ListComp: "list", ast.SetComp: "set", ast.GeneratorExp: "generator", ast.DictComp: "dict"}
         if isinstance(node, ast.DictComp):
-            element: s.Expr = s.Sequence(self._number(node), "tuple", [self.expr(node.key), self.expr(node.value)])
+            element: s.Expr = s.Sequence(
+                self._number(node), s.Display.TUPLE, [self.expr(node.key), self.expr(node.value)]
+            )
         else:
             element = self.expr(node.elt)
         clauses = [(self.expr(g.target), self.expr(g.iter), [self.expr(i) for i in g.ifs]) for g in node.generators]
         for target, iterable, conditions in reversed(clauses[1:]):
-            element = s.Comprehension(self._number(node), "inner", element, target, iterable, conditions)
+            element = s.Comprehension(self._number(node), s.Display.INNER, element, target, iterable, conditions)
         target, iterable, conditions = clauses[0]
-        return s.Comprehension(self._number(node), kinds[type(node)], element, target, iterable, conditions)
+        return s.Comprehension(self._number(node), _COMPREHENSIONS[type(node)], element, target, iterable, conditions)
 
     def _await(self, node: ast.Await) -> s.Expr:
         return self.expr(node.value)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.knowledge import naming
 from gradlint.knowledge.frameworks import PACKAGES
-from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS, USUAL_NAMES
+from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
+from gradlint.python.binding import own_statements
+from gradlint.python.callees import Callees
+from gradlint.python.homes import Homes
 from gradlint.python.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
+
+if TYPE_CHECKING:
+    from gradlint.python.project import Definition, Project
 
 T = TypeVar("T")
 
@@ -30,7 +36,7 @@ class Words:
 
     called: set[str]
     seen: set[str]
-    jumps: set[str]
+    jumps: set[s.Leave]
 
     def add(self, other: Words) -> None:
         self.called |= other.called
@@ -72,9 +78,19 @@ class Said(NamedTuple):
 class Program:
     """A lowered file with its indexes; what rules see of the source."""
 
-    def __init__(self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "") -> None:
+    def __init__(
+        self, body: list[s.Stmt], target_torch: tuple[int, int] | None = None, path: str = "",
+        project: Project | None = None, location: str = "",
+    ) -> None:  # fmt: skip
         self.body = body
+        #: the file of its sites; "" for the one that is analysed, which is at this location
         self.path = path
+        self.location = location or path
+        self.project = project
+        #: modules of which it imports all names
+        self.stars: list[str] = []
+        self._foreign: dict[str, Definition | None] = {}
+        self._closing = False
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -93,7 +109,7 @@ class Program:
         self._made: dict[Callable[[Program], object], object] = {}
         #: blocks that facts are known of: while they are kept, their ids are theirs
         self._remembered: list[object] = []
-        self._closure: dict[str, Words] | None = None
+        self._closure: dict[int, Words] | None = None
         #: a root is written as a power
         self.half_powers = False
         self._own: dict[int, Words] = {}
@@ -107,14 +123,21 @@ class Program:
             if isinstance(stmt, s.Import):
                 for local, dotted in stmt.bindings.items():
                     self.imports.setdefault(local, dotted)
-        self._index(body, in_loop=False)
+                if stmt.star_from:
+                    self.stars.append(stmt.star_from)
+        self._index(body, False, self.imports)
         self.all_words = self.collect_words(body)
         self._core: list[s.Stmt] | None = None
 
     @property
-    def _closed(self) -> dict[str, Words]:
+    def _closed(self) -> dict[int, Words]:
+        """The words of each function, by its node."""
         if self._closure is None:
-            self._closure = self._close()
+            self._closing = True
+            try:
+                self._closure = self._close()
+            finally:
+                self._closing = False
         return self._closure
 
     @property
@@ -142,22 +165,32 @@ class Program:
             self._made[make] = make(self)
         return cast("T", self._made[make])
 
+    # -- other files
+
+    def elsewhere(self, dotted: str) -> Definition | None:
+        """What a full name means in the other files of the project."""
+        if self.project is None or not dotted:
+            return None
+        if dotted not in self._foreign:
+            self._foreign[dotted] = self.project.resolve(dotted, self.location)
+        return self._foreign[dotted]
+
+    def of_star(self, name: str) -> Definition | None:
+        """What a name means that no import, assignment or definition of the file gives."""
+        joined = (f"{star}{'' if star.endswith('.') else '.'}{name}" for star in self.stars)
+        return next((found for dotted in joined if (found := self.elsewhere(dotted)) is not None), None)
+
+    def owner(self, node: int) -> Program:
+        """The program that a node is of: this one, or another of the project."""
+        found = self.project.at(node) if self.project is not None else None
+        return found.program if found is not None else self.project.main if self.project is not None else self
+
     # -- names
 
     def dotted(self, expr: s.Expr) -> str:
         """`U.clip_grad_norm_` -> `torch.nn.utils.clip_grad_norm_`, through the file's imports; "" if not a name."""
-        match expr:
-            case s.Name():
-                if expr.id in self.imports:
-                    return self.imports[expr.id]
-                if expr.id in self.functions or expr.id in self.classes:
-                    return expr.id
-                return USUAL_NAMES.get(expr.id, expr.id)
-            case s.Attr():
-                base = self.dotted(expr.base)
-                return f"{base}.{expr.name}" if base else ""
-            case _:
-                return ""
+        homes = self.once(Homes)
+        return homes.dotted(expr, homes.home(expr.node))
 
     def resolve(self, expr: s.Expr | None) -> s.Expr | None:
         """What a name stands for if the file assigns it exactly once."""
@@ -207,11 +240,11 @@ class Program:
         cached = self._words.get(id(body))
         if cached is None:
             cached = self.own_words(body)
-            inner = cached.called & self._closed.keys()
+            inner = self.callees.under(body)
             if inner:
                 cached = Words(set(cached.called), set(cached.seen), cached.jumps)
-                for name in inner:
-                    cached.add(self._closed[name])
+                for definition in inner:
+                    cached.add(self.words_of(definition))
             self._words[id(body)] = cached
             self._remembered.append(body)
         return cached
@@ -232,8 +265,28 @@ class Program:
             self._own[id(exprs[0])] = cached
         return cached
 
-    def function_words(self, name: str) -> Words | None:
-        return self._closed.get(name)
+    def words_of(self, *definitions: s.Def) -> Words:
+        """The words of functions, and of all that they call."""
+        found = [self.owner(definition.node)._words_of(definition) for definition in definitions]
+        if len(found) == 1:
+            return found[0]
+        every = Words(set(), set(), set())
+        for words in found:
+            every.add(words)
+        return every
+
+    def _words_of(self, definition: s.Def) -> Words:
+        if self._closing:
+            return self.own_words(definition.body)  # files that import each other
+        return self._closed[definition.node]
+
+    def called_by(self, definition: s.Def) -> tuple[s.Def, ...]:
+        """The functions that one leads to at once, wherever it stands."""
+        return self.owner(definition.node).callees.under(definition.body)
+
+    @property
+    def callees(self) -> Callees:
+        return self.once(Callees)
 
     @staticmethod
     def assigned(body: Iterable[s.Stmt]) -> set[str]:
@@ -253,11 +306,15 @@ class Program:
 
     # -- building the indexes
 
-    def _index(self, body: list[s.Stmt], in_loop: bool) -> None:
+    def _index(self, body: list[s.Stmt], in_loop: bool, imports: dict[str, str]) -> None:
         for stmt in body:
+            visible = imports
             match stmt:
                 case s.Def():
                     self.functions.setdefault(stmt.name, []).append(stmt)
+                    own = [x for x in own_statements(stmt.body) if isinstance(x, s.Import)]
+                    if own:
+                        visible = {**imports, **{local: name for x in own for local, name in x.bindings.items()}}
                 case s.Class():
                     self.classes.setdefault(stmt.name, stmt)
                 case s.Assign() | s.AugAssign():
@@ -272,37 +329,32 @@ class Program:
                 case _:
                     pass
             for expr in s.expressions(stmt):
-                self.said(expr)
+                self._said[id(expr)] = self._listen(expr, imports)
             inner_loop = in_loop or isinstance(stmt, s.For | s.While)
             for block in s.blocks(stmt):
-                self._index(block, inner_loop and not isinstance(stmt, s.Def | s.Class))
+                self._index(block, inner_loop and not isinstance(stmt, s.Def | s.Class), visible)
 
-    def _close(self) -> dict[str, Words]:
-        """Words of functions, those of the functions they call included, to a fixpoint."""
-        own = {}
-        for name, defs in self.functions.items():
-            words = Words(set(), set(), set())
-            for definition in defs:
-                words.add(self.own_words(definition.body))
-            own[name] = words
-        for name, cls in self.classes.items():
-            init = [d for d in cls.body if isinstance(d, s.Def) and d.name in ("__init__", "__call__")]
-            own.setdefault(name, Words(set(), set(), set())).add(self.collect_words([*init]))
-        for name, values in self.assignments.items():
-            # `advance = partial(update, optimizer)`, `update = Update(optimizer)`: a call of one is a call of the other
-            telling = [value for value in values if not self.said(value).names.isdisjoint(own)]
-            meant = {n for value in telling for n in _names_in(value)} & own.keys()
-            if meant and name not in own:
-                own[name] = Words(set(meant), set(), set())
+    def _close(self) -> dict[int, Words]:
+        """Words of functions, those of the functions they call included."""
+        functions = {d.node: d for definitions in self.functions.values() for d in definitions}
+        calls: dict[int, set[int]] = {}
+        foreign: dict[int, list[s.Def]] = {}
+        for node, one in functions.items():
+            called = self.callees.under(one.body)
+            calls[node] = {d.node for d in called if d.node in functions}
+            foreign[node] = [d for d in called if d.node not in functions]
+        closed: dict[int, Words] = {}
         # callees before callers; those that call each other have the same words, and share them
-        for ring in components({name: words.called & own.keys() for name, words in own.items()}):
+        for ring in components(calls):
             shared = Words(set(), set(), set())
-            for name in ring:
-                shared.add(own[name])
-            for callee in set().union(*(own[name].called for name in ring)) & own.keys() - ring:
-                shared.add(own[callee])
-            own.update(dict.fromkeys(ring, shared))
-        return own
+            for node in ring:
+                shared.add(self.own_words(functions[node].body))
+                for definition in foreign[node]:
+                    shared.add(self.words_of(definition))
+            for callee in set().union(*(calls[node] for node in ring)) - ring:
+                shared.add(closed[callee])
+            closed.update(dict.fromkeys(ring, shared))
+        return closed
 
     def collect_words(self, body: Iterable[s.Stmt]) -> Words:
         """The words of a block alone, collected anew: the caller may add to them."""
@@ -311,13 +363,13 @@ class Program:
             if isinstance(stmt, s.Jump):
                 words.jumps.add(stmt.kind)
             elif isinstance(stmt, s.Return):
-                words.jumps.add("return")
+                words.jumps.add(s.Leave.RETURN)
             for expr in s.expressions(stmt):
                 said = self.said(expr)
                 words.called |= said.called
                 words.seen |= said.seen
                 if not said.called.isdisjoint(LEAVES):
-                    words.jumps.add("raise")
+                    words.jumps.add(s.Leave.RAISE)
             for block in s.blocks(stmt):
                 if block:
                     inner = self.own_words(block)
@@ -330,17 +382,13 @@ class Program:
         """What is said in an expression; it is gone through once, and what else is to be known of it is noted."""
         found = self._said.get(id(expr))
         if found is None:
-            found = self._said[id(expr)] = self._listen(expr)
-            for name in found.names - self._named:
-                self._named.add(name)
-                if naming.MICRO.search(name):
-                    self.modulus_names.add(name)
+            found = self._said[id(expr)] = self._listen(expr, self.imports)
         return found
 
-    def _listen(self, expr: s.Expr) -> Said:
+    def _listen(self, expr: s.Expr, imports: Mapping[str, str]) -> Said:
         if isinstance(expr, s.Name):
-            names = {expr.id}
-            return Said(_NOTHING, names, names, _NOTHING)
+            self._name({expr.id})
+            return Said(_NOTHING, {expr.id}, {expr.id}, _NOTHING)
         names = set()
         words: set[str] = set()
         calls: list[s.Call] = []
@@ -358,10 +406,17 @@ class Program:
                     words.add(part.value)
             elif isinstance(part, s.Bin):
                 self._index_operation(part)
-        called, callees = self._called(calls) if calls else (_NOTHING, _NOTHING)
+        self._name(names)
+        called, callees = self._called(calls, imports) if calls else (_NOTHING, _NOTHING)
         return Said(called, words | names if words else names, names, callees)
 
-    def _called(self, calls: Iterable[s.Call]) -> tuple[set[str], set[str]]:
+    def _name(self, names: set[str]) -> None:
+        for name in names - self._named:
+            self._named.add(name)
+            if naming.MICRO.search(name):
+                self.modulus_names.add(name)
+
+    def _called(self, calls: Iterable[s.Call], imports: Mapping[str, str]) -> tuple[set[str], set[str]]:
         called, callees = set(), set()
         for call in calls:
             func = call.func
@@ -378,7 +433,7 @@ class Program:
                     callees.add(name)
                     if name == "range" and len(call.args) == 1 and isinstance(call.args[0], s.Name | s.Attr):
                         self.counted_to.add(s.render(call.args[0]).rpartition(".")[2])
-            called.add(self.imports[name].rpartition(".")[2] if name in self.imports else name)
+            called.add(imports[name].rpartition(".")[2] if name in imports else name)
         return called, callees
 
     def _index_operation(self, part: s.Bin) -> None:
@@ -390,12 +445,12 @@ class Program:
             self.counted_to |= found
 
 
-def components(edges: Mapping[str, Iterable[str]]) -> Iterator[set[str]]:
-    """Names that lead to each other, together; what they lead to comes before them (Tarjan's algorithm)."""
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    path: list[str] = []
-    open_: set[str] = set()
+def components(edges: Mapping[int, Iterable[int]]) -> Iterator[set[int]]:
+    """Numbers that lead to each other, together; what they lead to comes before them (Tarjan's algorithm)."""
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    path: list[int] = []
+    open_: set[int] = set()
     for root in edges:
         waiting = [(root, iter(edges[root]))] if root not in order else []
         while waiting:
@@ -421,10 +476,6 @@ def components(edges: Mapping[str, Iterable[str]]) -> Iterator[set[str]]:
                         found.add(last)
                     open_ -= found
                     yield found
-
-
-def _names_in(expr: s.Expr) -> set[str]:
-    return {part.id for part in s.walk_expr(expr) if isinstance(part, s.Name)}
 
 
 def identifiers(expr: s.Expr) -> set[str]:

@@ -134,9 +134,9 @@ class Slice:
             return True
         if any(self._touches(name) for name in self._program.said(expr).callees):
             return True
-        for name in names & self._program.functions.keys() | names & self._program.classes.keys():
-            words = self._program.function_words(name)
-            if words is not None and (words.events or words.contexts or not words.called.isdisjoint(HOOKS)):
+        for definition in self._program.callees.of_expression(expr):
+            words = self._program.words_of(definition)
+            if words.events or words.contexts or not words.called.isdisjoint(HOOKS):
                 return True
         return False
 
@@ -252,7 +252,7 @@ def _closure(needed: set[str], flows: list[tuple[set[str], set[str]]]) -> set[st
 
 
 def _only_raises(body: Iterable[s.Stmt]) -> bool:
-    return all(isinstance(x, s.Jump) and x.kind == "raise" for x in body)
+    return all(isinstance(x, s.Jump) and x.kind is s.Leave.RAISE for x in body)
 
 
 def _does(body: list[s.Stmt]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -83,11 +84,23 @@ class Item(Node):
     index: Expr
 
 
+class Display(str, enum.Enum):
+    """What several values are put together in."""
+
+    TUPLE = "tuple"
+    LIST = "list"
+    SET = "set"
+    DICT = "dict"
+    GENERATOR = "generator"
+    #: the second `for` of a comprehension, and those behind it
+    INNER = "inner"
+
+
 @dataclass(slots=True, eq=False)
 class Sequence(Node):
     """A tuple, list or set display."""
 
-    kind: str
+    kind: Display
     items: list[Expr]
 
 
@@ -104,7 +117,7 @@ class Lambda(Node):
 
 @dataclass(slots=True, eq=False)
 class Comprehension(Node):
-    kind: str
+    kind: Display
     element: Expr
     target: Expr
     iterable: Expr
@@ -210,11 +223,20 @@ class Return(Node):
     value: Expr | None
 
 
+class Leave(str, enum.Enum):
+    """How a block is left before its end."""
+
+    BREAK = "break"
+    CONTINUE = "continue"
+    RAISE = "raise"
+    RETURN = "return"
+
+
 @dataclass(slots=True, eq=False)
 class Jump(Node):
     """`break`, `continue` or `raise`."""
 
-    kind: str
+    kind: Leave
     value: Expr | None = None
 
 
@@ -304,7 +326,7 @@ def _render_rare(expr: Expr) -> str:
     match expr:
         case Sequence():
             inner = ", ".join(render(i) for i in expr.items)
-            left, right = {"list": ("[", "]"), "set": ("{", "}")}.get(expr.kind, ("(", ")"))
+            left, right = {Display.LIST: ("[", "]"), Display.SET: ("{", "}")}.get(expr.kind, ("(", ")"))
             return f"{left}{inner}{right}"
         case Dict():
             return "{" + ", ".join(f"{render(k)}: {render(v)}" for k, v in expr.pairs) + "}"

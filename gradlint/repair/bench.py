@@ -3,44 +3,131 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec
 
 import libcst as cst
 
 from gradlint.events import Event, Mark, Opaque, Site, Step
-from gradlint.repair.document import Document, Statement
-from gradlint.repair.flow import Names, merged, names_of
-from gradlint.repair.imports import drop_if_unused
-from gradlint.repair.moving import move, move_all
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import within
-from gradlint.repair.verbs import (
-    Calls,
-    Clearings,
-    Clips,
-    Layers,
-    Losses,
-    Numbers,
-    Scalers,
-    Syncs,
-    Verb,
-    Windows,
+from gradlint.repair import (
+    arguments,
+    boundary,
+    clear,
+    clips,
+    fuse,
+    guard,
+    logging,
+    losses,
+    renames,
+    scaler,
+    statements,
+    sync,
 )
+from gradlint.repair.definitions import Names, merged, names_of
+from gradlint.repair.document import Document
+from gradlint.repair.nodes import NotFixable
+from gradlint.repair.tree import Statement
 from gradlint.subjects import Call
 
-N = TypeVar("N", bound=cst.CSTNode)
+P = ParamSpec("P")
 Origin = ast.expr | ast.stmt | ast.pattern
 
-#: calls that nobody misses where they do not happen, or happen less often
-_IDLE = frozenset({
-    "parameters", "named_parameters", "modules", "children", "items", "keys", "values", "get", "len", "list", "tuple",
-    "set", "dict", "filter", "map", "zip", "enumerate", "range", "isinstance", "hasattr", "getattr", "callable",
-    "bool", "int", "float", "str", "abs", "max", "min", "sum", "all", "any", "norm", "stack", "item", "detach",
-    "clone", "tolist", "is_enabled", "get_scale", "nullcontext", "autocast", "no_grad", "isfinite", "isnan", "isinf",
-    "named_children",
-    "get_world_size", "get_rank", "size", "numel", "dim",
-})  # fmt: skip
+
+class Verb(Generic[P]):
+    """A rewrite as a method of a family, or of the bench itself."""
+
+    def __init__(self, rewrite: Callable[Concatenate[Bench, P], object]) -> None:
+        self.rewrite = rewrite
+
+    def __get__(self, holder: Family | Bench, owner: type) -> Callable[P, None]:
+        bench = holder.bench if isinstance(holder, Family) else holder
+        return functools.partial(self.rewrite, bench)  # type: ignore[return-value]  # what it gives is nobody's business
+
+
+class Family:
+    """Verbs about one thing."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+
+
+class Calls(Family):
+    """One call: its arguments, its name, its parentheses."""
+
+    add_parentheses = Verb(arguments.call_it)
+    pass_keyword = Verb(arguments.add_keyword)
+    rename = Verb(renames.rename_function)
+
+
+class Clips(Family):
+    """Other clips, and what becomes of their norm."""
+
+    by_norm = Verb(clips.clip_by_norm)
+    through_model = Verb(clips.clip_through_model)
+    when_synced = Verb(clips.clip_when_synced)
+    insert = Verb(clips.insert_clip)
+    make_list = Verb(clips.make_list)
+    log_norm = Verb(logging.log_norm)
+
+
+class Scalers(Family):
+    """The scaler at work where it is missing, and autocast where it belongs."""
+
+    unscale = Verb(scaler.unscale)
+    step_through = Verb(scaler.step_through)
+    update = Verb(scaler.update)
+    scale = Verb(scaler.scale)
+    leave_autocast = Verb(scaler.leave_autocast)
+    migrate = Verb(renames.migrate_amp)
+
+
+class Losses(Family):
+    """Who divides the loss."""
+
+    divide = Verb(losses.divide_by_window)
+    redivide = Verb(losses.redivide)
+    divide_not_gradients = Verb(losses.divide_not_gradients)
+    undivide = Verb(losses.undivide)
+
+
+class Windows(Family):
+    """Where a window of micro-batches ends."""
+
+    count_from_one = Verb(boundary.count_from_one)
+    step_at_the_end = Verb(boundary.step_at_the_end)
+
+
+class Clearings(Family):
+    """The order of a plain loop: clear, backward, step."""
+
+    first = Verb(clear.clear_first)
+    behind = Verb(clear.clear_behind)
+    behind_window = Verb(clear.clear_behind_window)
+    step_behind = Verb(clear.step_behind)
+
+
+class Syncs(Family):
+    """no_sync round the micro-batches that do not end a window."""
+
+    wrap = Verb(sync.wrap)
+    pull_forward_in = Verb(sync.pull_forward_in)
+    invert = Verb(sync.invert)
+    ask_boundary = Verb(sync.ask_boundary)
+
+
+class Layers(Family):
+    """Other layers in a model."""
+
+    use_relu = Verb(renames.use_relu)
+
+
+class Numbers(Family):
+    """Numbers on the way to the loss: guards, and one function for two."""
+
+    clamp = Verb(guard.clamp_operand)
+    absolute = Verb(guard.root_to_absolute)
+    fuse = Verb(fuse.fuse)
 
 
 class Bench:
@@ -63,15 +150,16 @@ class Bench:
         self._origins = origins
         happened = [e for e in events if not isinstance(e, Mark | Opaque)]
         # a loop is followed for several turns, but each place need be known once
-        self._events = list({(e.places, type(e)): e for e in happened}.values())
+        self.events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
         self.call, self.clip, self.scaler, self.loss = Calls(self), Clips(self), Scalers(self), Losses(self)
         self.window, self.clear, self.sync = Windows(self), Clearings(self), Syncs(self)
         self.layers, self.numbers = Layers(self), Numbers(self)
 
-    move = Verb(move)
-    move_all = Verb(move_all)
+    move = Verb(statements.move)
+    move_all = Verb(statements.move_all)
+    delete = Verb(statements.delete)
 
     # -- reading
 
@@ -132,7 +220,7 @@ class Bench:
 
     def events_in(self, statement: Statement) -> list[Event]:
         """The events of the path whose code stands in this statement, or in a function that it calls."""
-        return [e for e in self._events if any(statement.holds(x) for x in self.standing(e))]
+        return [e for e in self.events if any(statement.holds(x) for x in self.standing(e))]
 
     def standing(self, event: Event) -> list[Statement]:
         """The statement of an event, and those of the calls that led to it, from the outside in."""
@@ -203,19 +291,6 @@ class Bench:
             if changed:
                 raise NotFixable(f"`{min(changed)}` changes between the forward and the boundary")
 
-    def check_binds_nothing(self, event: Event) -> None:
-        bound = self.names_in(self.statement(event)).bound
-        if bound:
-            raise NotFixable(f"`{min(bound)}` holds the norm before the clip already")
-
-    def check_free(self, statement: Statement, others: list[Statement]) -> None:
-        """It may be carried past these."""
-        mine = merged(self.names_in(x) for x in statement.leaves())
-        for other in others:
-            clash = mine.clash(merged(self.names_in(x) for x in other.leaves()))
-            if clash:
-                raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
-
     def _header(self, statement: Statement) -> str:
         node = statement.node
         if isinstance(node, cst.SimpleStatementLine):
@@ -229,40 +304,6 @@ class Bench:
             changes = {"orelse": None} if isinstance(node, cst.For) else {}
             return self.document.code(node.with_changes(body=empty, leading_lines=(), **changes))
         return ""
-
-    def check_nothing_else(self, event: Event, depth: int) -> None:
-        """The call that leads to an event, so many calls inside, does nothing beside events: what a function logs,
-        counts or keeps would happen elsewhere, or less often. (What becomes of the events is tried.)"""
-        places = [self.node(site) for site in event.places]
-        caller = self.statement(places[depth])
-        self._check_idle(caller)
-        if self.names_bound(caller):
-            self._check_result(event)
-        for inner in places[depth + 1 :]:
-            home = self.statement(inner).function
-            for statement in home.leaves() if home is not None else ():
-                if statement is not home:
-                    self._check_idle(statement)
-
-    def _check_result(self, event: Event) -> None:
-        """What the function of an event gives back is what the event gives, such as a norm."""
-        home = self.statement(event).function
-        made = self.node(event)
-        names = self.names_in(self.statement(event)).bound
-        for node in within(home.node, cst.Return) if home is not None else ():
-            value = node.value
-            if value is not None and value is not made and not (isinstance(value, cst.Name) and value.value in names):
-                raise NotFixable("the function that does it gives something else back")
-
-    def _check_idle(self, statement: Statement) -> None:
-        sites = {site for e in self._events for site in e.places}
-        tops = [node for node in map(self.node, sites) if self.document.at(node) is statement]
-        mine = {id(call) for top in tops for call in within(top, cst.Call)}
-        parts = _header_parts(statement)
-        keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
-        other = [x for part in parts for x in within(part, cst.Call) if id(x) not in mine]
-        if keeps or any(self.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
-            raise NotFixable("the function that does it does something else, too")
 
     # -- inserting, deleting, rewriting
 
@@ -287,47 +328,6 @@ class Bench:
         body = loop.blocks[0]
         self.document.put_first(self.document.new(code, body), body)
 
-    def common_loop(self, one: Event, other: Event) -> Statement | None:
-        """The innermost loop of the function that runs both."""
-        first, second = self.pair(one, other)
-        for owner in first.ancestors():
-            if isinstance(owner.node, cst.FunctionDef):
-                return None
-            if isinstance(owner.node, cst.For | cst.While) and owner.holds(second):
-                return owner
-        return None
-
-    def delete(self, event: Event | Call, allowed: Callable[[Event], bool] | None = None, outer: int = 0) -> None:
-        """Takes the statement of an event, or a call that is one, away; with the loop or condition round it that does
-        only `allowed` things.
-
-        `outer`: that of the call that led there, so many functions out.
-        """
-        if isinstance(event, Call):
-            statement = self.document.apart(self.statement(event), self.node(event))
-            line = statement.node
-            alone = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-            if not isinstance(alone, cst.Expr) or self.code(alone) != self.code(event):
-                raise NotFixable("it is a part of a statement that does something else, too")
-            self.take_away(statement)
-            return
-        place = self.outer(event, outer)
-        statement = self.document.apart(self.statement(place), self.node(place))
-        if outer:
-            if not self._does_only(statement, allowed):
-                raise NotFixable("the function that does it does something else, too")
-            self.check_nothing_else(event, len(event.via) - outer)
-        if not outer and event.via and self.callers(event) > 1:
-            raise NotFixable("the function that does it is called from elsewhere, too")
-        for owner in list(statement.ancestors()) if allowed else ():
-            if not isinstance(owner.node, cst.If | cst.For | cst.With):
-                break
-            simple = [x for x in owner.leaves() if not x.blocks]
-            if not all(self._does_only(x, allowed) for x in simple):
-                break
-            statement = owner
-        self.take_away(statement)
-
     def _parsed(self, code: str) -> cst.BaseExpression:
         config = self.document.config
         try:
@@ -335,22 +335,6 @@ class Bench:
         except cst.ParserSyntaxError:
             # it goes over several rows, inside of parentheses that are not its own
             return cst.parse_expression(f"({code})", config=config)
-
-    def _does_only(self, statement: Statement, allowed: Callable[[Event], bool] | None) -> bool:
-        events = self.events_in(statement)
-        if self.code(statement.node) in ("continue", "pass"):
-            return True  # `if p.grad is None: continue`
-        return bool(events) and allowed is not None and all(allowed(e) for e in events)
-
-    def callers(self, event: Event) -> int:
-        home = self.statement(event).function
-        name = home.node.name.value if home is not None else ""
-        return sum(self.code(call.func).rpartition(".")[2] == name for call in self.calls(name))
-
-    def take_away(self, statement: Statement) -> None:
-        """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
-        drop_if_unused(self, statement)
-        self.document.take_out(statement)
 
     def replace(self, old: Event | Call | Site | cst.CSTNode, new: str | cst.CSTNode) -> None:
         """Another expression in the place of one."""
@@ -366,32 +350,6 @@ class Bench:
         """Several expressions at once."""
         for old, new in pairs:
             self.replace(old, new)
-
-
-def _is_kept(part: cst.CSTNode) -> bool:
-    """A part of a line that does something which outlives the function, or ends it early."""
-    targets: list[cst.CSTNode] = []
-    if isinstance(part, cst.Assign):
-        targets = [x.target for x in part.targets]
-    elif isinstance(part, cst.AugAssign | cst.AnnAssign):
-        targets = [part.target]
-    outlives = any(isinstance(x, cst.Attribute | cst.Subscript) for x in targets)
-    return outlives or isinstance(part, cst.Global | cst.Nonlocal | cst.Raise | cst.Assert | cst.Del)
-
-
-def _header_parts(statement: Statement) -> list[cst.CSTNode]:
-    """What a statement evaluates itself, without the statements inside it."""
-    match statement.node:
-        case cst.SimpleStatementLine():
-            return [statement.node]
-        case cst.If() | cst.While():
-            return [statement.node.test]
-        case cst.For():
-            return [statement.node.iter]
-        case cst.With():
-            return list(statement.node.items)
-        case _:
-            return []
 
 
 def _last_name(func: ast.expr) -> str:

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update, Zero
-from gradlint.repair.calls import optimizer_of
-from gradlint.repair.moving import check_not_read, landing, move
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import within
+from gradlint.repair.arguments import optimizer_of
+from gradlint.repair.nodes import NotFixable, within
+from gradlint.repair.statements import check_not_read, landing, move
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool = False) -> None:
     """At the head of the loop that runs all; without one, or if it must be close, in front of the backward."""
     for step in reversed(steps):
         code = _zero(bench, step)
-        loop = None if close else bench.common_loop(backward, step)
+        loop = None if close else _common_loop(bench, backward, step)
         if loop is not None and _choice(bench, step, backward, loop) is _Choice.TURN:
             raise NotFixable("the condition round the step may say when a window is full")
         if step.site in backward.via:
@@ -34,6 +33,17 @@ def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, clos
             bench.insert_first(code, loop)
         else:
             bench.insert(code, before=backward)
+
+
+def _common_loop(bench: Bench, one: Event, other: Event) -> Statement | None:
+    """The innermost loop of the function that runs both."""
+    first, second = bench.pair(one, other)
+    for owner in first.ancestors():
+        if isinstance(owner.node, cst.FunctionDef):
+            return None
+        if isinstance(owner.node, cst.For | cst.While) and owner.holds(second):
+            return owner
+    return None
 
 
 class _Choice(enum.Enum):

@@ -1,23 +1,61 @@
-"""Where a local name gets its value, and who reads that value: what may be written in the place of the name."""
+"""Which names a statement reads and binds, where a name gets its value, and what may stand in its place."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.records import dataclass
-from gradlint.repair.flow import names_of
-from gradlint.repair.refusal import NotFixable
-from gradlint.repair.shapes import assigns, within
+from gradlint.knowledge import tensor_api as api
+from gradlint.records import dataclass, field
+from gradlint.repair.document import with_leading
+from gradlint.repair.nodes import NotFixable, assigns, check_comments_kept, root, tight, within
 
 if TYPE_CHECKING:
     from gradlint.python.anchor import Chunk
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names and dotted names that a piece of code reads and binds."""
+
+    read: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+
+    def clash(self, other: Names) -> set[str]:
+        """What would get another value if the two were exchanged."""
+        return (self.bound & (other.read | other.bound)) | (self.read & other.bound)
+
+
+def names_of(code: str) -> Names:
+    """The names in the text of a statement (its header only, if the caller cut it so)."""
+    found = Names()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            text = node.id if isinstance(node, ast.Name) else ast.unparse(node)
+            (found.read if isinstance(node.ctx, ast.Load) else found.bound).add(text)
+        if isinstance(node, ast.AugAssign):
+            found.read.add(ast.unparse(node.target))
+    return found
+
+
+def merged(parts: Iterable[Names]) -> Names:
+    whole = Names()
+    for part in parts:
+        whole.read.update(part.read)
+        whole.bound.update(part.bound)
+    return whole
+
+
+def leaves_block(code: str) -> bool:
+    """A jump out of the place where it stands cannot be carried elsewhere."""
+    jumps = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldFrom)
+    return any(isinstance(node, jumps) for node in ast.walk(ast.parse(code)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +246,6 @@ def _edited(statement: Statement) -> set[str]:
     return roots - {""}
 
 
-def root(node: cst.BaseExpression) -> str:
-    """`x` of `x.grad[0]`."""
-    while isinstance(node, cst.Attribute | cst.Subscript):
-        node = node.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
 def names_outside(chunk: Chunk) -> set[str]:
     """The names that a statement of the module binds; of what it only holds, some may be among them."""
     match chunk.stmts[0]:
@@ -233,3 +264,31 @@ def names_of_function(bench: Bench, near: Statement) -> set[str]:
     known = names_of(bench.code(home.node))
     params = {x.name.value for x in within(home.node, cst.Param)}
     return known.read | known.bound | params | outside
+
+
+def is_cheap(node: cst.BaseExpression) -> bool:
+    """It may be written again: names, numbers, arithmetic, another shape; no network."""
+    if any(within(node, cst.Lambda)) or any(within(node, cst.CompFor)) or any(within(node, cst.Await)):
+        return False
+    return all(isinstance(x.func, cst.Attribute) and x.func.attr.value in api.SAME for x in within(node, cst.Call))
+
+
+def take_out(bench: Bench, home: Definition) -> None:
+    """Removes an assignment; a block does not begin with the empty line that was behind it."""
+    check_comments_kept(home.statement.node.body[0])
+    siblings = home.statement.siblings()
+    first = siblings[0] is home.statement
+    bench.document.take_out(home.statement)
+    if first and siblings and home.statement.owner is not None:
+        lines = siblings[0].node.leading_lines
+        siblings[0].node = with_leading(siblings[0].node, [x for n, x in enumerate(lines) if _is_said(lines[: n + 1])])
+
+
+def _is_said(lines: Sequence[cst.EmptyLine]) -> bool:
+    """There is a comment among them: empty lines at the head of a block say nothing."""
+    return any(line.comment is not None for line in lines)
+
+
+def alone(bench: Bench, node: cst.BaseExpression) -> cst.BaseExpression:
+    """As the right side of an assignment: several rows need parentheses of their own there."""
+    return tight(node) if "\n" in bench.code(node) else node

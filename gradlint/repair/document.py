@@ -1,7 +1,4 @@
-"""A file as blocks of statements that can be taken out, put in and changed; only what was touched is built anew.
-
-A statement of the module is read by libcst when somebody looks into it; the others stay the text that they are.
-"""
+"""A file whose statements can be taken out, put in and changed, with the comments and empty lines that are theirs."""
 
 from __future__ import annotations
 
@@ -11,165 +8,42 @@ from typing import Any
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-from gradlint.python.anchor import Anchors, Chunk, Unchanged
-from gradlint.repair.layout import Leading, heads, split_line, with_leading
-from gradlint.repair.refusal import NotFixable
+from gradlint.python.anchor import Anchors
+from gradlint.records import dataclass
+from gradlint.repair.nodes import NotFixable
+from gradlint.repair.tree import Block, Place, Root, Statement, split_line, stretch, suites
 
 #: longer `with` lines are put into parentheses
 _WIDTH = 100
-#: row and column
-Place = tuple[int, int]
-#: where a suite hangs below its compound statement: attribute names, and numbers of handlers and cases
-Route = tuple[str | int, ...]
 
 
-class Statement:
-    """One statement; `node` is libcst's, without the changes that are still to be made below it."""
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """The lines above a statement: its own comments, and the rest that belongs to the place."""
 
-    __slots__ = ("_blocks", "_node", "block", "changed", "chunk", "end", "is_top", "replaced", "start")
+    rest: list[cst.EmptyLine]
+    own: list[cst.EmptyLine]
 
-    def __init__(self, node: Any, block: Block, start: Place, end: Place, chunk: Chunk | None = None) -> None:
-        """`chunk`: the text that it comes from; a statement of the module has no node before somebody asks for it."""
-        self._node = node
-        self._blocks: list[Block] | None = None if node is None else []
-        #: it stood in the module itself
-        self.is_top = node is None
-        self.block = block
-        self.chunk = chunk
-        #: where it stood in the text, without the comments above it
-        self.start, self.end = start, end
-        self.changed = False
-        #: parts of the header (or of a simple statement) to be exchanged
-        self.replaced: list[tuple[cst.CSTNode, cst.CSTNode]] = []
-
-    @property
-    def node(self) -> Any:
-        if self._node is None:
-            assert self.chunk is not None
-            if self.chunk.node is None:
-                raise NotFixable("libcst does not understand it, or would not give it back as it is")
-            self._node = self.chunk.node
-        return self._node
-
-    @node.setter
-    def node(self, node: Any) -> None:
-        self._node = node
-
-    @property
-    def blocks(self) -> list[Block]:
-        if self._blocks is None:
-            self._blocks = []
-            root = self.block
-            assert isinstance(root, Root)
-            root.document.fill_blocks(self)
-        return self._blocks
-
-    @blocks.setter
-    def blocks(self, blocks: list[Block]) -> None:
-        self._blocks = blocks
-
-    @property
-    def first(self) -> int:
-        return self.start[0]
-
-    @property
-    def last(self) -> int:
-        return self.end[0]
-
-    @property
-    def owner(self) -> Statement | None:
-        """The compound statement that this one stands in."""
-        return self.block.owner
-
-    @property
-    def kind(self) -> type[cst.CSTNode]:
-        return type(self.node)
-
-    def ancestors(self) -> Iterator[Statement]:
-        owner = self.owner
-        while owner is not None:
-            yield owner
-            owner = owner.owner
-
-    @property
-    def function(self) -> Statement | None:
-        """The innermost function that this statement stands in."""
-        return next((x for x in self.ancestors() if isinstance(x.node, cst.FunctionDef)), None)
-
-    @property
-    def home(self) -> Statement:
-        """The innermost function that it stands in; outside of any, the outermost statement, such as the loop."""
-        return self.function or [self, *self.ancestors()][-1]
-
-    def holds(self, other: Statement) -> bool:
-        return other is self or self in other.ancestors()
-
-    def leaves(self) -> Iterator[Statement]:
-        """The statement itself and all inside it."""
-        yield self
-        for block in self.blocks:
-            for item in block.items:
-                yield from item.leaves()
-
-    def siblings(self) -> list[Statement]:
-        return self.block.items
-
-    def touch(self) -> None:
-        self.changed = True
-        for owner in self.ancestors():
-            owner.changed = True
-
-    @property
-    def as_it_was(self) -> str | None:
-        """The text of a statement of the module that nobody has touched."""
-        if self.changed or self.chunk is None or not self.is_top:
-            return None
-        return self.chunk.text if self._node is None or self._node is self.chunk.node else None
-
-    def built(self) -> Any:
-        """The node with all changes made below it."""
-        if not self.changed:
-            return Unchanged(self.node, self.chunk) if self.chunk is not None else self.node
-        node = _exchanged(self.node, self.replaced)
-        for block in self.blocks:
-            if block.changed or any(item.changed for item in block.items):
-                node = _put(node, block.route, block.built())
-        return node
+    @classmethod
+    def of(cls, node: Any) -> Leading:
+        lines = list(node.leading_lines)
+        cut = len(lines)
+        while cut and lines[cut - 1].comment is not None:
+            cut -= 1
+        return cls(lines[:cut], lines[cut:])
 
 
-class Block:
-    """The statements of one suite."""
-
-    __slots__ = ("changed", "items", "owner", "route", "suite")
-
-    def __init__(self, suite: Any, owner: Statement | None, route: Route) -> None:
-        self.suite = suite
-        self.owner = owner
-        self.route = route
-        self.items: list[Statement] = []
-        self.changed = False
-
-    def built(self) -> Any:
-        if isinstance(self.suite, cst.SimpleStatementSuite):
-            if not self.changed:  # only expressions: it stays on its line
-                return _exchanged(self.suite, [pair for item in self.items for pair in item.replaced])
-            return cst.IndentedBlock([item.built() for item in self.items])
-        return self.suite.with_changes(body=[item.built() for item in self.items])
-
-    def touch(self) -> None:
-        self.changed = True
-        if self.owner is not None:
-            self.owner.touch()
+def with_leading(node: Any, lines: Sequence[cst.EmptyLine]) -> Any:
+    return node.with_changes(leading_lines=tuple(lines))
 
 
-class Root(Block):
-    """The statements of the module."""
-
-    __slots__ = ("document",)
-
-    def __init__(self, document: Document) -> None:
-        super().__init__(None, None, ())
-        self.document = document
+def heads(left: Sequence[cst.EmptyLine], follower: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The lines above the statement that moves up: never more empty ones than either place had."""
+    if any(line.comment for line in left):
+        return [*left, *follower]
+    if follower and follower[0].comment is None:
+        return list(follower)
+    return [*left, *follower]
 
 
 class Document:
@@ -180,10 +54,7 @@ class Document:
         layout = anchors.layout
         #: writes and parses pieces of code as the file would have them
         self._frame = cst.Module([], default_indent=layout.indent, default_newline=layout.newline)
-        self.root = Root(self)
-        for chunk in anchors.chunks:
-            start, end = anchors.position(chunk.own), anchors.position(anchors.stretch(chunk.stmts[-1])[1])
-            self.root.items.append(Statement(None, self.root, start, end, chunk))
+        self.root = Root(anchors)
 
     # -- reading
 
@@ -228,28 +99,6 @@ class Document:
                 return item
         return None
 
-    # -- building the tree
-
-    def fill_blocks(self, item: Statement) -> None:
-        """The blocks of a statement, with all statements in them."""
-        for route, suite in _suites(item.node):
-            inner = Block(suite, item, route)
-            item.blocks.append(inner)
-            if isinstance(suite, cst.SimpleStatementSuite):
-                # `if full: step(); zero()`: lines that exist only once something is changed
-                for line, small in zip(split_line(suite), suite.body, strict=True):
-                    inner.items.append(Statement(line, inner, *self._range(small)))
-                continue
-            for node in suite.body:
-                below = Statement(node, inner, *self._range(node), item.chunk)
-                inner.items.append(below)
-                self.fill_blocks(below)
-
-    def _range(self, node: Any) -> tuple[Place, Place]:
-        stretches = [self.anchors.place(x) for x in (node, *getattr(node, "decorators", ()))]
-        known = [x for x in stretches if x is not None]
-        return self.anchors.position(min(start for start, _ in known)), self.anchors.position(known[0][1])
-
     # -- changing
 
     def apart(self, item: Statement, node: cst.CSTNode) -> Statement:
@@ -260,7 +109,7 @@ class Document:
         place = self._place(node) or item.start
         lines = []
         for small, alone in zip(line.body, split_line(line), strict=True):
-            lines.append(Statement(alone, item.block, *self._range(small)))
+            lines.append(Statement(alone, item.block, *stretch(self.anchors, small)))
             if lines[-1].start <= place:
                 chosen = lines[-1]
         at = item.siblings().index(item)
@@ -395,7 +244,7 @@ class Document:
         except cst.ParserSyntaxError:
             raise NotFixable(f"`{code}` would not parse") from None
         item = Statement(node, block, (0, 0), (0, 0))
-        for route, suite in _suites(node):
+        for route, suite in suites(node):
             item.blocks.append(Block(suite, item, route))
         return item
 
@@ -454,67 +303,3 @@ def _with(context: tuple[str, str, str] | str, column: int) -> str:
 
 def _empty(gap: bool) -> list[cst.EmptyLine]:
     return [cst.EmptyLine(indent=False)] if gap else []
-
-
-def _suites(statement: object) -> Iterator[tuple[Route, Any]]:
-    """The suites of a compound statement, with the way to each."""
-    node: Any = statement
-    if isinstance(statement, cst.SimpleStatementLine):
-        return
-    if isinstance(statement, cst.Match):
-        for n, case in enumerate(node.cases):
-            yield ("cases", n, "body"), case.body
-        return
-    yield ("body",), node.body
-    if isinstance(statement, cst.Try | cst.TryStar):
-        for n, handler in enumerate(node.handlers):
-            yield ("handlers", n, "body"), handler.body
-        if node.finalbody is not None:
-            yield ("finalbody", "body"), node.finalbody.body
-    orelse: Any = getattr(node, "orelse", None)
-    route: Route = ("orelse",)
-    while orelse is not None:
-        yield (*route, "body"), orelse.body
-        route = (*route, "orelse")
-        orelse = getattr(orelse, "orelse", None)
-
-
-def _put(node: Any, route: Route, suite: Any) -> Any:
-    """The node with another suite at the end of the route."""
-    if not route:
-        return suite
-    step, *rest = route
-    if isinstance(step, int):
-        parts = list(node)
-        parts[step] = _put(parts[step], tuple(rest), suite)
-        return tuple(parts)
-    return node.with_changes(**{step: _put(getattr(node, step), tuple(rest), suite)})
-
-
-_HEADER = ("test", "items", "iter", "target", "subject", "decorators")
-
-
-def _exchanged(node: Any, replaced: list[tuple[cst.CSTNode, cst.CSTNode]]) -> Any:
-    """Exchanges in the header of a compound statement only: the identity of what is inside must be kept."""
-    if not replaced:
-        return node
-    exchange = _Exchange({id(old): new for old, new in replaced})
-    if isinstance(node, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-        return node.visit(exchange)
-    changes: dict[str, Any] = {}
-    for name in _HEADER:
-        part = getattr(node, name, None)
-        if isinstance(part, cst.CSTNode):
-            changes[name] = part.visit(exchange)
-        elif isinstance(part, tuple | list):
-            changes[name] = [x.visit(exchange) for x in part]
-    return node.with_changes(**changes)
-
-
-class _Exchange(cst.CSTTransformer):
-    def __init__(self, new: dict[int, cst.CSTNode]) -> None:
-        super().__init__()
-        self._new = new
-
-    def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
-        return self._new.get(id(original_node), updated_node)

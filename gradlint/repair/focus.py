@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
+from bisect import bisect_left, bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gradlint.python.source import Broken, Source, parsed, read
+from gradlint.repair.edits import shared, shared_end
 
 if TYPE_CHECKING:
     from gradlint.model import Unreadable
@@ -28,11 +32,12 @@ class Focus:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._body = source.tree.body
-        self._rows = source.text.split("\n")
+        self._starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
         #: by the statements of the file itself, which are kept, so that their ids are theirs
         self._own = {id(x) for x in self._body}
-        self._said: dict[int, dict[str, set[str]]] = {}
         self._names: dict[int, set[str]] = {}
+        #: what was read last, with what is gone and what has come
+        self._last: tuple[ast.Module, list[ast.stmt], list[ast.stmt]] | None = None
         self._first = [min([x.lineno, *(d.lineno for d in getattr(x, "decorator_list", ()))]) - 1 for x in self._body]
         #: whether a statement may be cut off from those before it: it begins a row of its own
         self._apart = [True, *((x.end_lineno or 0) <= row for x, row in zip(self._body, self._first[1:], strict=False))]
@@ -48,24 +53,29 @@ class Focus:
         """None where the rows do not tell which statements have changed."""
         if self._source.masked is not None or not self._body or "\r" in text or "\f" in text:
             return None
-        old, new = self._rows, text.split("\n")
-        most = min(len(old), len(new))
-        head = next((n for n in range(most) if old[n] != new[n]), most)
-        tail = next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
-        first, apart = self._first, self._apart
-        low = max((n for n, row in enumerate(first) if row <= head and apart[n]), default=None)
-        if low is None:
+        old, first, apart = self._source.text, self._first, self._apart
+        head = shared(old, text)
+        tail = shared_end(old, text, head)
+        low = bisect_right(first, old.count("\n", 0, head)) - 1
+        while low >= 0 and not apart[low]:
+            low -= 1
+        if low < 0:
             return None
-        end = len(old) - tail
-        high = next((n for n in range(low + 1, len(first)) if first[n] >= end and apart[n]), len(first))
-        begin, stop = first[low], first[high] if high < len(first) else len(old)
-        part = "\n" * begin + "\n".join(new[begin : len(new) - (len(old) - stop)])
+        # the first row of which nothing has changed
+        end = old.count("\n", 0, len(old) - tail) + 1
+        high = bisect_left(first, end, low + 1)
+        while high < len(first) and not apart[high]:
+            high += 1
+        begin = first[low]
+        rest = len(old) - self._starts[first[high]] if high < len(first) else 0
+        part = text[self._starts[begin] : len(text) - rest]
         try:
-            tree = parsed(part)
+            tree = ast.increment_lineno(parsed(part), begin)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        body = [*self._body[:low], *tree.body, *self._body[high:]]
-        return Source(self._source.data, text, ast.Module(body, self._source.tree.type_ignores))
+        whole = ast.Module([*self._body[:low], *tree.body, *self._body[high:]], self._source.tree.type_ignores)
+        self._last = whole, self._body[low:high], tree.body
+        return Source(self._source.data, text, whole)
 
     # -- what to look at
 
@@ -73,32 +83,37 @@ class Focus:
         """The names of the top-level definitions to look at; None if all of them are."""
         gone, come = self._changes(after)
         old, new = _definitions(gone), _definitions(come)
-        every = _definitions(after.body)
+        left = {id(x) for x in gone}
+        every = self._definitions
         if old.keys() != new.keys() or len(every) < 4 or _rest(gone) != _rest(come):
             return None
         found = {name for name in new if ast.dump(old[name]) != ast.dump(new[name])}
-        mentions = {name: self._identifiers(node) & every.keys() for name, node in every.items()}
+        # of several definitions of a name, the last one counts
+        changed = {name: _said(node) for name, node in new.items() if id(every[name]) in left}
         pending = list(found)
         while pending:
             name = pending.pop()
-            near = mentions[name] | {other for other, said in mentions.items() if name in said}
+            near = (changed[name] if name in changed else self._identifiers(every[name])) & every.keys()
+            near |= self._mentioning.get(name, set()) - changed.keys()
+            near |= {other for other, said in changed.items() if name in said}
             pending.extend(near - found)
             found |= near
         return frozenset(found) if len(found) <= _WORTH * len(every) else None
 
     def reaching(self, after: ast.Module) -> frozenset[str]:
         """The functions, by name, that come by what was changed, in themselves or in whom they call; "": the module."""
-        old, new = map(_pieces, self._changes(after))
+        gone, come = self._changes(after)
+        old, new = _pieces(gone), _pieces(come)
         found = {name for name in new if [ast.dump(x) for x in old.get(name, [])] != [ast.dump(x) for x in new[name]]}
-        mentions: dict[str, set[str]] = {}
-        for node in after.body:
-            for name, said in self._mentioned(node).items():
-                mentions.setdefault(name, set()).update(said)
-        grown = True
-        while grown:
-            more = {name for name, said in mentions.items() if name not in found and not said.isdisjoint(found)}
-            found |= more
-            grown = bool(more)
+        left = {id(x) for x in gone}
+        changed = [pair for stmt in come for pair in _mentioned(stmt).items()]
+        pending = list(found)
+        while pending:
+            name = pending.pop()
+            near = {other for stmt, other in self._saying.get(name, ()) if stmt not in left}
+            near |= {other for other, said in changed if name in said}
+            pending.extend(near - found)
+            found |= near
         return frozenset(found)
 
     def imports_change(self, after: ast.Module) -> bool:
@@ -120,6 +135,8 @@ class Focus:
 
     def _changes(self, after: ast.Module) -> tuple[list[ast.stmt], list[ast.stmt]]:
         """The statements of the module that are gone, and those that have come."""
+        if self._last is not None and self._last[0] is after:
+            return self._last[1], self._last[2]
         kept = {id(x) for x in after.body}
         return [x for x in self._body if id(x) not in kept], [x for x in after.body if id(x) not in self._own]
 
@@ -131,14 +148,33 @@ class Focus:
                 self._names[id(node)] = found
         return found
 
-    def _mentioned(self, node: ast.stmt) -> dict[str, set[str]]:
-        """What a statement says, by the function that says it; "": outside of any."""
-        found = self._said.get(id(node))
-        if found is None:
-            found = {name: set().union(*map(_said, inner)) for name, inner in _pieces([node]).items()}
-            if id(node) in self._own:
-                self._said[id(node)] = found
+    @cached_property
+    def _definitions(self) -> dict[str, _Definition]:
+        return _definitions(self._body)
+
+    @cached_property
+    def _mentioning(self) -> dict[str, set[str]]:
+        """The definitions of the file, by each of the names that they mention."""
+        found: dict[str, set[str]] = {}
+        for name, node in self._definitions.items():
+            for said in self._identifiers(node):
+                found.setdefault(said, set()).add(name)
         return found
+
+    @cached_property
+    def _saying(self) -> dict[str, list[tuple[int, str]]]:
+        """By each name of the file: the statement that says it, and the function that it does so in; "": in none."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for node in self._body:
+            for function, names in _mentioned(node).items():
+                for said in names:
+                    found.setdefault(said, []).append((id(node), function))
+        return found
+
+
+def _mentioned(node: ast.stmt) -> dict[str, set[str]]:
+    """What a statement says, by the function that says it; "": outside of any."""
+    return {name: set().union(*map(_said, inner)) for name, inner in _pieces([node]).items()}
 
 
 def _pieces(body: list[ast.stmt]) -> dict[str, list[ast.AST]]:

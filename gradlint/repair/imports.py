@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import libcst as cst
 
 from gradlint.records import dataclass
-from gradlint.repair.arguments import comma
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable, comma, root, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Statement
+    from gradlint.repair.tree import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +200,56 @@ def drop(bench: Bench, known: Import) -> None:
 
 def _in_parentheses(node: cst.Import | cst.ImportFrom) -> bool:
     return isinstance(node, cst.ImportFrom) and node.lpar is not None
+
+
+FUNCTIONAL = "torch.nn.functional"
+#: what these names are in code that does not show its imports
+_MODULES = frozenset({"torch", "th", "nn", "F"})
+
+
+def is_module(bench: Bench, node: cst.BaseExpression) -> bool:
+    """`F`, `torch`, `nn.functional`: not a tensor that a method is called on."""
+    name = root(node)
+    if name not in _MODULES and name not in _imported_names(bench):
+        return False
+    home = bench.statement(node).function
+    if home is None:
+        return True
+    # `dist = torch.cdist(a, b)` in a file that imports torch.distributed under that name
+    params = {x.name.value for x in within(home.node.params, cst.Param)}
+    return name not in bench.names_bound(home) | params
+
+
+def _imported_names(bench: Bench) -> set[str]:
+    """Names of modules, those that only one function imports included."""
+    return {
+        alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
+        for statement in bench.document.statements()
+        if isinstance(statement.node, cst.SimpleStatementLine)
+        for small in statement.node.body
+        if isinstance(small, cst.Import | cst.ImportFrom) and not isinstance(small.names, cst.ImportStar)
+        for alias in small.names
+    }
+
+
+def dotted(bench: Bench, func: cst.BaseExpression) -> str:
+    """What a name that was imported alone stands for."""
+    return next((known.dotted for known in imports(bench) if known.local == bench.code(func)), "")
+
+
+def forget_imports(bench: Bench, removed: Sequence[cst.CSTNode], new: cst.CSTNode) -> None:
+    """Imports that only the old code used go, but for those that were changed for the new one."""
+    kept = {name.value for name in within(new, cst.Name)}
+    gone = {id(name) for node in removed for name in within(node, cst.Name)}
+    for known in list(imports(bench)):
+        places = uses(bench, known.local)
+        if places and known.local not in kept and all(id(x) in gone for x in places) and not known.statement.replaced:
+            drop(bench, known)
+
+
+def import_of(bench: Bench, node: cst.CSTNode, name: str) -> Import:
+    local = bench.code(node)
+    for known in imports(bench):
+        if known.local == local and known.dotted.endswith(f".{name}"):
+            return known
+    raise NotFixable(f"where `{local}` is imported was not found")

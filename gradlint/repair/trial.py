@@ -214,7 +214,7 @@ class Refusal:
 def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
     from gradlint.repair.bench import Bench
     from gradlint.repair.document import Document
-    from gradlint.repair.refusal import NotFixable
+    from gradlint.repair.nodes import NotFixable
 
     document = Document(reading.anchors)
     try:

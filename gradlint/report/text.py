@@ -2,13 +2,255 @@
 
 from __future__ import annotations
 
+import os
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from gradlint.model import FileResult, Finding, Severity
-from gradlint.report.fixes import mark
-from gradlint.report.paint import Paint
+from gradlint.documents import program_text
+from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span
 from gradlint.report.paths import harmless
+
+if TYPE_CHECKING:
+    from gradlint.runner.write import FixedFile
+
+
+_CODES = {
+    "error": "1;31",
+    "warning": "1;33",
+    "advice": "1;36",
+    "code": "1",
+    "name": "2",
+    "gutter": "34",
+    "story": "36",
+    "path": "1",
+    "good": "1;32",
+    "fix": "1;36",
+    "added": "32",
+    "removed": "31",
+    "plain": "",
+}
+
+
+class Paint:
+    """Wraps text in the escape codes of its role when colours are on."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+    def __call__(self, text: str, role: str) -> str:
+        code = _CODES[role]
+        return f"\x1b[{code}m{text}\x1b[0m" if self.enabled and text and code else text
+
+    def severity(self, text: str, severity: Severity) -> str:
+        return self(text, severity.label)
+
+
+def wants_colour(stream: IO[str], environment: Mapping[str, str] | None = None) -> bool:
+    """Colours for terminals only; NO_COLOR turns them off and FORCE_COLOR on, as https://no-color.org asks."""
+    given = os.environ if environment is None else environment
+    if given.get("NO_COLOR"):
+        return False
+    if given.get("FORCE_COLOR", "0") not in ("", "0", "false"):
+        return True
+    return stream.isatty() and given.get("TERM") != "dumb"
+
+
+def help_text(finding: Finding) -> str | None:
+    """What the fix of a finding would do."""
+    if finding.fix is None:
+        return None
+    return f"{finding.fix.message}{' (unsafe)' if finding.fix.safety is FixSafety.UNSAFE else ''}"
+
+
+def mark(finding: Finding, unsafe: bool | None, paint: Paint) -> str:
+    """`[*] ` before a finding that `--fix` would mend; `unsafe` is None where that was done already."""
+    if unsafe is None or not finding.fixable(unsafe=unsafe):
+        return ""
+    return f"{paint('[*]', 'fix')} "
+
+
+def hint(results: Iterable[FileResult], unsafe: bool, paint: Paint) -> str | None:
+    """`[*] 3 fixable with the --fix option (1 more with --unsafe-fixes)`"""
+    findings = [finding for result in results for finding in result.findings]
+    now = sum(finding.fixable(unsafe=unsafe) for finding in findings)
+    more = sum(finding.fixable(unsafe=True) for finding in findings) - now
+    if now:
+        rest = f" ({more} more with --unsafe-fixes)" if more else ""
+        return f"{paint('[*]', 'fix')} {now} fixable with the --fix option{rest}"
+    return f"{more} fixable with --fix --unsafe-fixes" if more else None
+
+
+def hint_after(results: Iterable[FileResult], unsafe: bool) -> str | None:
+    """What a run with `--fix` has left that `--unsafe-fixes` would have mended."""
+    more = _more(results, unsafe)
+    return f"{more} more fixable with --unsafe-fixes" if more else None
+
+
+def total(files: Sequence[FixedFile], results: Iterable[FileResult], checked: int, unsafe: bool, verb: str) -> str:
+    """`Would fix 3 findings in 2 files (1 more with --unsafe-fixes)`"""
+    count = sum(len(file.applied) for file in files)
+    more = _more(results, unsafe)
+    rest = f" ({more} more with --unsafe-fixes)" if more else ""
+    if not files:
+        return "Nothing to fix" + (rest or f" ({_counted(checked, 'file')} checked)")
+    return f"{verb} {_counted(count, 'finding')} in {_counted(len(files), 'file')}{rest}"
+
+
+def enumeration(files: Sequence[FixedFile], paint: Paint) -> Iterator[str]:
+    """How often each rule was fixed, file by file."""
+    if not files:
+        return
+    count = sum(len(file.applied) for file in files)
+    yield paint(f"Fixed {_counted(count, 'finding')}:", "good")
+    for file in files:
+        yield f"- {paint(harmless(file.path), 'path')}:"
+        counts = Counter((finding.code, finding.name) for finding in file.applied)
+        width = len(str(max(counts.values(), default=0)))
+        for (code, name), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            yield f"    {times:>{width}} × {paint(code, 'code')} ({name})"
+    yield ""
+
+
+def _more(results: Iterable[FileResult], unsafe: bool) -> int:
+    findings = (finding for result in results for finding in result.findings)
+    return sum(finding.fixable(unsafe=True) and not finding.fixable(unsafe=unsafe) for finding in findings)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+_TAB = "    "
+_WIDEST = 140
+_PLAIN_FILE = FileResult("")
+
+
+class Mark(NamedTuple):
+    """One underlined place, with what happened there."""
+
+    span: Span
+    sign: str
+    text: str
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines as Python counts rows: form feeds and exotic separators do not end one."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResult = _PLAIN_FILE) -> Iterator[str]:
+    """The lines of the code frame, in the order of the file; nothing if the file has changed meanwhile."""
+    marks = [Mark(finding.span, "^", "")]
+    marks += [Mark(related.span, "-", harmless(related.message)) for related in finding.related]
+    marks = [mark for mark in marks if 1 <= mark.span.start.row <= len(lines)]
+    if not marks:
+        return
+    places = {row: result.place(Position(row, 1)) for row in range(1, len(lines) + 1)} if result.cells else {}
+    rows = _rows_to_show(finding, marks, lines, places)
+    gutter = max(len(str(_shown(row, places))) for row in rows)
+    bar = paint(f"{' ' * gutter} |", "gutter")
+    yield bar
+    previous = rows[0] - 1
+    cell = _cell(finding.span.start.row, places)  # the one that is named above the frame
+    for row in rows:
+        if _cell(row, places) != cell:
+            cell = _cell(row, places)
+            yield paint(f"{' ' * gutter} ::: cell {cell}", "gutter")
+        elif row > previous + 1:
+            yield paint("...", "gutter")
+        at_row = [mark for mark in marks if mark.span.start.row == row]
+        yield from _row(_shown(row, places), lines[row - 1], at_row, gutter, paint)
+        previous = row
+    yield bar
+    if said := help_text(finding):
+        equals = paint(f"{' ' * gutter} =", "gutter")
+        yield f"{equals} {paint('help', 'story')}: {harmless(said)}"
+
+
+def _shown(row: int, places: dict[int, Place]) -> int:
+    """The number of a row: in a notebook, that of the cell."""
+    return places[row].row if row in places else row
+
+
+def _cell(row: int, places: dict[int, Place]) -> int | None:
+    return places[row].cell if row in places else None
+
+
+def _rows_to_show(
+    finding: Finding, marks: Sequence[Mark], lines: Sequence[str], places: dict[int, Place]
+) -> list[int]:  # fmt: skip
+    """Marked rows, one row of context round the finding, and single rows that `...` would not shorten."""
+    rows = {mark.span.start.row for mark in marks}
+    at = finding.span.start.row
+    near = (row for row in (at - 1, at + 1) if _cell(row, places) == _cell(at, places))
+    rows |= {row for row in near if 1 <= row <= len(lines) and lines[row - 1].strip()}
+    rows |= {row for row in range(min(rows), max(rows)) if row - 1 in rows and row + 1 in rows}
+    return sorted(rows)
+
+
+def _row(row: int, line: str, marks: Sequence[Mark], gutter: int, paint: Paint) -> Iterator[str]:
+    shown = _Line(line, min((mark.span.start.column for mark in marks), default=1))
+    number = paint(f"{row:>{gutter}} |", "gutter")
+    yield f"{number} {shown.text}".rstrip()
+    blank = paint(f"{' ' * gutter} |", "gutter")
+    for mark in sorted(marks, key=lambda mark: (mark.sign != "^", mark.span.start.column)):
+        end = mark.span.end.column if mark.span.end.row == mark.span.start.row else len(line.rstrip()) + 1
+        start, width = shown.place(mark.span.start.column, end)
+        role = "error" if mark.sign == "^" else "story"
+        text = f"{mark.sign * width} {mark.text}".rstrip()
+        yield f"{blank} {' ' * start}{paint(text, role)}"
+
+
+class _Line:
+    """A source line made fit for a terminal, and where its characters ended up."""
+
+    def __init__(self, line: str, around: int) -> None:
+        pieces = [visible(char) for char in line]
+        offsets = [0]
+        for piece in pieces:
+            offsets.append(offsets[-1] + _width(piece))
+        first, last = 0, len(pieces)
+        self._shift = 0
+        lead, tail = "", ""
+        if offsets[-1] > _WIDEST:  # minified or generated: show the part that matters
+            first = max(0, min(around - 1, len(pieces)) - 40) if offsets[min(around, len(pieces))] > _WIDEST - 40 else 0
+            last = first
+            while last < len(pieces) and offsets[last + 1] - offsets[first] <= _WIDEST:
+                last += 1
+            lead, tail = ("…" if first else ""), ("…" if last < len(pieces) else "")
+            self._shift = len(lead) - offsets[first]
+        self._offsets = offsets
+        self._limit = offsets[last] + self._shift
+        self.text = lead + "".join(pieces[first:last]) + tail
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where a range of columns is drawn, and how wide; never less than one sign."""
+        left = self._offset(start)
+        return left, max(1, min(self._offset(end), self._limit) - left)
+
+    def _offset(self, column: int) -> int:
+        return self._offsets[min(max(column - 1, 0), len(self._offsets) - 1)] + self._shift
+
+
+def visible(char: str) -> str:
+    """Tabs become spaces, and control characters (an escape code in a comment) a harmless sign."""
+    if char == "\t":
+        return _TAB
+    if char.isprintable() or unicodedata.combining(char):
+        return char
+    return " " if char.isspace() else "\N{REPLACEMENT CHARACTER}"
+
+
+def _width(piece: str) -> int:
+    if piece.isascii():
+        return len(piece)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in piece
+    )
+
 
 ReadSource = Callable[[str], bytes | None]
 
@@ -23,7 +265,7 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
     for result in results:
         for finding in ordered(result):
             where = f"{paint(harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
-            code = paint.severity(finding.code, finding.severity)
+            code = paint.severity(harmless(finding.code), finding.severity)
             yield f"{where} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
 
 
@@ -34,9 +276,6 @@ def full(
     for result in results:
         if not result.findings:
             continue
-        from gradlint.documents import program_text
-        from gradlint.report.frame import frame, split_lines  # clean code, the common case, needs no frames
-
         source = read(result.path)
         lines = [] if source is None else split_lines(program_text(source, result.path))
         for finding in ordered(result):
@@ -47,7 +286,7 @@ def full(
 
 def _head(finding: Finding, result: FileResult, marked: str, paint: Paint) -> Iterator[str]:
     severity = finding.severity
-    head = f"{paint.severity(finding.code, severity)} {marked}{paint(finding.name, 'name')}"
+    head = f"{paint.severity(harmless(finding.code), severity)} {marked}{paint(harmless(finding.name), 'name')}"
     yield f"{head} {paint.severity(severity.label, severity)}: {paint(harmless(finding.message), 'code')}"
     yield f"{paint('  -->', 'gutter')} {harmless(result.path)}:{result.place(finding.span.start)}"
 
@@ -98,4 +337,4 @@ def statistics_lines(results: Iterable[FileResult], paint: Paint) -> Iterator[st
     rows = statistics(results)
     width = len(str(rows[0][0])) if rows else 0
     for count, code, name in rows:
-        yield f"{count:>{width}}  {paint(code, 'code')}  {name}"
+        yield f"{count:>{width}}  {paint(harmless(code), 'code')}  {harmless(name)}"

@@ -1,145 +1,236 @@
-"""Remembers results between runs: one index, read once, written whole, and never trusted blindly.
+"""Remembers results between runs: one index for each project, read once, written whole, believed only if it is ours.
 
-An entry is used when the file's time and size are unchanged, or else when its content is. The index is JSON:
-it may have come with a checkout from anywhere, and reading JSON runs nothing.
+A result that somebody else wrote could hide findings, so no index is read that came with a checkout: by default it lies
+in the user's own cache folder, and wherever it lies, it is signed with a key that lies there.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
+import stat
 import sys
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import gradlint
 from gradlint import __version__
-from gradlint.model import FileResult
-from gradlint.runner.codec import decode, encode
-from gradlint.runner.files import SourceFile
+from gradlint.config.settings import Settings
+from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
+from gradlint.runner.files import SourceFile, Stamp, read_bytes
+from gradlint.runner.write import write_whole
 
-FOLDER = ".gradlint_cache"
-_FORMAT = 3
+#: what a result was made of beside its file: the content of other files, None for one that was not there
+Probes = Mapping[str, str | None]
+
+_FORMAT = 4
+_KEY_SIZE = 32
+_LARGEST = 1 << 28
 # A file written this shortly before it was read may be written again within the same tick of the clock.
 _RACY_NS = 2_000_000_000
+_UNUSED_SECONDS = 30 * 24 * 3600
 _BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
 
-class Cache:
-    """The results of earlier runs, for one version of gradlint and of Python."""
+def digest_of(source: bytes) -> str:
+    """What names a content."""
+    return hashlib.blake2b(source, digest_size=16).hexdigest()
 
-    def __init__(self, root: str) -> None:
+
+class Kept(NamedTuple):
+    """What was found in a file, and the digest of the content that it was found in."""
+
+    digest: str
+    result: FileResult
+
+
+class Cache:
+    """The results of earlier runs over the project at `root`, by this installation, for this user."""
+
+    digest_of = staticmethod(digest_of)
+
+    def __init__(self, root: str, folder: str | None = None) -> None:
         self._root = os.path.join(root, "")
-        self._folder = os.path.join(root, FOLDER)
-        self._file = os.path.join(self._folder, f"{__version__}-py{sys.version_info[0]}{sys.version_info[1]}.json")
-        self._stamp = f"{_FORMAT}-{source_stamp()}"
-        self._entries = self._load()
+        home = user_folder()
+        #: None where nothing can be kept
+        self.folder = os.path.abspath(folder) if folder else home
+        self._key = b"" if home is None else _key(home)
+        installation = f"{os.path.dirname(os.path.abspath(gradlint.__file__))}\0{self._root}"
+        python = f"py{sys.version_info[0]}{sys.version_info[1]}"
+        name = f"gradlint-{__version__}-{python}-{digest_of(os.fsencode(installation))[:16]}.json"
+        self.file = os.path.join(self.folder or "", name)
+        self._stamp = f"{_FORMAT}-{__version__}-{python}-{source_stamp()}-{installation}"
+        self._rows = self._load()
         self._changed: dict[str, Any] = {}
         self._seen: set[str] = set()
+        self._now: dict[str, str | None] = {}
 
-    def unchanged(self, file: SourceFile, *, parsed: bool) -> FileResult | None:
-        """The result if the file looks untouched; `parsed` asks for one that includes a syntax check."""
-        key = self._key(file)
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._seen.add(key)
+    @property
+    def usable(self) -> bool:
+        """Whether results can be kept: there is a key, and the folder can be written, or made."""
+        if not self._key or self.folder is None:
+            return False
+        above = self.folder
+        while not os.path.exists(above):
+            above = os.path.dirname(above)
+        return os.access(above, os.W_OK)
+
+    def find(self, file: SourceFile, *, parsed: bool) -> Kept | None:
+        """What was found in the file last time; `parsed` asks for a result that includes a syntax check."""
+        name = self._name(file.path)
+        self._seen.add(name)
         try:
-            mtime, size, fingerprint, _, was_parsed, plain = entry
-            if mtime != file.mtime_ns or size != file.size or (parsed and not was_parsed):
+            _, digest, fingerprint, was_parsed, probes, plain = self._rows[name]
+            if fingerprint != _fingerprint(file.settings) or (parsed and not was_parsed):
                 return None
-            if fingerprint != file.settings.fingerprint():
+            if any(self._digest_now(path) != probed for path, probed in probes.items()):
                 return None
-            result = decode(plain, file.shown)
+            return Kept(str(digest), decode(plain, file.shown))
         except _BROKEN:
             return None
-        return result
 
-    def same_content(self, file: SourceFile, digest: str) -> FileResult | None:
-        """The result of a parsed file with this very content, whatever its time stamp."""
-        entry = self._entries.get(self._key(file))
-        if entry is None:
-            return None
-        try:
-            _, _, fingerprint, known, was_parsed, plain = entry
-            if not was_parsed or known != digest or fingerprint != file.settings.fingerprint():
-                return None
-            result = decode(plain, file.shown)
-        except _BROKEN:
-            return None
-        self.store(file, result, digest, parsed=True)
-        return result
+    def untouched(self, file: SourceFile) -> bool:
+        """Whether the file looks as it did then; if not, its content may still be the same."""
+        return self._untouched(self._name(file.path), file.stamp) is not None
 
-    def store(self, file: SourceFile, result: FileResult, digest: str | None, *, parsed: bool) -> None:
+    def store(
+        self, file: SourceFile, result: FileResult, digest: str, *, parsed: bool, probes: Probes | None = None
+    ) -> None:
         if result.crashes or result.unreadable:
             return  # both may be cured by a change that no key of the cache can see
-        racy = time.time_ns() - file.mtime_ns < _RACY_NS
-        mtime = 0 if racy else file.mtime_ns
-        self._changed[self._key(file)] = [
-            mtime, file.size, file.settings.fingerprint(), digest, parsed, encode(result)
-        ]  # fmt: skip
+        made_of = {self._name(path): probed for path, probed in (probes or {}).items()}
+        entry = [_fingerprint(file.settings), parsed, made_of, encode(result)]
+        self._changed[self._name(file.path)] = [_settled(file.stamp), digest, *entry]
+
+    def touch(self, file: SourceFile) -> None:
+        """The content is the same, whatever the file's time says."""
+        name = self._name(file.path)
+        self._changed[name] = [_settled(file.stamp), *self._rows[name][1:]]
 
     def save(self) -> None:
         """Write the index whole; what a run at the same time has written since stays."""
-        if not self._changed:
+        if not self._changed or not self._key or self.folder is None:
             return
-        entries = {**self._load(), **self._changed}
-        entries = self._without_vanished(entries)
-        body = json.dumps({"stamp": self._stamp, "entries": entries}, separators=(",", ":"))
+        rows = self._without_vanished({**self._load(), **self._changed})
+        body = json.dumps({"stamp": self._stamp, "rows": rows}, separators=(",", ":")).encode()
         try:
-            self._prepare_folder()
-            write_whole(self._file, body.encode("utf-8", "surrogatepass"))
+            if not os.path.exists(self.file):
+                _prepare(self.folder)
+            write_whole(self.file, b"%s\n%s" % (self._signature(body), body))
         except OSError:
-            pass  # a read-only checkout is linted without a cache
+            pass  # a disk that is full or read-only: the next run starts anew
 
-    def _key(self, file: SourceFile) -> str:
-        path = file.path
-        return path[len(self._root) :] if path.startswith(self._root) else path
+    def _signature(self, body: bytes) -> bytes:
+        return hashlib.blake2b(body, digest_size=32, key=self._key).hexdigest().encode()
 
     def _load(self) -> dict[str, Any]:
+        if not self._key:
+            return {}
         try:
-            with open(self._file, "rb") as file:
-                index = json.loads(file.read().decode("utf-8", "surrogatepass"))
-            if index["stamp"] == self._stamp and isinstance(index["entries"], dict):
-                return dict(index["entries"])
+            signature, _, body = _regular(self.file, _LARGEST).partition(b"\n")
+            if signature == self._signature(body):
+                index = json.loads(body)
+                if index["stamp"] == self._stamp:
+                    return dict(index["rows"])
         except (OSError, *_BROKEN):
             pass
         return {}
 
-    def _without_vanished(self, entries: dict[str, Any]) -> dict[str, Any]:
+    def _name(self, path: str) -> str:
+        return path[len(self._root) :] if path.startswith(self._root) else path
+
+    def _untouched(self, name: str, stamp: Stamp) -> str | None:
+        try:
+            then, digest, *_ = self._rows[name]
+        except _BROKEN:
+            return None
+        return str(digest) if then == list(stamp) else None
+
+    def _digest_now(self, name: str) -> str | None:
+        """The digest of a file that a result was made of, as the file is now; each is asked once in a run."""
+        if name not in self._now:
+            path = os.path.join(self._root, name)
+            try:
+                known = self._untouched(name, Stamp.of(os.stat(path)))
+                self._now[name] = known or digest_of(_regular(path, _LARGEST))
+            except OSError:
+                self._now[name] = None
+        return self._now[name]
+
+    def _without_vanished(self, rows: dict[str, Any]) -> dict[str, Any]:
         """Forget deleted files once they may be half of the index; asking for each would cost every small run."""
         known = len(self._seen | self._changed.keys())
-        if known < 100 or len(entries) < 2 * known:
-            return entries
-        return {key: entry for key, entry in entries.items() if os.path.exists(os.path.join(self._root, key))}
-
-    def _prepare_folder(self) -> None:
-        if os.path.isdir(self._folder):
-            return
-        os.makedirs(self._folder, exist_ok=True)
-        write_whole(os.path.join(self._folder, ".gitignore"), b"# made by gradlint\n*\n")
-        tag = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder was made by gradlint and may be deleted.\n"
-        write_whole(os.path.join(self._folder, "CACHEDIR.TAG"), tag)
+        if known < 100 or len(rows) < 2 * known:
+            return rows
+        return {name: row for name, row in rows.items() if os.path.exists(os.path.join(self._root, name))}
 
 
-def digest_of(source: bytes) -> str:
-    import hashlib
+def user_folder() -> str | None:
+    """The user's folder for what can be made anew, where `platformdirs` has it; importing that takes as long as a tenth
+    of a small run. None for a user without a home."""
+    if sys.platform == "win32":
+        above, name = os.environ.get("LOCALAPPDATA", ""), os.path.join("gradlint", "Cache")
+    elif sys.platform == "darwin":
+        above, name = os.path.expanduser("~/Library/Caches"), "gradlint"
+    else:
+        above, name = os.environ.get("XDG_CACHE_HOME", ""), "gradlint"
+        if not os.path.isabs(above):  # a relative one would lie in the checkout
+            above = os.path.expanduser("~/.cache")
+    return os.path.join(above, name) if os.path.isabs(above) else None
 
-    return hashlib.blake2b(source, digest_size=16).hexdigest()
+
+@functools.cache
+def _fingerprint(settings: Settings) -> str:
+    return digest_of(settings.fingerprint().encode("utf-8", "surrogatepass"))[:16]
 
 
-def write_whole(path: str, content: bytes) -> None:
-    """Readers see the old file or the new one, never half of it."""
-    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
+def _settled(stamp: Stamp) -> list[int]:
+    """What the stamp is compared with next time: nothing, if the file was written just now."""
+    return [] if time.time_ns() - stamp.mtime_ns < _RACY_NS else list(stamp)
+
+
+def _regular(path: str, most: int) -> bytes:
+    """A whole file; OSError for a pipe or a device, which might never end, and for what is far too large."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        raise OSError(f"{path}: not a file of ours")
+    return read_bytes(path)
+
+
+def _key(home: str) -> bytes:
+    """What this user's results are signed with, made when it is first needed; empty where it cannot be kept."""
+    path = os.path.join(home, "key")
+    for _ in range(2):  # the second time it is read again: somebody else may have made it at the same time
         try:
-            os.unlink(temporary)
+            key = _regular(path, _KEY_SIZE)
+            if len(key) == _KEY_SIZE:
+                return key
         except OSError:
             pass
-        raise
+        try:
+            _prepare(home)
+            write_whole(path, os.urandom(_KEY_SIZE), mode=0o600)
+        except OSError:
+            return b""
+    return b""
+
+
+def _prepare(folder: str) -> None:
+    """Make the folder if it is not there; else remove indices that nobody has written for long."""
+    if not os.path.isdir(folder):
+        os.makedirs(folder, mode=0o700)
+        write_whole(os.path.join(folder, ".gitignore"), b"# made by gradlint\n*\n")
+        tag = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder was made by gradlint and may be deleted.\n"
+        write_whole(os.path.join(folder, "CACHEDIR.TAG"), tag)
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            ours = entry.name.startswith("gradlint-") and entry.name.endswith(".json")
+            if ours and time.time() - entry.stat().st_mtime > _UNUSED_SECONDS:
+                os.unlink(entry.path)
 
 
 def source_stamp() -> str:
@@ -148,8 +239,6 @@ def source_stamp() -> str:
     rules = os.path.join(os.path.dirname(package), "rules")
     if not os.path.exists(os.path.join(rules, "__init__.py")):
         return "released"
-    import hashlib
-
     seen: list[tuple[str, int, int]] = []
     pending = [package, rules]
     while pending:
@@ -161,4 +250,76 @@ def source_stamp() -> str:
                 elif entry.name.endswith(".py"):
                     status = entry.stat()
                     seen.append((entry.path, status.st_mtime_ns, status.st_size))
-    return hashlib.blake2b(repr(sorted(seen)).encode(), digest_size=8).hexdigest()
+    return digest_of(repr(sorted(seen)).encode())[:16]
+
+
+Plain = Any  # what `json` reads and writes
+
+
+def encode(result: FileResult) -> Plain:
+    """None for a clean file, the common case, so that an index of thousands stays small."""
+    if not (result.findings or result.suppressed or result.notes or result.exhausted):
+        return None
+    cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
+    findings = [_finding(finding) for finding in result.findings]
+    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted)]
+
+
+def decode(plain: Plain, path: str) -> FileResult:
+    """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
+    if plain is None:
+        return FileResult(path)
+    findings, suppressed, notes, cells, exhausted = plain
+    return FileResult(
+        path,
+        tuple(_read_finding(finding) for finding in findings),
+        suppressed=int(suppressed),
+        notes=tuple(str(note) for note in notes),
+        cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
+        exhausted=tuple(str(what) for what in exhausted),
+    )
+
+
+def _span(span: Span) -> Plain:
+    return [span.start.row, span.start.column, span.end.row, span.end.column]
+
+
+def _read_span(plain: Plain) -> Span:
+    row, column, end_row, end_column = (int(number) for number in plain)
+    return Span(Position(row, column), Position(end_row, end_column))
+
+
+def _finding(finding: Finding) -> Plain:
+    return [
+        finding.code,
+        finding.name,
+        int(finding.severity),
+        finding.message,
+        _span(finding.span),
+        [[_span(related.span), related.message] for related in finding.related],
+        None if finding.fix is None else _fix(finding.fix),
+        finding.grade.value,
+    ]
+
+
+def _fix(fix: Fix) -> Plain:
+    return [fix.safety.value, fix.message, [[_span(edit.span), edit.content] for edit in fix.edits]]
+
+
+def _read_finding(plain: Plain) -> Finding:
+    code, name, severity, message, span, related, fix, grade = plain
+    return Finding(
+        str(code),
+        str(name),
+        Severity(severity),
+        str(message),
+        _read_span(span),
+        tuple(Related(_read_span(place), str(said)) for place, said in related),
+        None if fix is None else _read_fix(fix),
+        Grade(grade),
+    )
+
+
+def _read_fix(plain: Plain) -> Fix:
+    safety, message, edits = plain
+    return Fix(FixSafety(safety), str(message), tuple(Edit(_read_span(span), str(text)) for span, text in edits))

@@ -1,24 +1,32 @@
-"""One run over files: cached results first, then the cheap scan, then the files worth parsing."""
+"""One run over files: cached results first, then the cheap look at their bytes, then the files worth parsing."""
 
 from __future__ import annotations
 
+import ast
+import gc
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
-from gradlint import engine
+from gradlint import documents, engine
 from gradlint.config.settings import Settings
-from gradlint.documents.kinds import Kind, kind_of
-from gradlint.model import FileResult, Fixed, Unreadable
-from gradlint.runner.files import SourceFile
-from gradlint.runner.processes import Candidate, Workforce, fix_one, lint_one, relax_collector
+from gradlint.documents import Kind, kind_of
+from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
+from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
+from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
 
 if TYPE_CHECKING:
     from gradlint.runner.cache import Cache
-    from gradlint.runner.mending import Failure, FixedFile, FixPlan, Mender
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
 SYNTAX_CHECKED_FILES = 500
+# Below this, starting processes (each imports the parser) takes longer than the work itself.
+_WORTH_FILES = 24
+_WORTH_BYTES = 150_000
+# What a process is handed at a time: so little that none has much left to do when the others are done.
+_BATCH_BYTES = 500_000
 
 Tick = Callable[[int, int], None]
 
@@ -37,6 +45,75 @@ class Run:
         self.failures: list[Failure] = []
 
 
+class Asked(NamedTuple):
+    """A file to look at."""
+
+    file: SourceFile
+    #: whether Python itself has to accept what no rule has anything to say about
+    checked: bool
+    #: the digest of the content of which the result is known
+    known: str | None = None
+    #: what the file would hold by now, had it been written
+    source: bytes | None = None
+
+
+class Candidate(NamedTuple):
+    """A file that may hold findings, with the content that was read."""
+
+    file: SourceFile
+    source: bytes
+    digest: str | None
+
+
+class Outcome(NamedTuple):
+    """What became of a file: plain data, which comes back from another process."""
+
+    #: None if the content is the one that was known
+    result: FileResult | None
+    digest: str | None = None
+    #: whether rules have read it
+    parsed: bool = False
+    #: the content, and what fixing has made of it, if that is another one
+    before: bytes = b""
+    fixed: Fixed | None = None
+
+
+class Task(NamedTuple):
+    """What is done with each file; plain, too."""
+
+    #: None to lint only; else files are fixed as well, with or without the unsafe fixes
+    unsafe: bool | None = None
+    #: what names a content, if that is to be remembered
+    digest: Callable[[bytes], str] | None = None
+
+    def look(self, asked: Asked) -> Outcome | Candidate:
+        """What is cheap to know."""
+        file = asked.file
+        try:
+            source = read_bytes(file.path) if asked.source is None else asked.source
+        except OSError as error:
+            return Outcome(FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read")))
+        digest = None if self.digest is None else self.digest(source)
+        if digest is not None and digest == asked.known:
+            return Outcome(None, digest)
+        if worth_parsing(source, file.settings, file.path) or (asked.checked and not sound(source, file.path)):
+            return Candidate(file, source, digest)
+        return Outcome(FileResult(file.shown), digest)
+
+    def work(self, asked: Asked | Candidate) -> Outcome:
+        """All that there is to do; nothing is written here."""
+        looked = asked if isinstance(asked, Candidate) else self.look(asked)
+        if isinstance(looked, Outcome):
+            return looked
+        file, source, digest = looked
+        if self.unsafe is None:
+            return Outcome(lint_one(source, file), digest, parsed=True)
+        fixed = fix_one(source, file, self.unsafe)
+        if fixed.source == source:
+            return Outcome(fixed.result, digest, parsed=True)
+        return Outcome(fixed.result, self.digest and self.digest(fixed.source), True, source, fixed)
+
+
 def run(
     files: Iterable[SourceFile],
     *,
@@ -46,13 +123,8 @@ def run(
     fix: FixPlan | None = None,
 ) -> Run:
     """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress."""
-    work = _Work(list(files), cache, jobs, tick or _silent, fix)
     relax_collector()
-    try:
-        return work.done()
-    except BaseException:
-        work.stop()
-        raise
+    return _Work(list(files), cache, jobs, tick or _silent, fix).done()
 
 
 def _silent(done: int, total: int) -> None:
@@ -65,113 +137,167 @@ class _Work:
     ) -> None:
         self._files = files
         self._cache = cache
+        self._jobs = jobs
         self._tick = tick
-        self._mender = _mender(fix)
-        self._unsafe = None if fix is None else fix.unsafe
-        self._workforce = Workforce(jobs, self._unsafe)
+        self._fixes = None if fix is None else Fixes(fix)
+        self._task = Task(None if fix is None else fix.unsafe, None if cache is None else cache.digest_of)
         self._run = Run()
         self._every = len(files) <= SYNTAX_CHECKED_FILES
 
-    def stop(self) -> None:
-        self._workforce.stop()
-
     def done(self) -> Run:
         saved = self._cache
-        waiting = self._wave(self._in_order())
+        waiting = self._wave(self._files)
         while waiting:  # other names of files that are fixed by now; the cache knows them only as they were
-            self._cache, self._workforce = None, Workforce(1, self._unsafe)
+            self._cache, self._jobs = None, 1
             waiting = self._wave(waiting)
         if saved is not None:
             saved.save()
         self._run.checked = len(self._files)
         self._run.results.sort(key=lambda result: result.path)
-        if self._mender is not None:
-            self._run.fixed = sorted(self._mender.files, key=lambda file: file.path)
-            self._run.failures = sorted(self._mender.failures)
+        if self._fixes is not None:
+            self._run.fixed = sorted(self._fixes.files, key=lambda file: file.path)
+            self._run.failures = sorted(self._fixes.failures)
         return self._run
-
-    def _in_order(self) -> list[SourceFile]:
-        """The largest first: a long file that is begun last would keep one process busy while the others wait."""
-        return sorted(self._files, key=lambda file: -file.size)
 
     def _wave(self, files: list[SourceFile]) -> list[SourceFile]:
         """Work on all files, and give back those that are the same on the disk as one that came before."""
-        now, later = (files, []) if self._mender is None else self._mender.apart(files)
-        for file in now:
-            result = self._without_parsing(file)
-            if result is not None:
-                self._take(result)
+        now, later = (files, []) if self._fixes is None else self._fixes.apart(files)
+        kept: dict[str, FileResult] = {}
+        asked = [one for file in now if (one := self._asked(file, kept)) is not None]
         self._progress()
-        for candidate, fixed in self._workforce.results():
-            self._run.parsed += 1
-            self._take(self._settle(candidate, fixed))
+        for (file, *_), outcome in self._outcomes(asked):
+            self._run.parsed += outcome.parsed
+            self._run.results.append(self._settle(file, outcome, kept))
             self._progress()
         return later
-
-    def _take(self, result: FileResult) -> None:
-        self._run.results.append(result)
 
     def _progress(self) -> None:
         self._tick(len(self._run.results), len(self._files))
 
-    def _without_parsing(self, file: SourceFile) -> FileResult | None:
-        """The result if it is cheap to know; None after handing the file to the workforce."""
-        parsed = self._every or file.explicit
-        if self._cache is not None and (hit := self._known(self._cache.unchanged(file, parsed=parsed))):
-            return hit
-        try:
-            source = self._read(file)
-        except OSError as error:
-            return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
-        if not worth_parsing(source, file.settings, file.path) and not (parsed and not sound(source, file.path)):
-            result = FileResult(file.shown)
-            if self._cache is not None:
-                self._cache.store(file, result, None, parsed=parsed)
-            return result
-        digest = None
-        if self._cache is not None:
-            from gradlint.runner.cache import digest_of
-
-            digest = digest_of(source)
-            if hit := self._known(self._cache.same_content(file, digest)):
-                return hit
-        self._workforce.add(Candidate(file, source, digest))
-        return None
-
-    def _read(self, file: SourceFile) -> bytes:
-        unwritten = None if self._mender is None else self._mender.content(file)
-        return read_bytes(file.path) if unwritten is None else unwritten
-
-    def _known(self, hit: FileResult | None) -> FileResult | None:
-        """What the cache says, unless it says that there is something to fix."""
-        if hit is None or (self._unsafe is not None and fixable(hit, unsafe=self._unsafe)):
+    def _asked(self, file: SourceFile, kept: dict[str, FileResult]) -> Asked | None:
+        """None for a file that is untouched, so that what the cache says holds."""
+        checked = self._every or file.explicit
+        source = None if self._fixes is None else self._fixes.content(file)
+        found = None if self._cache is None else self._cache.find(file, parsed=checked)
+        if found is None or self._cache is None or self._to_fix(found.result):
+            return Asked(file, checked, None, source)
+        if self._cache.untouched(file):
+            self._run.cached += 1
+            self._run.results.append(found.result)
             return None
-        self._run.cached += 1
-        return hit
+        kept[file.path] = found.result
+        return Asked(file, checked, found.digest, source)
 
-    def _settle(self, candidate: Candidate, fixed: Fixed) -> FileResult:
+    def _to_fix(self, result: FileResult) -> bool:
+        return self._task.unsafe is not None and fixable(result, unsafe=self._task.unsafe)
+
+    def _outcomes(self, files: list[Asked]) -> Iterator[tuple[Asked | Candidate, Outcome]]:
+        """Of every file. They are looked at here, one by one, until so many have to be parsed that it is worth while to
+        share out those, and all others as they are."""
+        files = sorted(files, key=lambda asked: -asked.file.stamp.size)
+        waiting: list[Candidate] = []
+        size = 0
+        while files and not self._enough(len(waiting), size):
+            asked = files.pop(0)
+            looked = self._task.look(asked)
+            if isinstance(looked, Outcome):
+                yield asked, looked
+            elif self._jobs == 1:
+                yield looked, self._task.work(looked)
+            else:
+                waiting.append(looked)
+                size += len(looked.source)
+        if not self._enough(len(waiting), size):
+            for candidate in waiting:
+                yield candidate, self._task.work(candidate)
+            return
+        from gradlint.runner.processes import share_out
+
+        batches: list[Sequence[Asked | Candidate]] = [*([candidate] for candidate in waiting), *_batches(files)]
+        yield from share_out(self._task.work, batches, self._jobs, _failed)
+
+    def _enough(self, count: int, size: int) -> bool:
+        return self._jobs > 1 and count > 1 and (count > _WORTH_FILES or size > _WORTH_BYTES)
+
+    def _settle(self, file: SourceFile, outcome: Outcome, kept: dict[str, FileResult]) -> FileResult:
         """The result that holds for the file as it is now, remembered if the cache can know that file."""
-        file, digest = candidate.file, candidate.digest
-        if self._mender is not None and fixed.source != candidate.source:
-            stamp = self._mender.take(file, candidate.source, fixed)
-            if stamp is None:
-                return fixed.result if not self._mender.plan.write else _as_it_is(file)
-            file = file._replace(mtime_ns=stamp.mtime_ns, size=stamp.size)
+        result = outcome.result
+        if result is None:
             if self._cache is not None:
-                from gradlint.runner.cache import digest_of
+                self._cache.touch(file)
+            self._run.cached += 1
+            return kept[file.path]
+        if self._fixes is not None and outcome.fixed is not None:
+            if not self._fixes.take(file, outcome.before, outcome.fixed):
+                return result if not self._fixes.plan.write else _as_it_is(file)
+            file = file._replace(stamp=UNKNOWN)
+        if self._cache is not None and outcome.digest is not None:
+            parsed = outcome.parsed or self._every or file.explicit
+            self._cache.store(file, result, outcome.digest, parsed=parsed)
+        return result
 
-                digest = digest_of(fixed.source)
-        if self._cache is not None:
-            self._cache.store(file, fixed.result, digest, parsed=True)
-        return fixed.result
+
+def _batches(files: list[Asked]) -> Iterator[list[Asked]]:
+    """Files of one folder at a time, those folders first in which there is most to do."""
+    folders = {
+        folder: list(inside)
+        for folder, inside in groupby(
+            sorted(files, key=lambda asked: (os.path.dirname(asked.file.path), -asked.file.stamp.size)),
+            key=lambda asked: os.path.dirname(asked.file.path),
+        )
+    }
+    for inside in sorted(folders.values(), key=lambda inside: -sum(asked.file.stamp.size for asked in inside)):
+        batch: list[Asked] = []
+        for asked in inside:
+            batch.append(asked)
+            if sum(one.file.stamp.size for one in batch) > _BATCH_BYTES:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
 
-def _mender(fix: FixPlan | None) -> Mender | None:
-    if fix is None:
-        return None
-    from gradlint.runner.mending import Mender
+def _failed(asked: Asked | Candidate, reason: str) -> Outcome:
+    crash = RuleCrash("engine", reason, "")
+    return Outcome(FileResult(asked.file.shown, crashes=(crash,)), parsed=True)
 
-    return Mender(fix)
+
+def lint_one(source: bytes, file: SourceFile) -> FileResult:
+    try:
+        return documents.lint(source, file.shown, file.settings)
+    except Exception as error:
+        return _raised(file, error)
+
+
+def fix_one(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
+    """The same with all fixes applied; nothing is written here."""
+    try:
+        return documents.fix(source, file.shown, file.settings, unsafe=unsafe)
+    except Exception as error:
+        return Fixed(source, (), _raised(file, error))
+
+
+def _raised(file: SourceFile, error: Exception) -> FileResult:
+    """The engine promises not to raise; should it ever, one file is lost and not the run."""
+    import traceback
+
+    crash = RuleCrash("engine", f"{type(error).__name__}: {error}", traceback.format_exc())
+    return FileResult(file.shown, crashes=(crash,))
+
+
+def default_jobs() -> int:
+    """The processors this process may use."""
+    count: Callable[[], int | None] | None = getattr(os, "process_cpu_count", None)
+    if count is not None:
+        return count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def relax_collector() -> None:
+    """Syntax trees are large and short-lived: look for cycles in them after a million new objects, not after 700."""
+    gc.set_threshold(1_000_000, 20, 50)
 
 
 def fixable(result: FileResult, *, unsafe: bool) -> bool:
@@ -190,8 +316,6 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
     if fix is None or (not worth_parsing(source, settings, shown) and sound(source, shown)):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
-    from gradlint.runner.mending import FixedFile
-
     fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
     run = Run([fixed.result], checked=1, parsed=1)
     if fixed.source != source:
@@ -207,7 +331,7 @@ def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
 
 
 def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
-    return SourceFile(shown, shown, 0, len(source), settings, True)
+    return SourceFile(shown, shown, UNKNOWN, settings, True)
 
 
 def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
@@ -225,9 +349,6 @@ def sound(source: bytes, path: str) -> bool:
 
 def compiles(source: bytes) -> bool:
     """Whether Python itself accepts the source; what it says is not repeated, the engine tells its own story."""
-    import ast
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -237,13 +358,45 @@ def compiles(source: bytes) -> bool:
     return True
 
 
-def read_bytes(path: str) -> bytes:
-    """A whole file; twice as fast as `open`, which counts when thousands are read."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+#: what is left of a result (of the program that it was made from) when all that is silent is gone
+Keep = Callable[[FileResult, str], FileResult]
+
+
+def mend(run: Run, files: Sequence[SourceFile], keep_of: Callable[[SourceFile], Keep], plan: FixPlan) -> None:
+    """Fix what the results of a run still hold, and put what is left then in their place."""
+    fixes = Fixes(plan)
+    left = {result.path: result for result in run.results}
+    waiting = [file for file in files if fixable(left[file.shown], unsafe=plan.unsafe)]
+    while waiting:
+        now, waiting = fixes.apart(waiting)
+        for file in now:
+            left[file.shown] = _mended(file, keep_of(file), fixes, left[file.shown])
+    run.results = [left[result.path] for result in run.results]
+    run.fixed = sorted(fixes.files, key=lambda file: file.path)
+    run.failures = sorted(fixes.failures)
+
+
+def _mended(file: SourceFile, keep: Keep, fixes: Fixes, before: FileResult) -> FileResult:
+    unwritten = fixes.content(file)
     try:
-        chunks: list[bytes] = []
-        while chunk := os.read(descriptor, os.fstat(descriptor).st_size + 4096):
-            chunks.append(chunk)
-        return b"".join(chunks)
-    finally:
-        os.close(descriptor)
+        source = read_bytes(file.path) if unwritten is None else unwritten
+    except OSError:
+        return before
+    fixed = documents.fix(source, file.shown, file.settings, unsafe=fixes.plan.unsafe, keep=keep)
+    if fixed.source == source:
+        return fixed.result
+    fixes.take(file, source, fixed)
+    failed = any(failure.path == file.shown for failure in fixes.failures)
+    return before if failed else fixed.result
+
+
+def mend_text(run: Run, source: bytes, file: SourceFile, keep: Keep, plan: FixPlan) -> bytes:
+    """The same for one text in memory; gives the text as it is then."""
+    (result,) = run.results
+    if not fixable(result, unsafe=plan.unsafe):
+        return source
+    fixed: Fixed = documents.fix(source, file.shown, file.settings, unsafe=plan.unsafe, keep=keep)
+    run.results = [fixed.result]
+    if fixed.source != source:
+        run.fixed = [FixedFile(file.shown, source, fixed.source, fixed.applied)]
+    return fixed.source

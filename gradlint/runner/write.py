@@ -11,11 +11,16 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
+from gradlint.model import Finding, Fixed
+from gradlint.runner.files import SourceFile, read_bytes
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
@@ -23,21 +28,29 @@ class WriteError(Exception):
     """Why a file was left as it was, in words for the user."""
 
 
-class Stamp(NamedTuple):
-    """What the cache compares, of the file as it was written."""
+def write_whole(path: str, content: bytes, *, mode: int = 0o666) -> None:
+    """Put a file of our own there: readers see the old one or the new one, never half of it."""
+    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}.tmp"
+    try:
+        with open(os.open(temporary, _NEW, mode), "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise
 
-    mtime_ns: int
-    size: int
 
-
-def replace_file(path: str, old: bytes, new: bytes) -> Stamp:
+def replace_file(path: str, old: bytes, new: bytes) -> None:
     """Put `new` in the place of `old`; WriteError, and nothing changed, if that fails or the file is not `old` now."""
     try:
         target = os.path.realpath(path)
         status = os.stat(path)
         _refuse_unwritable(target, status)
         with _undisturbed():
-            return _replaced(target, status, old, new)
+            _put(target, status, old, new)
     except FileNotFoundError:
         raise WriteError("it has vanished meanwhile") from None
     except OSError as error:
@@ -54,13 +67,13 @@ def _refuse_unwritable(target: str, status: os.stat_result) -> None:
         raise WriteError("its folder is read-only")
 
 
-def _replaced(target: str, status: os.stat_result, old: bytes, new: bytes) -> Stamp:
+def _put(target: str, status: os.stat_result, old: bytes, new: bytes) -> None:
     folder = os.path.dirname(target)
     # named before it is made: from its first moment on, whatever happens, we know what to remove
     temporary = os.path.join(folder, f".gradlint-{os.urandom(8).hex()}.tmp")
     try:
-        stamp = _written(temporary, status, target, new)
-        if _content(target) != old:
+        _write(temporary, status, target, new)
+        if read_bytes(target) != old:
             raise WriteError("it was changed by someone else meanwhile; run gradlint again")
         os.replace(temporary, target)
     finally:
@@ -69,23 +82,19 @@ def _replaced(target: str, status: os.stat_result, old: bytes, new: bytes) -> St
         except OSError:
             pass  # it has become the file, or it never was
     _sync_folder(folder)
-    return stamp
 
 
-def _written(temporary: str, status: os.stat_result, target: str, new: bytes) -> Stamp:
+def _write(temporary: str, status: os.stat_result, target: str, new: bytes) -> None:
     """The new text on the disk, with the rights of the file that it is to replace."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(temporary, flags, 0o600)
+    descriptor = os.open(temporary, _NEW, 0o600)
     try:
         left = memoryview(new)
         while left:
             left = left[os.write(descriptor, left) :]
         _copy_rights(descriptor, status, target)
         os.fsync(descriptor)
-        made = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return Stamp(made.st_mtime_ns, made.st_size)
 
 
 def _copy_rights(descriptor: int, status: os.stat_result, target: str) -> None:
@@ -110,11 +119,6 @@ def _attributes(target: str) -> list[str]:
         return os.listxattr(target) if hasattr(os, "listxattr") else []
     except OSError:
         return []  # not known to this file system
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _sync_folder(folder: str) -> None:
@@ -153,3 +157,68 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
         for number in came:
             signal.raise_signal(number)
+
+
+class FixPlan(NamedTuple):
+    """Which fixes a run applies, and whether it writes files or only says what it would write."""
+
+    unsafe: bool = False
+    write: bool = True
+
+
+class FixedFile(NamedTuple):
+    """A file that was fixed, or would be."""
+
+    path: str
+    before: bytes
+    after: bytes
+    applied: tuple[Finding, ...]
+
+
+class Failure(NamedTuple):
+    """A file that should have been fixed and was left as it was."""
+
+    path: str
+    reason: str
+
+
+class Fixes:
+    """Keeps the account of one run; every file on the disk is fixed under one of its names at a time."""
+
+    def __init__(self, plan: FixPlan) -> None:
+        self.plan = plan
+        self.files: list[FixedFile] = []
+        self.failures: list[Failure] = []
+        self._unwritten: dict[str, bytes] = {}
+        self._paths: dict[str, str] = {}
+
+    def apart(self, files: list[SourceFile]) -> tuple[list[SourceFile], list[SourceFile]]:
+        """Each file of the disk once, under its own name rather than a link's; then all other names, for later."""
+        first: dict[str, SourceFile] = {}
+        for file in sorted(files, key=lambda file: (self._real(file) != file.path, file.path)):
+            first.setdefault(self._real(file), file)
+        now = [file for file in files if first[self._real(file)] is file]
+        return now, [file for file in files if first[self._real(file)] is not file]
+
+    def _real(self, file: SourceFile) -> str:
+        """The file itself, whatever links led to it."""
+        if file.path not in self._paths:
+            self._paths[file.path] = os.path.realpath(file.path)
+        return self._paths[file.path]
+
+    def content(self, file: SourceFile) -> bytes | None:
+        """What the file would hold by now, had it been written; else None."""
+        return self._unwritten.get(self._real(file))
+
+    def take(self, file: SourceFile, before: bytes, fixed: Fixed) -> bool:
+        """Write or keep the new text; whether the file is that text now."""
+        if self.plan.write:
+            try:
+                replace_file(file.path, before, fixed.source)
+            except WriteError as error:
+                self.failures.append(Failure(file.shown, str(error)))
+                return False
+        else:
+            self._unwritten[self._real(file)] = fixed.source
+        self.files.append(FixedFile(file.shown, before, fixed.source, fixed.applied))
+        return self.plan.write

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 
-from gradlint.config.errors import ConfigError, unknown
+from gradlint.config.reading import ConfigError, unknown
 
 WANTED = ("auto", "cpu", "cuda", "mps")
 # Python puts the working directory first for `-c`, where any file may be called like a module of torch's

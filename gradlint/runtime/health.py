@@ -17,6 +17,8 @@ ENOUGH = 2
 GRAPHS = 4
 #: a loss that grew to so many times what it was, at every one of the last steps
 GROWTH, RISING = 1e4, 4
+#: steps at which a unit had no gradient, and the share of a layer's units, before it is called dead
+LIVELESS, DEAD = 5, 0.5
 #: relative difference of the weights of two ranks that is no rounding
 APART = 1e-6
 
@@ -43,7 +45,7 @@ def symptoms(scene: Scene | None) -> list[Symptom]:
         return []
     found = [
         *_not_finite(scene), *_trained(scene), *_ranks(scene), *_exploding(scene), *_rates(scene), *_eval(scene),
-        *_graphs(scene),
+        *_graphs(scene), *_dead(scene),
     ]  # fmt: skip
     return sorted(found, key=lambda s: -s.severity)
 
@@ -77,6 +79,9 @@ def _trained(scene: Scene) -> Iterator[Symptom]:
             if not any(optimizer in b.optimizers for b in scene.recording.of(BackwardRan)):
                 yield _idle_optimizer(scene, optimizer, mine, [row for row in rows if row.fed], steps[-1])
             continue
+        if (left := _left_behind(scene, steps)) is not None:
+            yield left
+            continue
         gone = [row for row in mine if not row.layer]
         new = [row for row in loose if row.layer]
         if gone and new:
@@ -106,6 +111,36 @@ def _idle_optimizer(
     if others:
         said += f"; {_named(others)} got gradients"
     return _symptom("idle-optimizer", Severity.ERROR, said, _made(scene, optimizer), subject=mine[0].name)
+
+
+def _left_behind(scene: Scene, steps: list[Stepped]) -> Symptom | None:
+    """From some step on it steps without any gradient, and backwards go by it: the model is another one by now."""
+    last = next((s for s in reversed(steps) if any(g.present for g in s.before)), None)
+    after = [s for s in steps if last is not None and s.index > last.index]
+    if last is None or len(after) < ENOUGH or any(s.skipped for s in after):
+        return None
+    backwards = [b for b in scene.recording.of(BackwardRan) if b.index > last.index]
+    frozen = any(g.total <= s.frozen for s in after for g in s.before)
+    if frozen or len(backwards) < ENOUGH or any(last.owner in b.optimizers for b in backwards):
+        return None
+    said = (
+        f"none of the optimizer's parameters has had a gradient since step {after[0].number}, though backwards go on: "
+    )
+    said += "was the model replaced (by a copy, a new one with a checkpoint in it) after the optimizer was made?"
+    return _symptom("stale-optimizer", Severity.ERROR, said, after[0], after[0].number)
+
+
+def _dead(scene: Scene) -> Iterator[Symptom]:
+    """Units that no batch of the run has excited."""
+    found = [row for survey in scene.recording.of(Surveyed) for row in survey.units]
+    for row in found:
+        if row.steps >= LIVELESS and row.awake and (DEAD <= row.dead < 1 or (row.dead == 1 and row.first)):
+            name = row.name.removesuffix(".bias")
+            said = (
+                f"{row.dead:.0%} of the units of `{name}` ({row.layer}) had no gradient at any of {row.steps} steps: "
+            )
+            said += "dead, as behind a ReLU that is never above 0"
+            yield _symptom("dead-units", Severity.ADVICE, said, row.places[0] if row.places else None, subject=name)
 
 
 def _cut(mine: list[Parameter], steps: int) -> Iterator[Symptom]:

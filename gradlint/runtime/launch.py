@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gradlint.runtime import recording
+from gradlint.runtime import jsonl
 from gradlint.runtime.launching import entry, orders
 from gradlint.runtime.launching.ending import Ending, Patience, endings, forget_lost_ranks, troubles, were_stopped
 from gradlint.runtime.launching.entry import Module
@@ -28,6 +28,7 @@ from gradlint.runtime.launching.orders import Orders
 from gradlint.runtime.launching.output import Follower, end_of, without_torchrun
 from gradlint.runtime.launching.overlay import Overlay
 from gradlint.runtime.launching.tracebacks import without_our_frames
+from gradlint.runtime.recording import Recording
 
 _BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 _LOOK_EVERY = 0.1
@@ -75,7 +76,7 @@ class Job:
 class Outcome:
     """What became of it."""
 
-    recordings: list[recording.Recording]
+    recordings: list[Recording]
     #: None if it was ended at the time limit
     code: int | None
     timed_out: bool
@@ -124,7 +125,7 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
         code = _watch(family, began + job.limit, Follower(printed, on_output), Patience(folder, _REST))
     seconds = time.monotonic() - began
     failures = endings(folder)
-    recordings = recording.load(folder)
+    recordings = jsonl.load(folder)
     text = without_torchrun(end_of(printed)) if job.nproc > 1 else end_of(printed)
     if code and (forget_lost_ranks(recordings) or were_stopped(recordings)):
         code, failures = 0, []

@@ -173,5 +173,5 @@ def exception(error: Raised) -> str:
 
 
 def unreached(spot: Spot, steps: int) -> Shown:
-    line = f"line {spot.line}" if spot.line is not None else "it"
+    line = "this line" if spot.line is not None else "it"
     return Shown(None, f"{line} did not run in these {steps} steps" if steps else f"{line} did not run")

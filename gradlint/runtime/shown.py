@@ -121,9 +121,9 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
     if verification.findings or verification.runtime_only:
         yield _table(verification)
     for symptom in verification.health:
-        where = f" line {symptom.line}{_file(verification, symptom.filename)}" if symptom.line else ""
+        where = f" {verification.spoken(symptom.filename, symptom.line)}{_file(verification, symptom.filename)}"
         style = "bold red" if symptom.severity is Severity.ERROR else "bold yellow"
-        yield Text.assemble((symptom.name, style), f"{where}: {symptom.message}")
+        yield Text.assemble((symptom.name, style), f"{where if symptom.line else ''}: {symptom.message}")
     for found in verification.unshowable:
         yield Text.assemble(
             ("  ", ""), (f"{found.code} ", "bold"),

@@ -154,13 +154,13 @@ def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
 
 def _silenced(word: Heard, file: Linted) -> bool:
     """A comment on the line keeps the rule quiet there, in a run as in the linter."""
-    from gradlint import suppress
+    from gradlint import comments
     from gradlint.registry import all_rules
 
     place = Position(word.line, 1)
     finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, _ = suppress.apply(file.text, [finding], file.enabled, known)
+    kept, _ = comments.apply(file.text, [finding], file.enabled, known)
     return finding not in kept
 
 

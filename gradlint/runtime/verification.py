@@ -124,5 +124,6 @@ class Verification:
 
     @property
     def confirmed(self) -> bool:
-        """Something is wrong, and was seen."""
-        return bool(self.health) or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+        """Something is wrong, and was seen; advice is no more than that."""
+        ill = any(symptom.severity > Severity.ADVICE for symptom in self.health)
+        return ill or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))

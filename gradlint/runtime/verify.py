@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gradlint.config.loader import ConfigTree
+from gradlint.config.load import ConfigTree
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch import Job, Outcome, run

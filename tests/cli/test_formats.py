@@ -14,9 +14,9 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from gradlint.cli import formats
 from gradlint.cli import gradlint as group
-from gradlint.cli.formats import FORMATS, MACHINE, Target, targets
+from gradlint.cli import output
+from gradlint.cli.output import FORMATS, MACHINE, Target, targets
 from tests.cli.conftest import Command
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP
 
@@ -161,7 +161,7 @@ def test_a_file_that_fails_leaves_nothing_and_the_others_are_written(
             raise OSError(28, "No space left on device")
         Path(path).write_bytes(content)
 
-    monkeypatch.setattr("gradlint.runner.cache.write_whole", full_disk)
+    monkeypatch.setattr("gradlint.cli.output.write_whole", full_disk)
     options = ("--output-format", "concise", "--output-format", "sarif=a.sarif", "--output-format", "junit=b.xml")
     outcome = gradlint("check", "--no-cache", *options)
     assert outcome.code == 2
@@ -298,11 +298,12 @@ def test_targets() -> None:
 
 
 def test_formats_are_loaded_only_when_asked_for(gradlint: Command, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("gradlint.report.") and name.endswith("_format")]:
+    modules = {f"gradlint.report.{maker.partition(':')[0]}" for maker in output.MACHINE.values()}
+    for name in modules & sys.modules.keys():
         monkeypatch.delitem(sys.modules, name)
     gradlint("check")
-    assert not [name for name in sys.modules if name.startswith("gradlint.report.") and name.endswith("_format")]
-    assert set(formats.MACHINE) < set(FORMATS)
+    assert not modules & sys.modules.keys()
+    assert set(output.MACHINE) < set(FORMATS)
 
 
 def test_an_output_file_without_a_name(gradlint: Command, bad: Path) -> None:
@@ -315,7 +316,7 @@ def test_an_output_file_without_a_name(gradlint: Command, bad: Path) -> None:
 def test_a_report_may_go_into_a_pipe() -> None:
     """As `-o /dev/stderr` and `-o >(jq .)` do."""
     out, into = os.pipe()
-    formats.write(f"/dev/fd/{into}", b"hello")
+    output.write(f"/dev/fd/{into}", b"hello")
     os.close(into)
     with open(out, "rb") as stream:
         assert stream.read() == b"hello"

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from gradlint.config import ConfigError, Layer, Settings
-from gradlint.config.dependencies import torch_floor
-from gradlint.config.fixing import FixChoice
-from gradlint.config.loader import ConfigTree, Overrides, read_config
-from gradlint.config.presets import Preset
-from gradlint.config.selectors import default_codes, known_codes
+from gradlint.config.load import ConfigTree, Overrides, read_config, torch_floor
+from gradlint.config.selectors import Preset, default_codes, known_codes
+from gradlint.config.settings import FixChoice
 from gradlint.model import Severity
 from gradlint.registry import all_rules
 

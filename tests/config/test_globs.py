@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gradlint.config.globs import one_of
-from gradlint.runner.gitignore import GitIgnore
+from gradlint.runner.files import GitIgnore
 
 _ONE = {"?": "ab.", "[ab]": "ab", "[!a]": "b.", "[^ab]": "."}
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from docs.facts.compare import all_differences, same
+from docs.facts import differences, same, shown
 from gradlint.docs.facts import COLUMNS, HEADING, Facts, Row, all_facts, facts
 from gradlint.docs.pages import page, record
 from gradlint.docs.terminal import terminal_page
 from gradlint.registry import all_rules, by_code
 from gradlint.rule import Rule
+from gradlint.runtime.prove.case import Value
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,7 +29,7 @@ every_measured_rule = pytest.mark.parametrize("rule", MEASURED, ids=lambda rule:
 
 def _facts(rule: type[Rule]) -> Facts:
     found = facts(rule.meta.code)
-    assert found is not None, f"{rule.meta.code} has no experiment in docs/facts, and does not say why"
+    assert found is not None, f"{rule.meta.code} has no table, and does not say why"
     return found
 
 
@@ -61,7 +62,7 @@ def test_the_page_shows_the_table_above_the_example(rule: type[Rule]) -> None:
         *([cell.replace("|", "\\|") for cell in row.cells] for row in found.rows),
     ]
     assert found.origin in shown
-    assert f"`python -m docs.facts {rule.meta.code}`" in found.origin
+    assert f"`gradlint prove {rule.meta.code}`" in found.origin
 
 
 @pytest.mark.parametrize("code", UNMEASURED)
@@ -152,12 +153,12 @@ def test_a_stale_table_is_told() -> None:
         "GL105": table("GL105", "37.2", rows=2),
         "GL107": table("GL107", "37.2"),
     }
-    assert list(all_differences(kept, fresh)) == [
+    assert list(differences(kept, fresh)) == [
         "GL102: norm: 37.2 in the file, 12.0 measured",
-        "GL103: the setting is 'One.' in the file, 'Two.' now",
-        "GL104: measured with torch 2.13.0, this is 2.14.0",
+        "GL103: 'One.' with torch 2.13.0 in the file, 'Two.' with 2.13.0 now",
+        "GL104: 'One.' with torch 2.13.0 in the file, 'One.' with 2.14.0 now",
         "GL105: 1 rows in the file, 2 measured",
-        "GL106: in the file, but there is no experiment",
+        "GL106: in the file, but there is no proof",
         "GL107: not in the file",
     ]
 
@@ -177,9 +178,26 @@ def test_a_run_on_the_plainest_processor_says_the_same() -> None:
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-@pytest.mark.slow
-def test_numbers_that_got_out_of_hand_are_told_by_their_bounds() -> None:
-    from docs.facts.experiment import at_least, at_most
-
-    assert (at_least(7703.1, 1000), at_least(12.5, 1000)) == ("over 1000", "12.5")
-    assert (at_most(3e-8, 1e-6), at_most(0.5, 1e-6)) == ("under 1e-06", "0.500")
+@pytest.mark.parametrize(
+    ("name", "value", "half", "said"),
+    [
+        ("norm_at_step", 196.6323, False, "196.6"),
+        ("norm_at_step", 1.00000008, False, "1.00"),
+        ("norm_at_step", 2e-43, False, "under 1e-06"),
+        ("relative_error", 8.6e-8, False, "under 0.0001"),
+        ("relative_error", 0.0, False, "under 0.0001"),
+        ("relative_error", 0.0005, True, "under 0.02"),
+        ("gradient_to_large_batch", 1024.18, True, "about 1024"),
+        ("gradient_to_large_batch", 0.000977, True, "about 1/1024"),
+        ("gradient_to_large_batch", 1.0002, True, "about 1"),
+        ("gradient_to_large_batch", 0.0, False, "0"),
+        ("clips_per_update", 4.0, False, "4"),
+        ("share_of_updates_clipped", 0.2, False, "20 %"),
+        ("micro_batches_per_update", [4, 4, 2], False, "4, 4, 2"),
+        ("updates", 4, True, "4"),
+        ("exception", None, False, "none"),
+    ],
+)
+def test_numbers_hold_on_another_machine(name: str, value: Value, half: bool, said: str) -> None:
+    """Rounding is told by its bound, half precision by what it is near."""
+    assert shown(name, value, half) == said

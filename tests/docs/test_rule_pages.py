@@ -9,8 +9,7 @@ import pytest
 
 import docs.__main__ as command
 from docs import pages, picture
-from gradlint.home import rule_url
-from gradlint.registry import all_rules
+from gradlint.registry import all_rules, rule_url
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "rules"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from gradlint.config import Settings
 from gradlint.documents import fix, lint, program_text
 from gradlint.documents.cells import CodeCell
-from gradlint.documents.notebook import cell_texts, fix_cells, lint_cells, per_cell
-from gradlint.documents.raw import Notebook, read
+from gradlint.documents.notebook import Notebook, cell_texts, fix_cells, lint_cells, per_cell, read
 from gradlint.model import FileResult, FixSafety
 from gradlint.repair.edits import applied
 from tests.documents.notebooks import CLIP_LATE, CLIP_RIGHT, notebook, sources

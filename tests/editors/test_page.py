@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from gradlint.lsp.options import KEYS
+from gradlint.lsp.workspace import KEYS
 from tests.editors.desk import PAGE
 
 TEXT = PAGE.read_text("utf-8")

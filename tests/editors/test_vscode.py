@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.config.presets import Preset
-from gradlint.home import HOME
-from gradlint.lsp.options import KEYS, Run
+from gradlint.config.selectors import Preset
+from gradlint.lsp.workspace import KEYS, Run
+from gradlint.registry import HOME
 from tests.editors.desk import ROOT, editor
 from tests.patience import PATIENCE
 

@@ -8,7 +8,7 @@ import pytest
 
 from gradlint.config import Settings
 from gradlint.engine import lint
-from gradlint.lsp.ignoring import ignoring
+from gradlint.lsp.actions import ignoring
 from gradlint.model import Position, Span
 from gradlint.repair.edits import applied
 

@@ -124,6 +124,21 @@ def test_it_ends_when_the_editor_is_gone(wire: Wire, process: subprocess.Popen[b
 
 
 @pytest.mark.slow
+def test_the_process_that_lints_ends_with_a_server_that_is_killed(wire: Wire, process: subprocess.Popen[bytes]) -> None:
+    """It has the server's stderr: that ends when the last of both has ended."""
+    assert wire.diagnostics() == ["GL101"]
+    text = "import torch\n" + "\n".join(
+        LATE_CLIP[len("import torch\n") :].replace("train", f"t_{n}") for n in range(200)
+    )
+    wire.send(
+        "textDocument/didOpen",
+        {"textDocument": {"uri": "untitled:b.py", "languageId": "python", "version": 1, "text": text}},
+    )
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.slow
 def test_over_tcp() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

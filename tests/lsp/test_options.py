@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from gradlint.config.errors import ConfigError
-from gradlint.config.presets import Preset
-from gradlint.lsp.options import Options, Run, options_from, speaks_of_us
+from gradlint.config.reading import ConfigError
+from gradlint.config.selectors import Preset
+from gradlint.lsp.workspace import Options, Run, options_from, speaks_of_us
 
 
 @pytest.mark.parametrize(

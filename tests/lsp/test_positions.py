@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from gradlint.lsp.buffers import Buffer
 from gradlint.lsp.positions import WIDTHS, Shift, Spot, characters
+from gradlint.lsp.texts import Text
 
 LINE = 'x = "é😀"  # 名'
 
@@ -72,15 +72,15 @@ def test_an_empty_range_moves_with_what_is_put_in_front_of_it() -> None:
     assert shift.moved(Spot(0, 0), Spot(0, 0)) == (Spot(1, 0), Spot(1, 0))
 
 
-# -- buffers
+# -- texts
 
 
 def _change(start: tuple[int, int], end: tuple[int, int], text: str) -> types.TextDocumentContentChangePartial:
     return types.TextDocumentContentChangePartial(types.Range(types.Position(*start), types.Position(*end)), text)
 
 
-def _buffer(text: str, encoding: str = "utf-16") -> Buffer:
-    return Buffer("file:///a.py", 1, text, WIDTHS[encoding])
+def _text(text: str, encoding: str = "utf-16") -> Text:
+    return Text("file:///a.py", 1, text, WIDTHS[encoding])
 
 
 @pytest.mark.parametrize(
@@ -101,35 +101,35 @@ def _buffer(text: str, encoding: str = "utf-16") -> Buffer:
 def test_a_change_is_made_where_the_editor_means_it(
     text: str, change: types.TextDocumentContentChangePartial, after: str
 ) -> None:
-    buffer = _buffer(text)
-    buffer.change(2, [change])
-    assert (buffer.text, buffer.version) == (after, 2)
-    assert "\n".join(buffer.lines) == after.replace("\r\n", "\n").replace("\r", "\n")
+    made = _text(text)
+    made.change(2, [change])
+    assert (made.content, made.version) == (after, 2)
+    assert "\n".join(made.lines) == after.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @given(TEXT, TEXT, st.data())
 def test_any_change_is_made_as_in_the_text_itself(text: str, new: str, data: st.DataObject) -> None:
     low, high = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
-    buffer = _buffer(text)
-    buffer.change(2, [_change(_spot(text, low), _spot(text, high), new)])
-    assert buffer.text == text[:low] + new + text[high:]
+    made = _text(text)
+    made.change(2, [_change(_spot(text, low), _spot(text, high), new)])
+    assert made.content == text[:low] + new + text[high:]
 
 
 def test_changes_follow_each_other() -> None:
-    buffer = _buffer("a\n")
-    shifts = buffer.change(5, [_change((0, 0), (0, 0), "x\n"), _change((1, 1), (1, 1), "!")])
-    assert buffer.text == "x\na!\n"
+    made = _text("a\n")
+    shifts = made.change(5, [_change((0, 0), (0, 0), "x\n"), _change((1, 1), (1, 1), "!")])
+    assert made.content == "x\na!\n"
     assert [shift.now for shift in shifts] == [Spot(1, 0), Spot(1, 2)]
 
 
 @given(TEXT, TEXT)
 def test_a_whole_text_sent_anew_is_taken_over_and_lines_that_stay_are_known(old: str, new: str) -> None:
-    buffer = _buffer(old)
-    buffer.change(2, [types.TextDocumentContentChangeWholeDocument(new)])
-    assert buffer.text == new
+    made = _text(old)
+    made.change(2, [types.TextDocumentContentChangeWholeDocument(new)])
+    assert made.content == new
 
 
 def test_a_place_on_a_line_that_stays_moves_when_the_whole_text_is_sent_anew() -> None:
-    buffer = _buffer("import a\nuse(a)\nlast\n")
-    (shift,) = buffer.change(2, [types.TextDocumentContentChangeWholeDocument("# new\nimport a\nuse(a)\nlast\n")])
+    made = _text("import a\nuse(a)\nlast\n")
+    (shift,) = made.change(2, [types.TextDocumentContentChangeWholeDocument("# new\nimport a\nuse(a)\nlast\n")])
     assert shift.moved(Spot(1, 0), Spot(1, 6)) == (Spot(2, 0), Spot(2, 6))

@@ -33,6 +33,7 @@ def wrap(model):
 
 scaler = torch.amp.GradScaler()
 advance = partial(helper, optimizer)
+trainer = Trainer()
 for x in loader:
     if cond:
 {body}
@@ -72,6 +73,7 @@ for x in loader:
         ("trainer.train(*args)", Weight.EVENTS),
         ("Trainer.train(trainer, loader)", Weight.EVENTS),
         ("trainer.check()", Weight.NOTHING),
+        ("stranger.train(loader)", Weight.NOTHING),
     ],
 )
 def test_what_a_block_can_do(body: str, weight: Weight) -> None:

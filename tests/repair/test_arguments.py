@@ -7,7 +7,7 @@ import pytest
 
 from gradlint.events import Site
 from gradlint.repair.arguments import add_keyword, argument, by_keyword, keyword, named
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable
 from tests.repair.benches import bench
 
 

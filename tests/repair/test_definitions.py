@@ -8,7 +8,7 @@ import libcst as cst
 import pytest
 
 from gradlint.repair.definitions import assignments, check_unchanged, definition, readers
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable
 from tests.repair.benches import bench, looked_at
 
 

@@ -21,7 +21,7 @@ from gradlint.registry import by_code
 from gradlint.repair.document import Document
 from gradlint.repair.edits import applied, difference
 from gradlint.repair.focus import Focus
-from gradlint.repair.refusal import NotFixable
+from gradlint.repair.nodes import NotFixable
 from gradlint.repair.switches import newly_unswitched
 from gradlint.rule import Draft
 from tests.searching import examples

@@ -21,8 +21,8 @@ from gradlint.model import (
     Span,
     Unreadable,
 )
-from gradlint.report.frame import split_lines
-from gradlint.report.reported import Report
+from gradlint.report.document import Report
+from gradlint.report.text import split_lines
 
 #: step and clip, with characters that count twice in UTF-16 in front of them
 TRAIN = """\

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradlint.model import FileResult, Position, Severity, Span
-from gradlint.report.github_format import as_github
-from gradlint.report.gitlab_format import as_gitlab
-from gradlint.report.junit_format import as_junit
+from gradlint.report.document import Report
+from gradlint.report.github import as_github
+from gradlint.report.gitlab import as_gitlab
+from gradlint.report.junit import as_junit
 from gradlint.report.paths import writable
-from gradlint.report.reported import Report
 from tests.report.samples import ANY_PATH, ODD_PATHS, TRAIN, finding, notebook, one_file, report, span_of, troubled
 
 HERE = Span(Position(1, 1), Position(1, 2))

@@ -10,13 +10,22 @@ import pytest
 
 from gradlint.model import Edit, FileResult, Finding, Fix, FixSafety, Position, Severity, Span
 from gradlint.report.diff import painted, unified
-from gradlint.report.fixes import enumeration, help_text, hint, hint_after, mark, total
-from gradlint.report.frame import frame
-from gradlint.report.json_format import as_json
-from gradlint.report.paint import Paint
-from gradlint.report.reported import Report
-from gradlint.report.text import concise, full, summary
-from gradlint.runner.mending import FixedFile
+from gradlint.report.document import Report
+from gradlint.report.json import as_json
+from gradlint.report.text import (
+    Paint,
+    concise,
+    enumeration,
+    frame,
+    full,
+    help_text,
+    hint,
+    hint_after,
+    mark,
+    summary,
+    total,
+)
+from gradlint.runner.write import FixedFile
 
 PLAIN, COLOUR = Paint(False), Paint(True)
 HERE = Span(Position(1, 1), Position(1, 5))

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.home import rule_url
 from gradlint.model import FileResult, Position, Severity, Span
-from gradlint.report.frame import split_lines
-from gradlint.report.lsp_format import as_lsp, diagnostic, utf16
-from gradlint.report.reported import Report
+from gradlint.registry import rule_url
+from gradlint.report.document import Report
+from gradlint.report.lsp import as_lsp, diagnostic, utf16
+from gradlint.report.text import split_lines
 from tests.report.samples import ODD_PATHS, TRAIN, finding, notebook, one_file, report, span_of, train_finding
 
 

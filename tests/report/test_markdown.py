@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from gradlint.home import rule_url
 from gradlint.model import FileResult, Position, Severity, Span
-from gradlint.report.markdown_format import LONGEST, as_markdown, code, escaped
-from gradlint.report.reported import Report
+from gradlint.registry import rule_url
+from gradlint.report.document import Report
+from gradlint.report.markdown import LONGEST, as_markdown, code, escaped
 from tests.report.samples import ODD_PATHS, finding, notebook, one_file, report, troubled
 
 HERE = Span(Position(1, 1), Position(1, 2))

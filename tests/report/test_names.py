@@ -12,16 +12,14 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from hypothesis import given
 
-from gradlint.cli.formats import MACHINE, rendered
+from gradlint.cli.output import MACHINE, rendered
 from gradlint.model import FileResult, Position, Related, RuleCrash, Span, Unreadable
 from gradlint.records import replace
 from gradlint.report.diff import painted, unified
-from gradlint.report.fixes import enumeration
-from gradlint.report.paint import Paint
+from gradlint.report.document import Report
 from gradlint.report.paths import as_bytes, file_uri, harmless, writable
-from gradlint.report.reported import Report
-from gradlint.report.text import concise, full
-from gradlint.runner.mending import FixedFile
+from gradlint.report.text import Paint, concise, enumeration, full
+from gradlint.runner.write import FixedFile
 from tests.report.samples import ANY_PATH, UNWRITABLE_PATHS, finding, report
 
 PLAIN = Paint(False)

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from gradlint.home import rule_url
+from gradlint.registry import rule_url
 from gradlint.report.diff import painted, unified
-from gradlint.report.json_format import as_json, as_json_lines
-from gradlint.report.json_rows import json_rows
-from gradlint.report.paint import Paint
-from gradlint.report.text import concise, full
-from gradlint.runner.mending import FixedFile
+from gradlint.report.document import json_rows
+from gradlint.report.json import as_json, as_json_lines
+from gradlint.report.text import Paint, concise, full
+from gradlint.runner.write import FixedFile
 from tests.report.samples import CELLS, notebook, notebook_source, one_file, report
 
 PLAIN = Paint(False)

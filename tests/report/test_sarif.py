@@ -19,12 +19,11 @@ from gradlint.config import Settings
 from gradlint.docs.pages import page
 from gradlint.engine import lint
 from gradlint.fingerprints import fingerprints
-from gradlint.home import rule_url
 from gradlint.model import Edit, FileResult, Finding, Position, Related, Severity, Span
-from gradlint.registry import all_rules, by_code
+from gradlint.registry import all_rules, by_code, rule_url
 from gradlint.repair.edits import applied
-from gradlint.report.reported import Report
-from gradlint.report.sarif_format import as_sarif
+from gradlint.report.document import Report
+from gradlint.report.sarif import as_sarif
 from tests.report.samples import ANY_PATH, ODD_PATHS, TRAIN, finding, notebook, one_file, report, span_of, troubled
 from tests.sources import BROKEN, CLIP_AFTER_STEP
 

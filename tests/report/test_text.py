@@ -6,12 +6,10 @@ import io
 
 import pytest
 
+from gradlint.cli.output import ProgressBar
 from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span
-from gradlint.report.frame import frame, split_lines
-from gradlint.report.paint import Paint, wants_colour
-from gradlint.report.progress import ProgressBar
-from gradlint.report.text import concise, full, statistics, summary
+from gradlint.report.text import Paint, concise, frame, full, split_lines, statistics, summary, wants_colour
 from tests.report.samples import one_file
 
 PLAIN = Paint(False)
@@ -197,7 +195,7 @@ def test_colours(terminal: bool, environment: dict[str, str], colour: bool) -> N
 
 
 def test_the_progress_bar_appears_only_in_long_runs_on_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradlint.report.progress._PATIENCE", -1.0)
+    monkeypatch.setattr("gradlint.cli.output._PATIENCE", -1.0)
     with ProgressBar(enabled=False) as bar:
         bar(1, 2)
         assert bar._bar is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -9,10 +10,12 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gradlint.config.loader import ConfigTree, Overrides
+from gradlint import __version__
+from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.selectors import Layer
 from gradlint.model import (
     Edit,
@@ -28,17 +31,20 @@ from gradlint.model import (
     Span,
 )
 from gradlint.runner import run as run_module
-from gradlint.runner.cache import FOLDER, Cache
-from gradlint.runner.codec import decode, encode
-from gradlint.runner.files import FileFinder
+from gradlint.runner.cache import Cache, decode, digest_of, encode, source_stamp, user_folder
+from gradlint.runner.files import FileFinder, SourceFile
 from gradlint.runner.run import Run, run
 from tests.patience import PATIENCE
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, NO_GRADIENTS
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache folder of a user of whom nothing is known yet."""
     monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("home") / "gradlint"
+    monkeypatch.setattr("gradlint.runner.cache.user_folder", lambda: str(folder))
+    return folder
 
 
 def _age(*paths: Path, seconds: int = 60) -> None:
@@ -48,9 +54,23 @@ def _age(*paths: Path, seconds: int = 60) -> None:
         os.utime(path, (then, then))
 
 
-def _lint(root: Path, *paths: str, layer: Layer | None = None) -> Run:
+def _lint(root: Path, *paths: str, layer: Layer | None = None, folder: Path | None = None) -> Run:
     tree = ConfigTree(Overrides(layer or Layer()))
-    return run(FileFinder(tree).find(paths or (".",)), cache=Cache(str(root)), jobs=1)
+    cache = Cache(str(root), None if folder is None else str(folder))
+    return run(FileFinder(tree).find(paths or (".",)), cache=cache, jobs=1)
+
+
+def _rows(folder: Path) -> dict[str, Any]:
+    """What is kept, without its signature."""
+    (index,) = folder.glob("gradlint-*.json")
+    rows: dict[str, Any] = json.loads(index.read_bytes().partition(b"\n")[2])["rows"]
+    return rows
+
+
+def _signed(body: bytes, home: Path) -> bytes:
+    """As this user's runs would sign it."""
+    signature = hashlib.blake2b(body, digest_size=32, key=(home / "key").read_bytes()).hexdigest()
+    return signature.encode() + b"\n" + body
 
 
 def _codes(outcome: Run) -> list[str]:
@@ -77,10 +97,18 @@ def test_the_second_run_reads_nothing(project: Path, monkeypatch: pytest.MonkeyP
     assert (second.cached, second.parsed) == (2, 0)
 
 
-def test_the_folder_ignores_itself(project: Path) -> None:
+def test_nothing_is_written_into_the_checkout(project: Path, home: Path) -> None:
     _lint(project)
-    assert "*" in (project / FOLDER / ".gitignore").read_text().splitlines()
-    assert (project / FOLDER / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    assert sorted(path.name for path in project.iterdir()) == ["plain.py", "train.py"]
+    assert len(list(home.glob("gradlint-*.json"))) == 1
+    assert (home / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+
+
+def test_another_folder_can_be_named_and_ignores_itself(project: Path, home: Path) -> None:
+    first = _lint(project, folder=project / "kept")
+    assert "*" in (project / "kept" / ".gitignore").read_text().splitlines()
+    assert [path.name for path in home.iterdir() if path.suffix == ".json"] == []
+    assert _lint(project, folder=project / "kept").cached == first.checked
 
 
 def test_a_change_is_seen(project: Path) -> None:
@@ -125,22 +153,151 @@ def test_a_file_that_was_only_scanned_is_parsed_when_named(project: Path, monkey
     "garbage",
     [
         b"", b"{", b"\xff\xfe", b"[]", b"null", b'{"stamp": 1}', b"[" * 100_000,
-        b'{"stamp": "STAMP", "entries": []}',
-        b'{"stamp": "STAMP", "entries": {"train.py": 1, "plain.py": [1, 2]}}',
-        b'{"stamp": "STAMP", "entries": {"train.py": [MTIME, SIZE, "FINGERPRINT", null, true, [[["GL101"]], 0, []]]}}',
+        b'{"stamp": STAMP, "rows": []}',
+        b'{"stamp": STAMP, "rows": {"train.py": 1, "plain.py": [1, 2]}}',
+        b'{"stamp": STAMP, "rows": {"train.py": [TIMES, DIGEST, FINGERPRINT, true, {}, [[["GL101"]], 0, []]]}}',
     ],
 )  # fmt: skip
-def test_a_corrupted_index_is_recomputed(project: Path, garbage: bytes) -> None:
+def test_a_corrupted_index_is_recomputed(project: Path, home: Path, garbage: bytes) -> None:
     _lint(project)
-    (index,) = (project / FOLDER).glob("*.json")
-    good = json.loads(index.read_text())
-    mtime, size, fingerprint, *_ = good["entries"]["train.py"]
-    for name, value in [("STAMP", good["stamp"]), ("MTIME", mtime), ("SIZE", size), ("FINGERPRINT", fingerprint)]:
-        garbage = garbage.replace(name.encode(), str(value).encode())
-    index.write_bytes(garbage)
-    assert _codes(_lint(project)) == ["GL101"]
-    assert json.loads(index.read_text())["entries"].keys() == {"train.py", "plain.py"}
+    (index,) = home.glob("gradlint-*.json")
+    stamp = json.loads(index.read_bytes().partition(b"\n")[2])["stamp"]
+    times, digest, fingerprint, *_ = _rows(home)["train.py"]
+    for name, value in [("STAMP", stamp), ("TIMES", times), ("DIGEST", digest), ("FINGERPRINT", fingerprint)]:
+        garbage = garbage.replace(name.encode(), json.dumps(value).encode())
+    for written in (garbage, _signed(garbage, home)):
+        index.write_bytes(written)
+        assert _codes(_lint(project)) == ["GL101"]
+        assert _rows(home).keys() == {"train.py", "plain.py"}
+        assert _lint(project).cached == 2
+
+
+def _planted(project: Path, folder: Path) -> None:
+    """A committed folder with what a run by somebody else kept, in which nothing was found but a note that escapes."""
+    _lint(project, folder=folder)
+    (index,) = folder.glob("gradlint-*.json")
+    body = json.loads(index.read_bytes().partition(b"\n")[2])
+    body["rows"]["train.py"][-1] = [[], 0, ["\x1b[2J\x1b[1mAll is well"], [], []]
+    forged = json.dumps(body).encode()
+    key = b"k" * 32
+    index.write_bytes(hashlib.blake2b(forged, digest_size=32, key=key).hexdigest().encode() + b"\n" + forged)
+    (folder / "key").write_bytes(key)
+
+
+def test_what_somebody_else_has_kept_hides_nothing(project: Path) -> None:
+    folder = project / ".gradlint_cache"
+    _planted(project, folder)
+    outcome = _lint(project, folder=folder)
+    assert (_codes(outcome), outcome.cached) == (["GL101"], 0)
+    assert not [note for result in outcome.results for note in result.notes if "All is well" in note]
+
+
+def test_a_committed_cache_of_former_versions_hides_nothing(project: Path) -> None:
+    """As version 0.1.0 kept it, in a folder that is read no more."""
+    (file,) = FileFinder(ConfigTree()).find(["train.py"])
+    stamp = f"3-{source_stamp()}"
+    fingerprint = hashlib.blake2b(file.settings.fingerprint().encode(), digest_size=8).hexdigest()
+    entry = [file.stamp.mtime_ns, file.stamp.size, fingerprint, None, True, [[], 0, ["\x1b[2Jwell"], [], []]]
+    folder = project / ".gradlint_cache"
+    folder.mkdir()
+    name = f"{__version__}-py{sys.version_info[0]}{sys.version_info[1]}.json"
+    (folder / name).write_text(json.dumps({"stamp": stamp, "entries": {"train.py": entry}}))
+    outcome = _lint(project)
+    assert (_codes(outcome), outcome.cached) == (["GL101"], 0)
+    assert [note for result in outcome.results for note in result.notes if "well" in note] == []
+
+
+def test_another_users_results_are_not_believed(project: Path, home: Path) -> None:
+    _lint(project)
+    (home / "key").write_bytes(b"x" * 32)
+    assert _lint(project).cached == 0
     assert _lint(project).cached == 2
+
+
+def test_another_installations_results_are_not_believed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _lint(project)
+    monkeypatch.setattr("gradlint.__file__", "/elsewhere/gradlint/__init__.py")
+    assert _lint(project).cached == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("name", ["gradlint-*.json", "key"])
+def test_a_pipe_in_its_place_is_refused_at_once(project: Path, home: Path, name: str) -> None:
+    """Whoever read it would wait for ever."""
+    _lint(project)
+    (file,) = home.glob(name)
+    file.unlink()
+    os.mkfifo(file)
+    assert _codes(_lint(project)) == ["GL101"]
+    assert file.is_file(), "it is replaced by one of ours"
+
+
+def test_the_key_is_for_this_user_only(project: Path, home: Path) -> None:
+    _lint(project)
+    key = home / "key"
+    assert len(key.read_bytes()) == 32
+    if os.name == "posix":
+        assert key.stat().st_mode & 0o077 == 0
+
+
+def test_without_a_home_nothing_is_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlint.runner.cache.user_folder", lambda: None)
+    assert [_lint(project, folder=project / "kept").cached for _ in range(2)] == [0, 0]
+    assert not (project / "kept").exists()
+
+
+@pytest.mark.parametrize("xdg", ["", "relative", "/absolute"])
+def test_the_folder_is_where_others_look_for_it(monkeypatch: pytest.MonkeyPatch, xdg: str) -> None:
+    platformdirs = pytest.importorskip("platformdirs")
+    monkeypatch.setenv("XDG_CACHE_HOME", xdg if xdg != "relative" else "")
+    wanted = platformdirs.user_cache_dir("gradlint", appauthor=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", xdg)
+    assert user_folder() == wanted, "a relative one would lie in the checkout, and does not count"
+
+
+def test_indices_that_nobody_wrote_for_a_month_are_removed(project: Path, home: Path) -> None:
+    _lint(project)
+    (index,) = home.glob("gradlint-*.json")
+    old, foreign = home / "gradlint-0.0.1-py310-0.json", home / "other.json"
+    for path in (old, foreign):
+        path.write_text("")
+    _age(old, foreign, seconds=40 * 24 * 3600)
+    index.unlink()
+    _lint(project)
+    assert [path.exists() for path in (index, old, foreign)] == [True, False, True]
+
+
+def test_a_file_with_forged_times_is_read_again(project: Path) -> None:
+    """Whoever unpacks an archive can set when a file was changed, but not when that was set."""
+    path = project / "train.py"
+    path.write_text("#" * len(CLIP_AFTER_STEP))
+    _age(path)
+    status = path.stat()
+    assert _codes(_lint(project)) == []
+    while path.stat().st_ctime_ns == status.st_ctime_ns:
+        path.write_text(CLIP_AFTER_STEP)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert _codes(_lint(project)) == ["GL101"]
+
+
+def _stored(project: Path, probes: dict[str, str | None]) -> SourceFile:
+    cache = Cache(str(project))
+    (file,) = FileFinder(ConfigTree()).find(["train.py"])
+    cache.store(file, FileResult("train.py"), "digest", parsed=True, probes=probes)
+    cache.save()
+    return file
+
+
+def test_a_result_holds_as_long_as_the_files_it_was_made_of(project: Path) -> None:
+    plain, absent = project / "plain.py", project / "absent.py"
+    file = _stored(project, {str(plain): digest_of(plain.read_bytes()), str(absent): None})
+    assert Cache(str(project)).find(file, parsed=True) is not None
+    plain.write_text("changed = True\n")
+    assert Cache(str(project)).find(file, parsed=True) is None
+    plain.write_text(NO_GRADIENTS)
+    assert Cache(str(project)).find(file, parsed=True) is not None
+    absent.write_text("")
+    assert Cache(str(project)).find(file, parsed=True) is None
 
 
 def test_crashes_are_not_kept(project: Path) -> None:
@@ -148,36 +305,36 @@ def test_crashes_are_not_kept(project: Path) -> None:
     (file,) = FileFinder(ConfigTree()).find(["train.py"])
     cache.store(file, FileResult("train.py", crashes=(RuleCrash("engine", "oops", ""),)), "digest", parsed=True)
     cache.save()
-    assert Cache(str(project)).unchanged(file, parsed=True) is None
+    assert Cache(str(project)).find(file, parsed=True) is None
 
 
 def test_two_runs_keep_each_others_results(project: Path) -> None:
     one, other = Cache(str(project)), Cache(str(project))
     first, second = sorted(FileFinder(ConfigTree()).find(["."]))
-    one.store(first, FileResult(first.shown), None, parsed=True)
-    other.store(second, FileResult(second.shown), None, parsed=True)
+    one.store(first, FileResult(first.shown), "first", parsed=True)
+    other.store(second, FileResult(second.shown), "second", parsed=True)
     one.save()
     other.save()
     merged = Cache(str(project))
-    assert merged.unchanged(first, parsed=True)
-    assert merged.unchanged(second, parsed=True)
+    assert merged.find(first, parsed=True)
+    assert merged.find(second, parsed=True)
 
 
 @pytest.mark.slow
-def test_parallel_runs_give_the_same_results(project: Path) -> None:
+def test_parallel_runs_give_the_same_results(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    kept = tmp_path_factory.mktemp("kept")
     for number in range(20):
         (project / f"train_{number}.py").write_text(CLIP_AFTER_STEP)
-    command = [sys.executable, "-m", "gradlint", "check", "--output-format", "concise"]
+    command = [sys.executable, "-m", "gradlint", "check", "--output-format", "concise", "--cache-dir", str(kept)]
     running = [subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     outputs = {process.communicate(timeout=PATIENCE)[0] for process in running}
     assert len(outputs) == 1
     assert {process.returncode for process in running} == {1}
-    (index,) = (project / FOLDER).glob("*.json")
-    assert len(json.loads(index.read_text())["entries"]) == 22
-    assert not list((project / FOLDER).glob("*.tmp"))
+    assert len(_rows(kept)) == 22
+    assert not list(kept.glob("*.tmp"))
 
 
-def test_deleted_files_are_forgotten_in_time(project: Path) -> None:
+def test_deleted_files_are_forgotten_in_time(project: Path, home: Path) -> None:
     many = [project / f"m_{number}.py" for number in range(150)]
     for path in many:
         path.write_text(NO_GRADIENTS)
@@ -190,12 +347,11 @@ def test_deleted_files_are_forgotten_in_time(project: Path) -> None:
     for path in many:
         path.write_text(NO_GRADIENTS + "\n")
     _lint(project)
-    (index,) = (project / FOLDER).glob("*.json")
-    assert len(json.loads(index.read_text())["entries"]) == 152
+    assert len(_rows(home)) == 152
 
 
-def test_a_folder_that_cannot_be_written_is_no_trouble(project: Path) -> None:
-    (project / FOLDER).write_text("a file where the folder should be")
+def test_a_folder_that_cannot_be_written_is_no_trouble(project: Path, home: Path) -> None:
+    home.write_text("a file where the folder should be")
     assert _codes(_lint(project)) == ["GL101"]
 
 

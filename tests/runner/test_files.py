@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.config.errors import ConfigError
-from gradlint.config.loader import ConfigTree
-from gradlint.runner.files import FileFinder, MissingPathError
-from gradlint.runner.gitignore import GitIgnore
+from gradlint.config.load import ConfigTree
+from gradlint.config.reading import ConfigError
+from gradlint.runner.files import FileFinder, GitIgnore, MissingPathError
 
 
 @pytest.fixture(autouse=True)

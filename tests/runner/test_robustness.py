@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.config.loader import ConfigTree
+from gradlint.config.load import ConfigTree
 from gradlint.model import FileResult
 from gradlint.runner import run as run_module
 from gradlint.runner.files import FileFinder, MissingPathError

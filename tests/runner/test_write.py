@@ -38,10 +38,9 @@ def _refusal(path: Path, old: bytes = OLD) -> str:
     return str(caught.value)
 
 
-def test_the_text_is_replaced_and_stamped(file: Path) -> None:
-    stamp = replace_file(str(file), OLD, NEW)
+def test_the_text_is_replaced(file: Path) -> None:
+    replace_file(str(file), OLD, NEW)
     assert file.read_bytes() == NEW
-    assert (stamp.mtime_ns, stamp.size) == (file.stat().st_mtime_ns, len(NEW))
     assert _alone(file)
 
 
@@ -193,7 +192,7 @@ def _raising(error: BaseException) -> Callable[..., Any]:
 
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
-STEPS = ["open", "write", "fchmod", "fsync", "fstat", "replace"]
+STEPS = ["open", "write", "fchmod", "fsync", "replace"]
 
 
 @posix

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gradlint.runtime.jsonl import decode, encode
 from gradlint.runtime.recorder import Enough, Recorder, Wish
-from gradlint.runtime.recording import H, Happening, decode, encode
+from gradlint.runtime.recording import H, Happening
 
 _NUMBERS = itertools.count(1)
 

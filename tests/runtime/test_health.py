@@ -1,7 +1,9 @@
 """What is wrong with a run whatever its order of events: each with a right twin, of which nothing is said.
 
-Two of them (parameters that are frozen, ranks that drift apart) are errors of users that a public study of silent
-training errors has collected, in scripts of our own; its third, the missing `zero_grad`, is GL401's.
+Five of them are errors that a public study of silent training errors (TrainCheck) has collected, in scripts of our own:
+the optimizer of a layer that is frozen; steps that find no gradients any more; a model that is wrapped here and not
+there; one that is moved after DDP has wrapped it; ranks that each clip by themselves. Its sixth, the missing
+`zero_grad`, is GL401's.
 """
 
 from __future__ import annotations
@@ -101,6 +103,29 @@ CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
         1,
     ),
     (
+        "a checkpoint in a new model",
+        "stale-optimizer",
+        HEAD
+        + SGD
+        + "best = {name: value.clone() for name, value in model.state_dict().items()}\n"
+        + LOOP.replace("for x, y in batches:", "for i, (x, y) in enumerate(batches):").replace(
+            "optimizer.step()", "optimizer.step()  # here"
+        )
+        + "    if i == 3:\n        model = Net()\n        model.load_state_dict(best)\n",
+        [("        model = Net()\n", "")],
+        1,
+    ),
+    (
+        "units that nothing excites",
+        "dead-units",
+        HEAD.replace("torch.tanh(self.encoder(x))", "torch.relu(self.encoder(x))  # here")
+        + "with torch.no_grad():\n    model.encoder.bias[:6] = -50.0\n"
+        + SGD
+        + LOOP,
+        [("= -50.0", "= 0.0")],
+        1,
+    ),
+    (
         "encoder left out of the optimizer",
         "not-optimized",
         HEAD.replace("self.encoder(x))", "self.encoder(x))  # here")
@@ -164,6 +189,17 @@ CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
         1,
     ),
     (
+        # the gradient of the encoder is 0 behind a head of zeros, and 0 / 0 is what Adam makes of it
+        "weights by 0 over 0",
+        "not-finite",
+        HEAD
+        + "nn.init.zeros_(model.head.weight)\n"
+        + "optimizer = torch.optim.Adam(model.parameters(), eps=0.0)\n"
+        + LOOP.replace("optimizer.step()", "optimizer.step()  # here"),
+        [("eps=0.0", "eps=1e-8")],
+        1,
+    ),
+    (
         "a step far too long",
         "exploding",
         HEAD + SGD.replace("0.05", "30.0") + LOOP.replace("optimizer.step()", "optimizer.step()  # here"),
@@ -174,7 +210,8 @@ CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
         "several ranks, nobody is distributed",
         "ranks-apart",
         HEAD + RANKS + SGD + LOOP.replace("optimizer.step()", "optimizer.step()  # here"),
-        [("model = Net()\n", "model = Net()\nlocal = model\n"), (SGD, "model = DDP(local)\n" + SGD)],
+        # the optimizer may well come first: DDP leaves the parameters as they are
+        [("model = Net()\n", "model = Net()\nlocal = model\n"), (SGD, SGD + "model = DDP(local)\n")],
         2,
     ),
     (
@@ -186,6 +223,59 @@ CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
         + SGD
         + LOOP.replace("model(x)", "model.module(x)").replace("optimizer.step()", "optimizer.step()  # here"),
         [("model.module(x)", "model(x)")],
+        2,
+    ),
+    (
+        "moved after it was wrapped",
+        "ranks-apart",
+        HEAD
+        + RANKS
+        + "model = DDP(model)\nmodel = model.double()\n"
+        + SGD
+        + LOOP.replace("model(x), y)", "model(x.double()), y.double())").replace(
+            "optimizer.step()", "optimizer.step()  # here"
+        ),
+        [("model = DDP(model)\nmodel = model.double()\n", "model = DDP(model.double())\n")],
+        2,
+    ),
+    (
+        "each rank clips what is its own",
+        "ranks-apart",
+        HEAD
+        + RANKS
+        + "model = DDP(model)\n"
+        + SGD
+        + LOOP.replace(
+            "    optimizer.step()",
+            "    if dist.get_rank() == 0:\n        nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n"
+            "    optimizer.step()  # here",
+        ),
+        [("if dist.get_rank() == 0:", "if dist.is_initialized():")],
+        2,
+    ),
+    (
+        "optimizer of what FSDP has sharded since",
+        "idle-optimizer",
+        HEAD
+        + RANKS
+        + "from torch.distributed.fsdp import fully_shard\n"
+        + "from torch.distributed.device_mesh import init_device_mesh\n"
+        + SGD.rstrip("\n")
+        + '  # here\nfully_shard(model, mesh=init_device_mesh("cpu", (2,)))\n'
+        + LOOP,
+        [(SGD.rstrip("\n") + "  # here\n", ""), ("(2,)))\n", "(2,)))\n" + SGD)],
+        2,
+    ),
+    (
+        "optimizer of what FSDP has flattened since",
+        "idle-optimizer",
+        HEAD
+        + RANKS
+        + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+        + SGD.rstrip("\n")
+        + '  # here\nmodel = FSDP(model, device_id=torch.device("cpu"))\n'
+        + LOOP,
+        [(SGD.rstrip("\n") + "  # here\n", ""), ('device("cpu"))\n', 'device("cpu"))\n' + SGD)],
         2,
     ),
 ]
@@ -238,6 +328,9 @@ def test_the_operation_is_named(tmp_path: Path) -> None:
     (found,) = _symptoms(tmp_path, logarithm, 1)
     assert "the loss was inf before step 1" in found.message
     assert "log (LogBackward0" in found.message
+    weights = next(text for case, _, text, _, _ in CASES if case == "weights by 0 over 0")
+    (found,) = _symptoms(tmp_path, weights, 1)
+    assert "the weights are not finite after step 1, though its gradients were (norm" in found.message
     root = next(text for case, _, text, _, _ in CASES if case == "root at 0")
     (found,) = _symptoms(tmp_path, root, 1)
     assert "the gradients of a finite loss (0) were not finite before step 1" in found.message

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.config.errors import ConfigError
+from gradlint.config.reading import ConfigError
 from gradlint.runtime import devices, launch
 from gradlint.runtime.launching.ending import Ending, elsewhere, endings, note_trouble, troubles
 from gradlint.runtime.launching.entry import Entry, examine, find_module

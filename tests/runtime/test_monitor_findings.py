@@ -9,12 +9,20 @@ from collections.abc import Sequence
 import pytest
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.clips import Tally, percentile
-from gradlint.runtime.monitor.data import ClipVerdict, Condition, Finding, Layer, Limits, Sample, Total
+from gradlint.runtime.monitor.data import (
+    ClipVerdict,
+    Condition,
+    Finding,
+    Layer,
+    Limits,
+    Sample,
+    Tally,
+    Total,
+    percentile,
+)
 from gradlint.runtime.monitor.judge import LIFELESS, PEACE, Judge
 from gradlint.runtime.monitor.observe import Circumstances, late_over_early, total_of
-from gradlint.runtime.monitor.totals import SHOWN, Totals
-from gradlint.runtime.monitor.trend import PLENTY, Losses, Trend
+from gradlint.runtime.monitor.trend import PLENTY, SHOWN, Losses, Totals, Trend
 
 
 def layers(*norms: float, axes: int = 2, ratio: float | None = 1e-3, rate: float | None = None) -> tuple[Layer, ...]:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.home import rule_url
 from gradlint.model import Cell, Severity
-from gradlint.registry import by_code
+from gradlint.registry import by_code, rule_url
 from gradlint.runtime.health import Symptom
 from gradlint.runtime.page import monitor_page, verification_page, write_verification
-from gradlint.runtime.page.findings import headline
 from gradlint.runtime.page.render import asset, prose
+from gradlint.runtime.page.verified import headline
 from gradlint.runtime.recording import Recording, Stepped, Zeroed
 from gradlint.runtime.verification import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.page.flags import kind_of
-from gradlint.runtime.page.folding import Cell, Fold, cells, folded
 from gradlint.runtime.page.iterations import iterations
+from gradlint.runtime.page.lanes import Cell, Fold, cells, folded, kind_of
 from gradlint.runtime.page.places import Places
 from gradlint.runtime.recording import Place, Raised, Recording, Stepped, Zeroed
 from gradlint.runtime.verification import Side

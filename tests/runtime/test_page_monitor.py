@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.home import rule_url
 from gradlint.model import Severity
+from gradlint.registry import rule_url
 from gradlint.runtime.monitor.data import Condition, Finding, Sample
 from gradlint.runtime.page import monitor_page, write_monitor
 from tests.runtime.page_monitors import MONITORS, monitored

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.config import Layer, Settings
-from gradlint.config.errors import ConfigError
+from gradlint.config.reading import ConfigError
 from gradlint.engine import lint
 from gradlint.model import FixSafety
 from gradlint.registry import all_rules, by_code

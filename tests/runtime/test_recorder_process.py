@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.runtime.jsonl import load
 from gradlint.runtime.recorder import Wish
-from gradlint.runtime.recording import Ended, Raised, Recording, Stepped, load
+from gradlint.runtime.recording import Ended, Raised, Recording, Stepped
 from tests.patience import PATIENCE
 from tests.runtime.zygote import python
 

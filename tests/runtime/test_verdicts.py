@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from gradlint.config import Settings
+from gradlint.model import Cell, Severity
 from gradlint.registry import all_rules
+from gradlint.runtime.health import Symptom
 from gradlint.runtime.measure import all_measures, by_numbers
 from gradlint.runtime.recording import (
     BackwardRan,
@@ -20,8 +25,9 @@ from gradlint.runtime.recording import (
     Unscaled,
 )
 from gradlint.runtime.scene import Spot
+from gradlint.runtime.shown import printed
 from gradlint.runtime.verdicts import Case
-from gradlint.runtime.verification import Side
+from gradlint.runtime.verification import Side, Verification
 
 TEXT = """\
 for x in data:
@@ -71,7 +77,7 @@ def test_what_ran_and_was_right_is_refuted_only_if_a_step_was_taken(code: str) -
 def test_a_line_that_did_not_run_shows_nothing() -> None:
     backward = _turn(2)[0]
     shown = _case(backward, _step(5)).look("GL201", Spot("train.py", 4), Settings())
-    assert (shown.holds, shown.text) == (None, "line 4 did not run in these 1 steps")
+    assert (shown.holds, shown.text) == (None, "this line did not run in these 1 steps")
 
 
 def test_a_call_that_torch_refuses_is_an_event() -> None:
@@ -99,3 +105,20 @@ def test_a_rule_that_no_run_can_show_has_no_measure() -> None:
     silent = {rule.meta.code for rule in all_rules() if rule.meta.unshowable}
     assert silent
     assert not silent & set(all_measures())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [(7, "cell 3, line 3: all wrong"), (2, "line 2: all wrong"), (0, ": all wrong")]
+)
+def test_what_a_run_shows_is_told_by_cell_and_line(line: int, said: str) -> None:
+    symptom = Symptom("no-gradient", Severity.WARNING, "all wrong", "train.ipynb", line)
+    shown = Verification("train.ipynb", health=[symptom], cells={"train.ipynb": (Cell(3, 5, 4),)})
+    out = io.StringIO()
+    Console(file=out, width=100).print(printed(shown))
+    assert f"no-gradient{' ' if line else ''}{said}" in out.getvalue()
+
+
+def test_advice_is_told_and_is_no_failure() -> None:
+    advice, warning = (Symptom("x", severity, "said") for severity in (Severity.ADVICE, Severity.WARNING))
+    assert not Verification("train.py", health=[advice]).confirmed
+    assert Verification("train.py", health=[advice, warning]).confirmed

@@ -9,7 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradlint.runtime.recording import PREFIX, Raised, Recording
+from gradlint.runtime.jsonl import PREFIX
+from gradlint.runtime.recording import Raised, Recording
 
 _PREFIX = "ending-"
 _TROUBLE = "trouble-"

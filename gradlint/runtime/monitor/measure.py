@@ -70,7 +70,8 @@ class _Group:
     lowest: slice
     highest: slice
     sums: slice
-    weights: slice
+    #: None where the weights were measured before
+    weights: slice | None
 
 
 @dataclass(slots=True)
@@ -81,11 +82,13 @@ class Measurement:
     order: dict[str, int]
     #: what the gradients were multiplied by; None where they were true
     scale: slice | None
+    #: norms of the weights, by name, where they are known
+    weights: Mapping[str, float]
 
     def layers(self, numbers: Sequence[float], rates: Mapping[str, float] | None = None) -> tuple[Layer, ...]:
         """The layers in the order of the model, in true units; `rates` tell how far a step moves some of them."""
         scale = numbers[self.scale][0] if self.scale else 1.0
-        found = [layer for group in self.groups for layer in _layers(group, numbers, scale, rates or {})]
+        found = [layer for group in self.groups for layer in _layers(group, numbers, scale, rates or {}, self.weights)]
         return tuple(sorted(found, key=lambda layer: self.order[layer.name]))
 
 
@@ -93,10 +96,13 @@ def total(norms: Iterable[float]) -> float:
     return math.sqrt(math.fsum(norm * norm for norm in norms))
 
 
-def _layers(group: _Group, numbers: Sequence[float], scale: float, rates: Mapping[str, float]) -> list[Layer]:
+def _layers(
+    group: _Group, numbers: Sequence[float], scale: float, rates: Mapping[str, float], known: Mapping[str, float]
+) -> list[Layer]:
+    weights = numbers[group.weights] if group.weights else [known[name] for name in group.names]
     columns = (
         group.names, group.elements, group.axes, numbers[group.norms], numbers[group.lowest], numbers[group.highest],
-        numbers[group.sums], numbers[group.weights],
+        numbers[group.sums], weights,
     )  # fmt: skip
     return [
         _layer(name, elements, axes, norm / scale, _largest(low, high) / scale, total_ / scale, weight, rates.get(name))
@@ -120,8 +126,14 @@ def _layer(
 
 
 @torch.no_grad()
-def measure(entries: Iterable[tuple[str, Tensor]], parcel: Parcel, scale: Tensor | None = None) -> Measurement:
-    """Measures the gradients of these parameters where they are; nothing waits for a device."""
+def measure(
+    entries: Iterable[tuple[str, Tensor]],
+    parcel: Parcel,
+    scale: Tensor | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> Measurement:
+    """Measures the gradients of these parameters where they are; nothing waits for a device. The norms of the weights
+    are measured, too, if they are not known for all of them."""
     groups: dict[tuple[torch.device, torch.dtype], list[tuple[str, Tensor, Tensor]]] = defaultdict(list)
     order: dict[str, int] = {}
     for name, parameter in entries:
@@ -132,13 +144,13 @@ def measure(entries: Iterable[tuple[str, Tensor]], parcel: Parcel, scale: Tensor
         if values.numel():
             order[name] = len(order)
             groups[values.device, values.dtype].append((name, parameter, values))
-    measured = [_measure_group(group, parcel) for group in groups.values()]
-    return Measurement(measured, order, None if scale is None else parcel.put([scale]))
+    known = weights if weights and order.keys() <= weights.keys() else {}
+    measured = [_measure_group(group, parcel, weighed=bool(known)) for group in groups.values()]
+    return Measurement(measured, order, None if scale is None else parcel.put([scale]), known)
 
 
-def _measure_group(group: list[tuple[str, Tensor, Tensor]], parcel: Parcel) -> _Group:
+def _measure_group(group: list[tuple[str, Tensor, Tensor]], parcel: Parcel, *, weighed: bool) -> _Group:
     gradients = [values for _, _, values in group]
-    weights = [numbers_of(parameter) for _, parameter, _ in group]
     # What a sparse gradient or a shard leaves out does not count: sizes are those of the gradient's own shape.
     elements = [_size(parameter) for _, parameter, _ in group]
     sizes, lowest, highest, sums = _numbers(gradients)
@@ -151,7 +163,7 @@ def _measure_group(group: list[tuple[str, Tensor, Tensor]], parcel: Parcel) -> _
         parcel.stack(highest),
         parcel.stack(sums),
         # A weight may have another type, or be elsewhere, than its gradient.
-        parcel.put(weight_norms(weights)),
+        None if weighed else parcel.put(weight_norms([numbers_of(parameter) for _, parameter, _ in group])),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,15 +15,38 @@ from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limit
 from gradlint.runtime.monitor.judge import Judge
 from gradlint.runtime.monitor.log import LOGGER, Outlet
 from gradlint.runtime.monitor.observe import Circumstances, Observation
-from gradlint.runtime.monitor.parameters import author_model, checked_model, torch_optimizer
-from gradlint.runtime.monitor.scale import checked_scaler
+from gradlint.runtime.monitor.parameters import author_model, checked_model, checked_scaler, torch_optimizer
 from gradlint.runtime.monitor.text import summary
 from gradlint.runtime.monitor.watcher import Watcher
-from gradlint.runtime.monitor.where import user_line
+
+_OTHERS = frozenset(
+    {"torch", "accelerate", "lightning", "lightning_fabric", "pytorch_lightning", "transformers", "deepspeed"}
+)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+def user_line() -> str:
+    """`train.py:31`; empty where nobody's code is on the stack."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        path = frame.f_code.co_filename
+        ours = path.startswith(_PACKAGE)
+        if not ours and module.split(".", 1)[0] not in _OTHERS and module not in ("contextlib", "functools"):
+            return f"{_shown(path)}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""
+
+
+def _shown(path: str) -> str:
+    here = os.getcwd() + os.sep
+    return path[len(here) :] if path.startswith(here) else path
+
 
 #: a sample costs a few hundredths of a step of a small model on a CPU; see benchmarks/monitor.py
 EVERY = 10
-
 #: samples that are kept; of a longer run the older ones are thinned out
 KEPT = 500
 

@@ -1,15 +1,19 @@
-"""The parameters that an optimizer trains, by the names their author gave them."""
+"""The parameters that an optimizer trains, by the names their author gave them, and their scale."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from gradlint.runtime.monitor.clips import ALL
+from gradlint.runtime.layers import readable
+from gradlint.runtime.monitor.data import ALL, Layer
 
+#: samples after which the norms of the weights are measured anew
+WEIGHED = 10
 #: wrappers that hold the author's model, and the attribute that it is in
 _WRAPPERS = {
     "DistributedDataParallel": "module",
@@ -17,9 +21,6 @@ _WRAPPERS = {
     "OptimizedModule": "_orig_mod",
     "_FabricModule": "_forward_module",
 }
-
-#: parts of a name that wrappers inside the model put there
-_WRAPPING = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 
 
 def author_model(model: nn.Module) -> nn.Module:
@@ -72,10 +73,6 @@ def update_rates(optimizer: Optimizer) -> dict[int, float]:
     }
 
 
-def readable(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part not in _WRAPPING)
-
-
 class Roster:
     """The parameters that are watched, in the order of the model; renewed when the optimizer gets more of them."""
 
@@ -84,7 +81,10 @@ class Roster:
         self.optimizer = optimizer
         self.entries: list[tuple[str, Tensor]] = []
         self.members: frozenset[int] = frozenset()
+        #: norms of the weights, by name; none if they are to be measured anew
+        self.weights: dict[str, float] = {}
         self._held: list[int] | None = None
+        self._samples = 0
 
     def refresh(self) -> None:
         groups = [] if self.optimizer is None else self.optimizer.param_groups
@@ -102,6 +102,13 @@ class Roster:
             ours = [entry for identity, entry in named.items() if identity in trained]
             self.entries = ours + [entry for identity, entry in trained.items() if identity not in named]
         self.members = frozenset(id(p) for _, p in self.entries)
+        self.weights = {}
+
+    def remember(self, layers: Iterable[Layer]) -> None:
+        """Weights change slowly, and reading them all takes as long as reading the gradients."""
+        self._samples += 1
+        due = self._samples % WEIGHED == 0
+        self.weights = {} if due else {layer.name: layer.weight for layer in layers if layer.weight is not None}
 
     @property
     def elements(self) -> int:
@@ -137,3 +144,50 @@ def sharded(model: nn.Module) -> bool:
         type(module).__name__ == "FullyShardedDataParallel" and getattr(module, "world_size", 1) > 1
         for module in model.modules()
     )
+
+
+def checked_scaler(scaler: Any) -> Any:
+    """The GradScaler, also out of a wrapper that keeps it in `_scaler`; None where there is none, or it is disabled."""
+    if scaler is None:
+        return None
+    inner = getattr(scaler, "_scaler", None)
+    scaler = inner if inner is not None and hasattr(inner, "get_scale") else scaler
+    if not hasattr(scaler, "get_scale"):
+        raise TypeError(f"scaler must be a torch.amp.GradScaler or None, not {type(scaler).__name__}")
+    return scaler if enabled(scaler) else None
+
+
+def enabled(scaler: Any) -> bool:
+    """A disabled scaler does nothing at all."""
+    ask = getattr(scaler, "is_enabled", None)
+    return bool(ask()) if callable(ask) else True
+
+
+def current_scale(scaler: Any) -> Tensor | None:
+    """The scale, where it is; None before the first loss was scaled."""
+    scale = getattr(scaler, "_scale", None)
+    if isinstance(scale, Tensor):
+        return scale
+    if scaler is None or hasattr(scaler, "_scale"):
+        return None
+    return torch.tensor(float(scaler.get_scale()))
+
+
+def stage(scaler: Any, optimizer: Optimizer | None) -> str:
+    """READY (not unscaled yet), UNSCALED or STEPPED; without an optimizer, of the one that has gone the furthest."""
+    states = getattr(scaler, "_per_optimizer_states", None) or {}
+    # `get`, because the dictionary would make an entry for an optimizer that it does not know.
+    asked = list(states.values()) if optimizer is None else [states.get(id(optimizer))]
+    names = [str(getattr(state["stage"], "name", "")) for state in asked if state]
+    return next((name for name in ("STEPPED", "UNSCALED") if name in names), "READY")
+
+
+def stored_scale(scaler: Any, optimizer: Optimizer | None) -> Tensor | None:
+    """What `.grad` is multiplied by now; None where it holds true gradients."""
+    if optimizer is not None and "grad_scale" in vars(optimizer):
+        # Inside scaler.step: a fused optimizer divides by this itself.
+        fused: Tensor | None = vars(optimizer)["grad_scale"]
+        return fused
+    if scaler is None or stage(scaler, optimizer) != "READY":
+        return None
+    return current_scale(scaler)

@@ -17,17 +17,16 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from gradlint.runtime.monitor.clips import Tally
-from gradlint.runtime.monitor.data import Layer, Sample, Total
-from gradlint.runtime.monitor.health import Checkup
+from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
 from gradlint.runtime.monitor.judge import SKIPS
 from gradlint.runtime.monitor.measure import Parcel, gradient_norms, measure, total
 from gradlint.runtime.monitor.observe import Circumstances, total_of
 from gradlint.runtime.monitor.operations import Operation, delicate, origin
-from gradlint.runtime.monitor.parameters import Roster, sharded
+from gradlint.runtime.monitor.parameters import Roster, current_scale, enabled, sharded, stored_scale
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,
+    Checkup,
     Key,
     Reading,
     SeenClip,
@@ -38,7 +37,6 @@ from gradlint.runtime.monitor.reading import (
     host_tensor,
     read,
 )
-from gradlint.runtime.monitor.scale import current_scale, enabled, stored_scale
 
 #: a limit under this, in true units, was not meant so: the clip saw scaled gradients. Above it the author may have
 #: multiplied max_norm by the scale, which is right
@@ -169,7 +167,7 @@ class Watcher:
             due = due or self._startles()
             if due:
                 self._window.parcel = Parcel()
-                self._window.before = measure(self.roster.entries, self._window.parcel, scale)
+                self._window.before = measure(self.roster.entries, self._window.parcel, scale, self.roster.weights)
         if key not in self.tallies:
             self.tallies[key] = Tally(function, self.roster.share(parameters))
         clip.whole = self.tallies[key].whole

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gradlint.runtime.page.svg import Markup, tag
-from gradlint.runtime.page.words import number, shortened
+from gradlint.runtime.page.text import Markup, number, shortened, tag
 
 LEVELS = 9
 _NAN, _ZERO = LEVELS, LEVELS + 1

@@ -5,16 +5,188 @@ A right update runs down the picture like a stair: zero, forward, backward, …,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Generic, TypeVar
 
-from gradlint.runtime.page.cast import Cast
-from gradlint.runtime.page.flags import SIGNS, Flag, Tone, kind_of, worst
-from gradlint.runtime.page.folding import Cell, Fold, cells
-from gradlint.runtime.page.svg import Markup, tag
+from gradlint.runtime.page.places import Cast, Places
 from gradlint.runtime.page.telling import Teller
-from gradlint.runtime.recording import Happening, Raised, Stepped
+from gradlint.runtime.page.text import Markup, tag
+from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
+from gradlint.runtime.verification import Cure, Judged, Verdict
+
+
+class Tone(enum.Enum):
+    """The value is the class in the page."""
+
+    WRONG = "wrong"
+    CURED = "cured"
+    REFUTED = "refuted"
+
+
+#: the sign beside the colour
+SIGNS = {Tone.WRONG: "!", Tone.CURED: "✓", Tone.REFUTED: "○"}
+WORDS = {Tone.WRONG: "wrong here", Tone.CURED: "cured", Tone.REFUTED: "not wrong here"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One finding at one happening."""
+
+    code: str
+    name: str
+    tone: Tone
+
+
+#: calls within which something may be raised, by what they are a part of
+_CALLS = {"scaler.step": "step", "closure": "step", "scale": "backward"}
+Flags = dict[int, tuple[Flag, ...]]
+
+
+def flags_before(judged: Iterable[Judged]) -> Flags:
+    """By the index of the happening."""
+    pointed = []
+    for finding in judged:
+        tone = Tone.WRONG if finding.verdict is Verdict.CONFIRMED else Tone.REFUTED
+        pointed.append((Flag(finding.code, finding.name, tone), finding.marks))
+    return _gathered(pointed)
+
+
+def flags_after(judged: Iterable[Judged], before: Recording, after: Recording, places: tuple[Places, Places]) -> Flags:
+    """What is still wrong; and of what is cured, the same statements, which are right now."""
+    pointed = []
+    for finding in judged:
+        if finding.after_fix is Cure.CURED:
+            marks = finding.marks_after or _same_statements(finding, before, after, places)
+            pointed.append((Flag(finding.code, finding.name, Tone.CURED), marks))
+        else:
+            pointed.append((Flag(finding.code, finding.name, Tone.WRONG), finding.marks_after))
+    return _gathered(pointed)
+
+
+def kind_of(happening: Happening) -> str:
+    """What a call raised is of the kind of the call."""
+    if isinstance(happening, Raised) and happening.during:
+        return _CALLS.get(happening.during, happening.during)
+    return happening.KIND
+
+
+def worst(at: Iterable[Flag]) -> Tone | None:
+    tones = {flag.tone for flag in at}
+    return next((tone for tone in Tone if tone in tones), None)
+
+
+def _gathered(pointed: Iterable[tuple[Flag, Iterable[int]]]) -> Flags:
+    found: Flags = {}
+    for flag, marks in pointed:
+        for index in marks:
+            at = found.get(index, ())
+            found[index] = at if flag in at else (*at, flag)
+    return found
+
+
+def _same_statements(finding: Judged, before: Recording, after: Recording, places: tuple[Places, Places]) -> list[int]:
+    """The flagged statements in the fixed copy; one that the fix has rewritten is known if it is the only one left."""
+    marks = frozenset(finding.marks)
+    marked = {_statement(h, places[0]) for h in before.happenings if h.index in marks}
+    found = [h.index for h in after.happenings if _statement(h, places[1]) in marked]
+    return found or _only_ones(after, {kind for kind, _ in marked}, places[1])
+
+
+def _only_ones(recording: Recording, kinds: set[str], places: Places) -> list[int]:
+    alike = [h for h in recording.happenings if kind_of(h) in kinds]
+    return [h.index for h in alike] if len({_statement(h, places) for h in alike}) == 1 else []
+
+
+def _statement(happening: Happening, places: Places) -> tuple[str, str]:
+    place = happening.place
+    return kind_of(happening), places.source(place.file, place.line) if place is not None else ""
+
+
+T = TypeVar("T")
+#: a passage that comes twice is read faster than a bracket
+_FEWEST = 3
+#: one event that comes twice needs no bracket
+_FEWEST_ALONE = 2
+#: the longest passage whose repetition is looked for
+_LONGEST = 24
+#: micro-batches within critic steps within an iteration
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Generic[T]):
+    """One thing to show, and all the things that it stands for."""
+
+    items: tuple[T, ...]
+
+    @property
+    def first(self) -> T:
+        return self.items[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Generic[T]):
+    """A passage that came `count` times in a row."""
+
+    passage: tuple[Cell[T] | Fold[T], ...]
+    count: int
+
+
+def folded(items: Sequence[T], key: Callable[[T], Hashable]) -> list[Cell[T] | Fold[T]]:
+    """The items, with passages that are the same by `key` folded; the shortest passages first."""
+    current: list[Cell[T] | Fold[T]] = [Cell((item,)) for item in items]
+    for _ in range(_ROUNDS):
+        before = len(current)
+        for length in range(1, min(_LONGEST, max(1, len(current) // _FEWEST)) + 1):
+            current = _folded_by(current, length, key)
+        if len(current) == before:
+            break
+    return current
+
+
+def cells(parts: Sequence[Cell[T] | Fold[T]]) -> list[Cell[T]]:
+    """From the left to the right, each once."""
+    found: list[Cell[T]] = []
+    for part in parts:
+        found += cells(part.passage) if isinstance(part, Fold) else [part]
+    return found
+
+
+def _folded_by(parts: list[Cell[T] | Fold[T]], length: int, key: Callable[[T], Hashable]) -> list[Cell[T] | Fold[T]]:
+    keys = [_key(part, key) for part in parts]
+    found: list[Cell[T] | Fold[T]] = []
+    at = 0
+    while at < len(parts):
+        count = 1
+        while keys[at + count * length : at + (count + 1) * length] == keys[at : at + length]:
+            count += 1
+        if count < (_FEWEST_ALONE if length == 1 and isinstance(parts[at], Cell) else _FEWEST):
+            found.append(parts[at])
+            at += 1
+        else:
+            columns = zip(*(parts[at + n * length : at + (n + 1) * length] for n in range(count)), strict=True)
+            found.append(Fold(tuple(_merged(column) for column in columns), count))
+            at += count * length
+    return found
+
+
+def _merged(same: Sequence[Cell[T] | Fold[T]]) -> Cell[T] | Fold[T]:
+    """One that stands for all of them; by their keys they are built alike."""
+    first = same[0]
+    if isinstance(first, Cell):
+        return Cell(tuple(item for part in same if isinstance(part, Cell) for item in part.items))
+    columns = zip(*(part.passage for part in same if isinstance(part, Fold)), strict=True)
+    return Fold(tuple(_merged(column) for column in columns), first.count)
+
+
+def _key(part: Cell[T] | Fold[T], key: Callable[[T], Hashable]) -> Hashable:
+    if isinstance(part, Fold):
+        return ("fold", part.count, tuple(_key(p, key) for p in part.passage))
+    return key(part.first)
+
 
 #: from the top to the bottom: the order of the canonical update
 ORDER = (
@@ -24,7 +196,6 @@ ORDER = (
 #: shown even where nothing happened in them: an empty lane tells something too
 ALWAYS = ("zero", "forward", "backward", "step")
 _NAMES = {"error": "raised"}
-
 COLUMN = 32
 LANE = 24
 GUTTER = 74
@@ -35,7 +206,6 @@ _BRACKET = 17
 _ROUND = 6.0
 _LETTERED = 8.5
 _FLAGGED = 9.5
-
 Part = Cell[Happening] | Fold[Happening]
 
 

@@ -10,12 +10,12 @@ from statistics import median
 
 from gradlint.model import Severity
 from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, MonitorData, Sample
-from gradlint.runtime.page.cast import COLOURS
 from gradlint.runtime.page.chart import Chart, Curve, Plot
-from gradlint.runtime.page.findings import Badge
 from gradlint.runtime.page.heat import heat
+from gradlint.runtime.page.places import COLOURS
 from gradlint.runtime.page.render import render
-from gradlint.runtime.page.words import counted, number, numbers, shortened
+from gradlint.runtime.page.text import counted, number, numbers, shortened
+from gradlint.runtime.page.verified import Badge
 
 _VERDICTS = {
     ClipVerdict.NEVER: Badge("never acts", "○", "calm"),
@@ -99,6 +99,8 @@ def _period(finding: Finding) -> str:
 
 
 def _layers(finding: Finding) -> str:
+    if all(name in finding.message for name in finding.layers):
+        return ""
     named = [shortened(name, 80) for name in finding.layers[:_NAMED]]
     more = len(finding.layers) - len(named)
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")

@@ -11,9 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradlint.home import rule_url
-from gradlint.runtime.page.svg import Markup, escaped, tag
-from gradlint.runtime.page.words import clean
+from gradlint.registry import rule_url
+from gradlint.runtime.page.text import Markup, clean, escaped, tag
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradlint.config.errors import ConfigError, unknown
+from gradlint.config.reading import ConfigError, unknown
 from gradlint.config.selectors import expand
 from gradlint.model import Category
 from gradlint.registry import by_code
@@ -20,8 +20,6 @@ def proofs() -> Path:
     home = Path(__file__).resolve().parents[2]
     return next((x for x in (home / "proofs", home.parent / "fixtures") if x.is_dir()), home / "proofs")
 
-
-_MEASURES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed", "numerics", "model")
 
 Value = float | int | str | None | list[int] | list[float]
 
@@ -40,14 +38,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A rule's proof."""
+    """A rule's proof: `proof.py` in its folder, and the `measure` that stands in `measure.py` beside it."""
 
-    code: str
     #: what is measured, in a few words
     about: str
     measure: Callable[[Run], Measured]
     #: optimizer steps that a script without the mistake makes
     updates: int
+    #: the rule's; its folder has its name
+    code: str = ""
     #: micro-batches of one update
     window: int = 1
     #: processes that train together
@@ -85,11 +84,7 @@ class Case:
         return path if path.exists() else None
 
 
-_CASES: dict[str, Case] = {}
-
-
 def case(
-    code: str,
     about: str,
     *,
     updates: int,
@@ -99,22 +94,27 @@ def case(
     keep: tuple[str, ...] = (),
     needs: tuple[str, ...] = (),
     torch: tuple[int, int] = (2, 1),
-) -> Callable[[Callable[[Run], Measured]], Callable[[Run], Measured]]:
-    """Makes a function the measure of a rule's case."""
-
-    def register(measure: Callable[[Run], Measured]) -> Callable[[Run], Measured]:
-        _CASES[code] = Case(code, about, measure, updates, window, ranks, reference, keep, needs, torch)
-        return measure
-
-    return register
+) -> Callable[[Callable[[Run], Measured]], Case]:
+    """Makes a case of the function that measures it."""
+    return lambda measure: Case(about, measure, updates, "", window, ranks, reference, keep, needs, torch)
 
 
 @functools.cache
 def all_cases() -> tuple[Case, ...]:
     """By code."""
-    for name in _MEASURES:
-        importlib.import_module(f"gradlint.runtime.prove.measures.{name}")
-    return tuple(_CASES[code] for code in sorted(_CASES))
+    folders = {code: proofs() / rule.rule_name().replace("-", "_") for code, rule in sorted(by_code().items())}
+    files = {code: folder / "measure.py" for code, folder in folders.items()}
+    return tuple(_declared(code, file) for code, file in files.items() if file.exists())
+
+
+def _declared(code: str, file: Path) -> Case:
+    spec = importlib.util.spec_from_file_location(f"gradlint.proofs.{file.parent.name}.measure", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    declared: Case = module.measure
+    return replace(declared, code=code)
 
 
 def chosen(selectors: Iterable[str]) -> tuple[Case, ...]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from gradlint.runtime.recording import Happening, Stepped, decode
+from gradlint.runtime.jsonl import decode
+from gradlint.runtime.recording import Happening, Stepped
 
 H = TypeVar("H", bound=Happening)
 

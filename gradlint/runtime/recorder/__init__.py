@@ -5,14 +5,48 @@ Importable without torch; `start` and `Recorder` import it.
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from gradlint.runtime.recorder.wish import Enough, Wish
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
 
 __all__ = ["Enough", "Recorder", "Wish", "finish", "start"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One run: where its events go, whose code counts as the user's, how long it lasts."""
+
+    #: where the events-<pid>.jsonl go
+    folder: str
+    #: absolute path of the user's script: always user code
+    script: str
+    #: optimizer steps; then `Enough` is raised
+    steps: int = 8
+    #: for random, numpy and torch; None leaves them alone
+    seed: int | None = 0
+    #: "cpu", "cuda" or "mps"
+    device: str = "cpu"
+    #: further folders whose files are user code
+    own: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Wish:
+        data = json.loads(text)
+        return cls(**{**data, "own": tuple(data.get("own", ()))})
+
+
+class Enough(SystemExit):
+    """The wanted steps are done: the script is over, and that is no failure."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
 
 
 def start(wish: Wish) -> Recorder:

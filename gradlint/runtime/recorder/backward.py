@@ -119,7 +119,7 @@ def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | No
         ],
         mine=mine,
         made_by=_maker(losses) if value is not None and not math.isfinite(value) else "",
-        alive=recorder.parts.wellbeing.graph_of(losses),
+        alive=recorder.parts.survey.graph_of(losses),
     )
 
 

@@ -9,8 +9,8 @@ import torch
 from torch.utils import data
 from torch.utils.data import dataloader
 
+from gradlint.runtime.layers import asleep
 from gradlint.runtime.recorder.backward import autocast
-from gradlint.runtime.recorder.wellbeing import asleep
 from gradlint.runtime.recording import Forwarded, LoaderTurned
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def install(recorder: Recorder) -> None:
 def _call(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     module = args[0]
     with_graph = torch.is_grad_enabled()
-    if not recorder.parts.wellbeing.knows(module, with_graph):
+    if not recorder.parts.survey.knows(module, with_graph):
         with recorder.guard("a forward"):
-            recorder.parts.wellbeing.called(module, (*args[1:], *kwargs.values()), with_graph)
+            recorder.parts.survey.called(module, (*args[1:], *kwargs.values()), with_graph)
     if not with_graph:  # evaluation
         return original(*args, **kwargs)
     distributed = recorder.parts.distributed
@@ -52,7 +52,7 @@ def _tell(recorder: Recorder, module: Any) -> None:
     if not places:
         return
     recorder.parts.gradients.settle()
-    recorder.parts.wellbeing.forwarded(module)
+    recorder.parts.survey.forwarded(module)
     recorder.emit(
         Forwarded,
         places=places,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import compiler, edits, norms
+from gradlint.runtime.recorder import edits, norms, patching
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.optimizers import cleared, tell_step
 from gradlint.runtime.recorder.patching import Current
@@ -257,31 +257,31 @@ def _compiling(recorder: Recorder, original: Callable[..., Any], args: tuple[Any
 
 
 def _get(self: Tensor) -> Tensor | None:
-    callback = compiler.pause()
+    callback = patching.pause()
     try:
         return _read(self, sys._getframe(1))
     finally:
-        compiler.resume(callback)
+        patching.resume(callback)
 
 
 def _set(self: Tensor, value: Tensor | None) -> None:
-    callback = compiler.pause()
+    callback = patching.pause()
     try:
         _write(self, sys._getframe(1), lambda: _raw.__set__(self, value))
     finally:
-        compiler.resume(callback)
+        patching.resume(callback)
 
 
 def _delete(self: Tensor) -> None:
-    callback = compiler.pause()
+    callback = patching.pause()
     try:
         _write(self, sys._getframe(1), lambda: _raw.__delete__(self))
     finally:
-        compiler.resume(callback)
+        patching.resume(callback)
 
 
 for _function in (_get, _set, _delete):
-    compiler.never_compile(_function)
+    patching.never_compile(_function)
 
 
 def _read(tensor: Tensor, frame: FrameType) -> Tensor | None:

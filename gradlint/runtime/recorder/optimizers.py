@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -242,9 +243,12 @@ def _after(recorder: Recorder, life: Life, call: Call) -> None:
         tell()
 
 
-def _checksum(recorder: Recorder, parameters: list[Tensor]) -> tuple[float, float] | None:
-    """To compare the ranks by, where there are several; shards differ from rank to rank, as they should."""
+def _checksum(recorder: Recorder, parameters: list[Tensor], moved: float | None) -> tuple[float, float] | None:
+    """To compare the ranks by, where there are several; shards differ from rank to rank, as they should. Of one process
+    it is taken only where the step went out of bounds: the norm of that may be Inf, and the weights finite."""
     several = recorder.world > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
+    if moved is not None and not math.isfinite(moved):
+        return norms.sums(parameters)
     return norms.sums(parameters) if several and not recorder.parts.distributed.is_sharded(parameters) else None
 
 
@@ -268,7 +272,7 @@ def tell_step(
         scaled.about["stepped"] = True
     life.steps += 1
     recorder.steps += 1
-    recorder.parts.wellbeing.stepped(life)
+    recorder.parts.survey.stepped(life)
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()
@@ -287,8 +291,9 @@ def tell_step(
         before=(before,),
         gradients=(after,),
         rates=life.rates(),
+        frozen=sum(not parameter.requires_grad for parameter in parameters),
         moved=None if skipped else moved,
-        weights=_checksum(recorder, parameters),
+        weights=_checksum(recorder, parameters, moved),
         start=start,
         manager=recorder.manager,
     )

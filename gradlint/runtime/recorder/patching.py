@@ -1,20 +1,68 @@
-"""Putting our functions in the place of torch's, and taking every one of them out again."""
+"""Putting our functions in the place of torch's, also of modules that are loaded later, and taking them all out again."""
 
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import re
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gradlint.runtime.recorder import compiler
+import torch
+
+from gradlint.runtime.recording import Warned
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
 
+
+def _find(name: str) -> Any:
+    try:
+        return getattr(importlib.import_module("torch._C._dynamo.eval_frame"), name, None)
+    except ImportError:
+        return None
+
+
+_set_callback = _find("set_eval_frame")
+#: `torch.compile` takes this for a constant: of our functions it sees nothing but the call of the original
+is_compiling: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
+
+
+def pause() -> Any:
+    """No frame is compiled until `resume` is called with what this returns."""
+    return _set_callback(None) if _set_callback is not None else None
+
+
+def resume(callback: Any) -> None:
+    if _set_callback is not None:
+        _set_callback(callback)
+
+
+def in_pieces(_: Any, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """In place of `torch.compile`: what is never compiled may stand amid a function that was to be one whole graph."""
+    return original(*args, **{**kwargs, "fullgraph": False})
+
+
+def never_compile(function: Callable[..., Any]) -> None:
+    """This function is run as it stands, always, also where a compiled one calls it; what it calls may be compiled."""
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    skip, strategy = _find("skip_code"), _find("_FrameExecStrategy")  # the first of older versions of torch
+    if skip is not None:
+        skip(function.__code__)
+    elif strategy is not None:
+        action = _find("_FrameAction")
+        _find("set_code_exec_strategy")(function.__code__, strategy(action.SKIP, action.DEFAULT))
+
+
 #: what is called in place of a function: the recorder, the function itself, and its arguments
 Handler = Callable[["Recorder", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-
 _ABSENT = object()
 
 
@@ -39,7 +87,7 @@ def watched(original: Callable[..., Any], handler: Handler, *, compiled: bool = 
 def _traced(original: Callable[..., Any], handler: Handler) -> Callable[..., Any]:
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if compiler.is_compiling():
+        if is_compiling():
             return original(*args, **kwargs)
         recorder = Current.recorder
         if recorder is None or recorder.silent:
@@ -56,14 +104,14 @@ def _interpreted(original: Callable[..., Any], handler: Handler) -> Callable[...
         recorder = Current.recorder
         if recorder is None or recorder.silent:
             return original(*args, **kwargs)
-        callback = compiler.pause()
+        callback = pause()
         try:
             return handler(recorder, original, args, kwargs)
         finally:
-            compiler.resume(callback)
+            resume(callback)
 
     wrapper.gradlint_original = original  # type: ignore[attr-defined]
-    compiler.never_compile(wrapper)
+    never_compile(wrapper)
     return wrapper
 
 
@@ -133,3 +181,113 @@ def rebind(pairs: list[tuple[Any, Any]]) -> None:
             found = [name for name, value in list(names.items()) if id(value) in new]
             for name in found:
                 names[name] = new[id(names[name])]
+
+
+Patch = Callable[["Recorder", Any], None]
+
+
+class Imports(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: it lets the others find a module, and is told when that has been run."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._wanted: dict[str, list[Patch]] = {}
+        self._looking: set[str] = set()
+
+    def install(self) -> None:
+        sys.meta_path.insert(0, self)
+        self.recorder.patches.also(lambda: sys.meta_path.remove(self))
+
+    def when(self, name: str, patch: Patch) -> None:
+        """Patch a module now if it is loaded, else as soon as it is."""
+        if name in sys.modules:
+            self._patch(sys.modules[name], patch)
+        else:
+            self._wanted.setdefault(name, []).append(patch)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._wanted or fullname in self._looking:
+            return None
+        self._looking.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        except (ImportError, ValueError):
+            return None  # whoever looks next says so in the usual way
+        finally:
+            self._looking.discard(fullname)
+        loader: Any = spec.loader if spec is not None else None
+        if loader is None or not hasattr(loader, "exec_module"):
+            return None
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            for patch in self._wanted[fullname]:
+                self._patch(module, patch)
+
+        loader.exec_module = exec_module
+        return spec
+
+    def _patch(self, module: Any, patch: Patch) -> None:
+        with self.recorder.guard(f"the import of {module.__name__}"):
+            patch(self.recorder, module)
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+#: what is worth telling of all that torch warns of
+_TOPIC = re.compile(
+    r"optimizer|scheduler|\bclip|\bamp\b|autocast|GradScaler|gradient|\.grad\b|zero_grad", re.IGNORECASE
+)
+
+
+class Warnings:
+    """Stands in for `warnings.warn`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._told: set[tuple[str, object]] = set()
+
+    def install(self) -> None:
+        original = warnings.warn
+
+        def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
+            caller = sys._getframe(1)
+            recorder = Current.recorder
+            if recorder is not None and not recorder.silent:
+                with recorder.guard("a warning"):
+                    recorder.parts.warnings.told(message, category, caller)
+            original(message, category, _level(caller, stacklevel) + 1, source, **more)
+
+        self.recorder.patches.put(warnings, "warn", warn)
+
+    def told(self, message: Any, category: Any, caller: FrameType) -> None:
+        text = str(message)
+        if not _from_torch(caller, text) or not _TOPIC.search(text):
+            return
+        kind = type(message) if isinstance(message, Warning) else category or UserWarning
+        places = self.recorder.here(caller)
+        key = (text, (places[0].file, places[0].line) if places else None)
+        if key not in self._told:
+            self._told.add(key)
+            self.recorder.emit(Warned, places=places, category=kind.__name__, message=text[:300])
+
+
+def _from_torch(frame: FrameType, text: str) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    # a deprecated function of torch warns from inside the decorator
+    return name == "torch" or name.startswith("torch.") or (name == "typing_extensions" and "torch" in text)
+
+
+def _level(caller: FrameType, level: int) -> int:
+    """The level that reaches the same frame over those of ours in between."""
+    if caller.f_code.co_filename.startswith(_HERE):
+        return level
+    at: FrameType | None = caller
+    real = 0
+    while at is not None and level > 0:
+        real += 1
+        level -= not at.f_code.co_filename.startswith(_HERE)
+        at = at.f_back
+    return real + level

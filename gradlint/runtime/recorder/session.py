@@ -15,16 +15,60 @@ from typing import Any
 
 import torch
 
-from gradlint.runtime.recorder import compiler, parts
+from gradlint.runtime.recorder import (
+    Enough,
+    Wish,
+    backward,
+    forwards,
+    frameworks,
+    optimizers,
+    patching,
+    scaler,
+    schedulers,
+)
+from gradlint.runtime.recorder.clips import Clips
+from gradlint.runtime.recorder.distributed import Distributed
+from gradlint.runtime.recorder.edits import ByHand
+from gradlint.runtime.recorder.gradients import Gradients
 from gradlint.runtime.recorder.lives import Life, Lives, Named
-from gradlint.runtime.recorder.patching import Current, Patches
+from gradlint.runtime.recorder.patching import Current, Imports, Patches, Warnings
 from gradlint.runtime.recorder.places import Places
-from gradlint.runtime.recorder.wish import Enough, Wish
+from gradlint.runtime.recorder.survey import Survey
 from gradlint.runtime.recording import Happening, Met, Place, Raised
+
+
+class Parts:
+    """Each watches one thing; they find each other here."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.gradients = Gradients(recorder)
+        self.by_hand = ByHand(recorder)
+        self.clips = Clips(recorder)
+        self.distributed = Distributed(recorder)
+        self.imports = Imports(recorder)
+        self.warnings = Warnings(recorder)
+        self.survey = Survey(recorder)
+
+    def install(self) -> None:
+        recorder = self.recorder
+        self.imports.install()
+        optimizers.install(recorder)
+        backward.install(recorder)
+        scaler.install(recorder)
+        schedulers.install(recorder)
+        self.clips.install()
+        self.distributed.install()
+        forwards.install(recorder)
+        frameworks.install(recorder)
+        self.warnings.install()
+        self.gradients.install()
+        recorder.patches.watch_everywhere(torch, "compile", patching.in_pieces)
+        recorder.patches.bind()
+
 
 #: how often a script may swallow `Enough` before its process is ended
 PATIENCE = 20
-
 #: one optimizer among several, or all of them together for each that is there, may do this many times the wanted
 #: steps before the others have done theirs
 LEAD = 4
@@ -77,7 +121,7 @@ class Recorder:
         self.training: set[int] = set()
         #: the backward that is going on, whatever thread asks
         self.backward: Call | None = None
-        self.parts = parts.Parts(self)
+        self.parts = Parts(self)
         self._swallowed = 0
         self._index = 0
         self._began = time.perf_counter()
@@ -184,14 +228,14 @@ class Recorder:
     def guard(self, what: str) -> Iterator[None]:
         """Our own work inside the user's call: it must neither fail nor be seen there."""
         self._thread.ours += 1
-        callback = compiler.pause()
+        callback = patching.pause()
         try:
             with torch.no_grad():
                 yield
         except Exception as error:
             self._failed(what, error)
         finally:
-            compiler.resume(callback)
+            patching.resume(callback)
             self._thread.ours -= 1
 
     def _failed(self, what: str, error: Exception) -> None:

@@ -1,0 +1,260 @@
+"""Which functions of the file a call can be of: names are looked up where they stand, never compared alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
+from gradlint.python import syntax as s
+from gradlint.python.classes import Classes
+from gradlint.python.homes import Home, Homes
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
+    from gradlint.python.project import Definition
+
+#: what runs when an object is made, or called
+_RUN_BY_CALL = ("__init__", "__call__")
+
+
+class Callees:
+    """The functions that calls lead to; ask `program.once(Callees)`.
+
+    A function that is handed on may be called by whoever gets it, and counts as called where it is handed on.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._homes = program.once(Homes)
+        self._classes = program.once(Classes)
+        self._of_call: dict[int, tuple[s.Def, ...]] = {}
+        self._of_body: dict[int, tuple[s.Def, ...]] = {}
+        #: blocks that are known: while they are kept, their ids are theirs
+        self._kept: list[list[s.Stmt]] = []
+        self._derived: dict[int, list[s.Class]] = {}
+        for cls in program.classes.values():
+            for base in self._classes.lineage(cls):
+                if base is not cls:
+                    self._derived.setdefault(id(base), []).append(cls)
+        #: by node; what is being looked for is nothing yet, so that a value that stands for itself is none
+        self._functions_of: dict[int, tuple[s.Def, ...]] = {}
+        self._classes_of: dict[int, tuple[s.Class, ...]] = {}
+
+    def under(self, body: list[s.Stmt]) -> tuple[s.Def, ...]:
+        """Those that a block leads to at once, each once."""
+        known = self._of_body.get(id(body))
+        if known is None:
+            found: dict[int, s.Def] = {}
+            for stmt in s.walk_stmts(body):
+                for expr in s.expressions(stmt):
+                    for definition in self.of_expression(expr):
+                        found[id(definition)] = definition
+            known = self._of_body[id(body)] = tuple(found.values())
+            self._kept.append(body)
+        return known
+
+    def of_expression(self, expr: s.Expr) -> Iterator[s.Def]:
+        if not self._program.said(expr).called:
+            return
+        for part in s.walk_expr(expr):
+            if isinstance(part, s.Call):
+                yield from self.of(part)
+
+    def of(self, call: s.Call) -> tuple[s.Def, ...]:
+        known = self._of_call.get(call.node)
+        if known is None:
+            found = {id(d): d for d in self._found(call)}
+            known = self._of_call[call.node] = tuple(found.values())
+        return known
+
+    def of_class(self, cls: s.Class) -> Iterator[s.Def]:
+        """What runs when an object is made, and when it is called."""
+        for name in _RUN_BY_CALL:
+            yield from self.method(cls, name)
+
+    def _found(self, call: s.Call) -> Iterator[s.Def]:
+        home = self._homes.home(call.node)
+        yield from self._meant(call.func, home)
+        for handed in (*call.args, *call.kwargs.values()):
+            if isinstance(handed, s.Name | s.Attr):
+                yield from self._functions(handed, home)
+
+    def _meant(self, func: s.Expr, home: Home) -> Iterator[s.Def]:
+        """What runs when this is called."""
+        yield from self._functions(func, home)
+        for cls in self._classes_named(func, home):
+            yield from self.of_class(cls)
+        for cls in self.classes(func, home):
+            yield from self.method(cls, "__call__")
+
+    def _functions(self, expr: s.Expr, home: Home) -> tuple[s.Def, ...]:
+        """The functions and methods that an expression can be."""
+        known = self._functions_of.get(expr.node)
+        if known is None:
+            self._functions_of[expr.node] = ()
+            found = {id(d): d for d in self._functions_meant(expr, home)}
+            known = self._functions_of[expr.node] = tuple(found.values())
+        return known
+
+    def _functions_meant(self, expr: s.Expr, home: Home) -> Iterator[s.Def]:
+        match expr:
+            case s.Name():
+                place = home.owner(expr.id)
+                found = self._elsewhere(expr, home)
+                if found is not None and isinstance(found.node, s.Def):
+                    yield found.node
+                if place is None:
+                    return
+                yield from (d for d in place.defined.get(expr.id, ()) if isinstance(d, s.Def))
+                for binding in place.names.get(expr.id, ()):
+                    yield from self._in_value(binding.value, place)
+            case s.Attr(base=s.Call(func=s.Name(id="super"))):
+                for base in self._classes.lineage(home.cls)[1:] if home.cls is not None else ():
+                    yield from self._own_method(base, expr.name)
+            case s.Attr():
+                found = self._elsewhere(expr, home)
+                if found is not None and isinstance(found.node, s.Def):
+                    yield found.node
+                    return
+                for cls in (*self.classes(expr.base, home), *self._classes_named(expr.base, home)):
+                    yield from self.method(cls, expr.name)
+                    yield from self.owner(cls)._kept_in(cls, expr.name)
+            case _:
+                return
+
+    def _kept_in(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+        """`self.advance = partial(update, optimizer)`."""
+        for binding, home in self._homes.attribute(cls, name):
+            yield from self._in_value(binding.value, home)
+
+    def owner(self, node: s.Node) -> Callees:
+        """Those of the program that a node is of."""
+        program = self._program.owner(node.node)
+        return self if program is self._program else program.callees
+
+    def _elsewhere(self, expr: s.Expr, home: Home) -> Definition | None:
+        """What an imported name means in another file."""
+        if self._program.project is None:
+            return None
+        first = expr
+        while isinstance(first, s.Attr):
+            first = first.base
+        if not isinstance(first, s.Name):
+            return None
+        place = home.owner(first.id)
+        if place is None:
+            return self._program.of_star(s.render(expr))
+        return self._program.elsewhere(self._homes.dotted(expr, home)) if first.id in place.imports else None
+
+    def _in_value(self, value: s.Expr, home: Home) -> Iterator[s.Def]:
+        """`go = partial(update, optimizer)`, `go = lambda: update(x)`: a call of one is a call of the other."""
+        match value:
+            case s.Name() | s.Attr():
+                yield from self._functions(value, home)
+            case s.Lambda():
+                yield from self.of_expression(value.body)
+            case s.Call():
+                for part in (*value.args, *value.kwargs.values()):
+                    if isinstance(part, s.Name | s.Attr):
+                        yield from self._functions(part, home)
+            case s.IfExp():
+                yield from self._in_value(value.then, home)
+                yield from self._in_value(value.other, home)
+            case _:
+                return
+
+    def method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+        """A method of a class, its bases' if it has none itself, and those by which its subclasses replace it."""
+        owner = self.owner(cls)
+        if owner is not self:
+            yield from owner.method(cls, name)
+            return
+        for one in self._classes.lineage(cls):
+            own = list(self._own_method(one, name))
+            if own:
+                yield from own
+                break
+        else:
+            for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
+                found = self._program.elsewhere(dotted)
+                if found is not None and isinstance(found.node, s.Class):
+                    yield from self.method(found.node, name)
+        for other in self._derived.get(id(cls), ()):
+            yield from self._own_method(other, name)
+
+    def _own_method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+        member = self._program.member(cls, name)
+        if isinstance(member, s.Def):
+            yield member
+
+    # -- the classes of objects
+
+    def _classes_named(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
+        """The class that a name means."""
+        if isinstance(expr, s.Name):
+            place = home.owner(expr.id)
+            yield from (d for d in place.defined.get(expr.id, ()) if isinstance(d, s.Class)) if place else ()
+        if isinstance(expr, s.Name | s.Attr):
+            found = self._elsewhere(expr, home)
+            if found is not None and isinstance(found.node, s.Class):
+                yield found.node
+
+    def classes(self, expr: s.Expr, home: Home) -> tuple[s.Class, ...]:
+        """The classes of the file that an object can be of; none if the file does not say."""
+        known = self._classes_of.get(expr.node)
+        if known is None:
+            self._classes_of[expr.node] = ()
+            found = {id(cls): cls for cls in self._classes_meant(expr, home)}
+            known = self._classes_of[expr.node] = tuple(found.values())
+        return known
+
+    def _classes_meant(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
+        match expr:
+            case s.Name():
+                yield from self._classes_of_name(expr.id, home)
+            case s.Attr():
+                for cls in self.classes(expr.base, home):
+                    owner = self.owner(cls)
+                    for binding, place in owner._homes.attribute(cls, expr.name):
+                        yield from owner.classes(binding.value, place)
+            case s.Call(func=s.Attr(base=base, name=name)) if name in MODULE_PASSTHROUGH:
+                yield from self.classes(base, home)
+            case s.Call():
+                yield from self._classes_named(expr.func, home)
+                yield from self._returned(self._functions(expr.func, home))
+            case s.IfExp():
+                yield from self.classes(expr.then, home)
+                yield from self.classes(expr.other, home)
+            case s.Bool():
+                for item in expr.items:
+                    yield from self.classes(item, home)
+            case _:
+                return
+
+    def _classes_of_name(self, name: str, home: Home) -> Iterator[s.Class]:
+        place = home.owner(name)
+        if place is None:
+            return
+        if name in place.names:
+            for binding in place.names[name]:
+                yield from self.classes(binding.value, place)
+            return
+        param = next((p for p in place.params if p.name == name), None)
+        if param is None:
+            return
+        if place.cls is not None and place.params[0] is param:
+            yield place.cls  # `self`, whatever it is called
+            return
+        if param.annotation is not None:
+            yield from self._classes_named(param.annotation, place)
+        for value, caller in self._homes.handed(name, place):
+            yield from self.classes(value, caller)
+
+    def _returned(self, functions: Iterable[s.Def]) -> Iterator[s.Class]:
+        for definition in functions:
+            owner = self.owner(definition)
+            inner = owner._homes.of_def.get(definition.node)
+            for stmt in s.walk_stmts(definition.body) if inner is not None else ():
+                if isinstance(stmt, s.Return) and stmt.value is not None and inner is not None:
+                    yield from owner.classes(stmt.value, inner)

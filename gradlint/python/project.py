@@ -1,0 +1,242 @@
+"""The files round a file: which definition a dotted name means in them. They are read when asked for, never imported.
+
+Every file that was asked for is remembered, those that are not there as well: a result holds as long as each of them
+answers the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gradlint.python import source as reading
+from gradlint.python import syntax as s
+from gradlint.python.homes import Homes
+from gradlint.python.lower import Lowering
+from gradlint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
+
+#: what one analysis may read of other files
+MOST_MODULES = 12
+MOST_BYTES = 400_000
+#: how often a name may lead on to another file
+_HOPS = 4
+#: nodes of different files have different numbers: each file has so many of its own
+_NUMBERS = 10_000_000
+
+Read = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a dotted name means: a function or a class of a file, or the value that a name of a file is given."""
+
+    program: Program
+    node: s.Def | s.Class | None = None
+    value: s.Expr | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Foreign:
+    """A file that was asked for."""
+
+    path: str
+    source: reading.Source
+    lowering: Lowering
+    program: Program
+
+
+class Roots:
+    """Folders whose files may be read, and the way to them: nothing outside of them is, by whatever link."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self.folders = tuple(dict.fromkeys(os.path.abspath(folder) for folder in folders))
+        self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
+
+    def read(self, path: str) -> bytes | None:
+        real = os.path.realpath(path)
+        if not real.startswith(self._real) or not os.path.isfile(real):
+            return None
+        try:
+            with open(real, "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+
+@dataclass(slots=True, eq=False)
+class Project:
+    """The files that one analysis may ask for.
+
+    `read` is the only way to them: whoever has other texts than the disk (open buffers, a fix on trial) hands its own.
+    """
+
+    roots: Sequence[str]
+    read: Read
+    target_torch: tuple[int, int] | None = None
+    #: every path that was asked for, and what it held: a digest, or None for what is not there
+    probes: dict[str, str | None] = field(default_factory=dict)
+    #: what was not read because there was enough, in sentences
+    exhausted: list[str] = field(default_factory=list)
+    #: the file that is analysed
+    main: Program = field(init=False)
+    _files: dict[str, Foreign | None] = field(default_factory=dict)
+    _count: int = 0
+    _bytes: int = 0
+
+    # -- names
+
+    def resolve(self, dotted: str, importer: str) -> Definition | None:
+        """What a full name of an import means, seen from a file; None if that is nothing of the project."""
+        return self._resolve(dotted, importer, _HOPS)
+
+    def _resolve(self, dotted: str, importer: str, hops: int) -> Definition | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = dotted[level:].split(".")
+        if not level and parts[0] in _ELSEWHERE:
+            return None
+        for base in self._bases(importer, level):
+            for length in range(len(parts), 0, -1):
+                module = self._module(os.path.join(base, *parts[:length]))
+                if module is not None:
+                    return self._inside(module, parts[length:], hops)
+        return None
+
+    def _inside(self, module: Foreign, names: Sequence[str], hops: int) -> Definition | None:
+        """A name of a file, or a name of a class of it."""
+        if not names or len(names) > 2:
+            return None
+        home = module.program.once(Homes).module
+        first = names[0]
+        if first in home.defined:
+            return _member(Definition(module.program, home.defined[first][-1]), names[1:])
+        if first in home.imports and hops:
+            return self._resolve(".".join((home.imports[first][0], *names[1:])), module.path, hops - 1)
+        if first in home.names:
+            values = home.names[first]
+            return Definition(module.program, None, values[0].value) if len(values) == 1 and len(names) == 1 else None
+        for star in module.program.stars if hops else ():
+            joint = "" if star.endswith(".") else "."
+            found = self._resolve(f"{star}{joint}{'.'.join(names)}", module.path, hops - 1)
+            if found is not None:
+                return found
+        return None
+
+    def _bases(self, importer: str, level: int) -> Iterator[str]:
+        """The folders in which the first part of a name is looked for."""
+        folder = os.path.dirname(importer)
+        if level:
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            yield folder
+            return
+        yield folder
+        seen = {folder}
+        top = folder
+        while self._is_package(top) and os.path.dirname(top) != top:
+            top = os.path.dirname(top)
+        for base in (top, *self.roots, *(os.path.join(root, "src") for root in self.roots)):
+            if base not in seen:
+                seen.add(base)
+                yield base
+
+    def _is_package(self, folder: str) -> bool:
+        return self._bytes_of(os.path.join(folder, "__init__.py")) is not None
+
+    def imported(self, source: bytes, importer: str) -> Iterator[bytes]:
+        """The texts of the files of the project that a file imports, found by its words alone."""
+        for line in _IMPORTS.finditer(source):
+            base = line[1] or line[2]
+            for dotted in base.decode(errors="replace").split(","):
+                data = self._text_of(dotted.split(" as ")[0].strip(), importer)
+                if data is not None:
+                    yield data
+
+    def _text_of(self, dotted: str, importer: str) -> bytes | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [part for part in dotted[level:].split(".") if part]
+        if not level and (not parts or parts[0] in _ELSEWHERE):
+            return None
+        for base in self._bases(importer, level):
+            stem = os.path.join(base, *parts)
+            for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                data = self._bytes_of(path)
+                if data is not None:
+                    return data
+        return None
+
+    # -- files
+
+    def _module(self, stem: str) -> Foreign | None:
+        """The file of a module, or that of a package."""
+        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            found = self.file(path)
+            if found is not None:
+                return found
+        return None
+
+    def file(self, path: str) -> Foreign | None:
+        """A file of the project as a program; None if it is not there, cannot be read, or enough was read."""
+        if path not in self._files:
+            self._files[path] = self._opened(path)
+        return self._files[path]
+
+    def at(self, node: int) -> Foreign | None:
+        """The file that a node stands in; None if it is of the file that is analysed."""
+        number = node // _NUMBERS
+        return next((f for f in self._files.values() if f and f.lowering.first // _NUMBERS == number), None)
+
+    def _opened(self, path: str) -> Foreign | None:
+        from gradlint.python.module import Program
+
+        data = self._bytes_of(path)
+        if data is None:
+            return None
+        if self._count >= MOST_MODULES or self._bytes + len(data) > MOST_BYTES:
+            self.exhausted.append(f"{path} was not read: enough other files were")
+            return None
+        text = reading.read(data)
+        if not isinstance(text, reading.Source):
+            return None
+        self._count += 1
+        self._bytes += len(data)
+        lowering = Lowering(text.tree, self._count * _NUMBERS)
+        program = Program(lowering.body, self.target_torch, path, self)
+        return Foreign(path, text, lowering, program)
+
+    def _bytes_of(self, path: str) -> bytes | None:
+        data = self.read(path)
+        self.probes[path] = None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
+        return data
+
+
+def _member(found: Definition, names: Sequence[str]) -> Definition | None:
+    if not names:
+        return found
+    member = found.program.member(found.node, names[0]) if isinstance(found.node, s.Class) else None
+    return Definition(found.program, member) if isinstance(member, s.Def) else None
+
+
+_IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
+#: libraries that no project has files of its own for, as long as it is not one of them
+_ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}
+
+
+@functools.lru_cache(maxsize=4096)
+def root_of(folder: str) -> str:
+    """The folder of the project that a folder belongs to: the nearest with a mark of one, else the folder itself."""
+    current = folder
+    while True:
+        if any(os.path.exists(os.path.join(current, mark)) for mark in (".git", "pyproject.toml", "setup.py")):
+            return current
+        above = os.path.dirname(current)
+        if above == current:
+            return folder
+        current = above

@@ -1,0 +1,44 @@
+"""Findings as workflow commands: GitHub shows them as annotations at their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.model import Finding, Severity
+from gradlint.report.document import Document, Report
+from gradlint.report.paths import named, root_folder
+from gradlint.report.text import ordered
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
+
+
+def as_github(report: Report) -> Iterator[str]:
+    """`::error file=train.py,line=10,…,title=gradlint GL101 clip-after-step::message`"""
+    root = root_folder("GITHUB_WORKSPACE")
+    for document in report.documents():
+        path = named(document.path, root)
+        for finding in ordered(document.result):
+            yield _annotation(finding, document, path)
+
+
+def _annotation(finding: Finding, document: Document, path: str) -> str:
+    span, place = finding.span, document.result.place(finding.span.start)
+    row = document.file_row(span.start)
+    properties: dict[str, object] = {"file": path, "line": row, "endLine": document.file_row(span.end)}
+    said = finding.message
+    if place.cell is not None:
+        said = f"cell {place.cell}, line {place.row}: {said}"
+        properties["endLine"] = row
+    elif span.start.row == span.end.row:  # columns of a range over several lines are not allowed
+        properties |= {"col": span.start.column, "endColumn": span.end.column}
+    properties["title"] = f"gradlint {finding.code} {finding.name}"
+    told = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {told}::{_data(said)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
