@@ -304,7 +304,7 @@ class _Follower:
             case s.IfExp():
                 yield from self.loss(expr.then)
                 yield from self.loss(expr.other)
-            case s.Sequence() if expr.kind == "tuple" and expr.items:
+            case s.Sequence() if expr.kind is s.Display.TUPLE and expr.items:
                 yield from self.loss(expr.items[0])  # `return loss, outputs`
             case s.Dict():
                 for key, value in expr.pairs:

@@ -199,7 +199,7 @@ class Evaluator:
 
     def _comprehension(self, expr: s.Comprehension) -> Value:
         turns = self.domain.iterate(self.ev(expr.iterable), expr.target)
-        whole = turns.whole and not expr.conditions and expr.kind != "dict"
+        whole = turns.whole and not expr.conditions and expr.kind is not s.Display.DICT
         kept, self.frame.names = self.frame.names, dict(self.frame.names)
         found: list[Value] = []
         for value in turns.values if whole else [self.joined(turns.values)]:
@@ -207,7 +207,7 @@ class Evaluator:
             for condition in expr.conditions:
                 self.ev(condition)
             made = self.ev(expr.element)
-            inner = isinstance(expr.element, s.Comprehension) and expr.element.kind == "inner"
+            inner = isinstance(expr.element, s.Comprehension) and expr.element.kind is s.Display.INNER
             found.extend(made.items if inner and isinstance(made, Collection) else [made])
         self.frame.names = kept
         return Collection(found if whole or not found else [Rest(self.joined(found))])
@@ -469,7 +469,7 @@ def _entries(value: Value) -> dict[str, Value] | None:
     return value.entries if isinstance(value, Collection) and not value.items else None
 
 
-_DISPLAYS = {"list": Kind.LIST, "tuple": Kind.TUPLE, "set": Kind.LIST}
+_DISPLAYS = {s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST}
 
 # by type, not by match: this runs for every expression
 _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {
