@@ -62,8 +62,6 @@ class Evaluator:
         self._depth = depth
         self._inside: list[s.Node] = []
         self._known: dict[object, Value] = {}
-        #: what the keys of the results speak of by id must stay alive
-        self._alive: list[object] = []
 
     def run(self, body: list[s.Stmt]) -> bool:
         """Runs a block; False if its end is not reached."""
@@ -354,11 +352,10 @@ class Evaluator:
             frame.no_grad = turns_off(code.decorators, self.dotted, outside=frame.no_grad)
         frame.state = self.domain.enter(frame, caller)
         self.followed.add(id(code))
-        key = (id(code), id(function.owner), frame.no_grad, frame.state,
+        key = (id(code), function.owner, frame.no_grad, frame.state,
                tuple((name, value.signature()) for name, value in names.items()))  # fmt: skip
         known = self._known.get(key)
         if known is None:
-            self._alive.append((function, names, dict(names)))
             known = self._known[key] = self._entered(code, frame, caller)
         return known
 

@@ -68,3 +68,35 @@ class Data: ...
 """
     homes = Homes(program(HEAD + code))
     assert [cls.name for cls, _ in Parts(homes).roots()] == ["Whole"]
+
+
+SHADOWED = """
+class Net(nn.Module):
+    def __init__(self):
+        self.rnn = nn.LSTM(1, 1)
+def build():
+    return Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        ("model = Net()", ["RECURRENT"]),
+        ("model = build()", ["RECURRENT"]),
+        ("def f(Net):\n    return Net()\nmodel = f(other)", []),
+        ("def f():\n    from elsewhere import Net\n    return Net()\nmodel = f()", []),
+        ("def f():\n    Net = other\n    return Net()\nmodel = f()", []),
+        ("model = elsewhere.Net()", []),
+        ("model = helper.build()", []),
+    ],
+)
+def test_a_namesake_is_another_class(code: str, kinds: list[str]) -> None:
+    assert _kinds(SHADOWED + code) == kinds
+
+
+def test_two_functions_import_one_name_from_two_modules() -> None:
+    layers = "def f():\n    from torch.nn import Cell\n    return Cell()\n"
+    others = "def g():\n    from elsewhere import Cell\n    return Cell()\n"
+    assert _kinds(f"{layers}{others}model = f()") == ["PLAIN"]
+    assert _kinds(f"{layers}{others}model = g()") == []
