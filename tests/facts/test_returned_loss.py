@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from gradlint.facts.settings.returned_loss import divisions, multiplies
+from gradlint.facts.settings import divisions, multiplies
 from gradlint.python import syntax as s
 from tests.paths.tracing import program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradlint.events import Step
-from gradlint.facts.trained.monitoring import Monitoring
+from gradlint.facts.models import Monitoring
 from gradlint.paths.explorer import Explorer
 from tests.paths.tracing import happened, program
 

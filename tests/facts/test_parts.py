@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.trained.anatomy import Anatomy, Build
+from gradlint.facts.parts import Build, Parts
 from gradlint.python.homes import Homes
 from tests.paths.tracing import program
 
@@ -20,7 +20,7 @@ model = Block()
 
 def _build(code: str) -> Build:
     homes = Homes(program(HEAD + code))
-    return Anatomy(homes).of_owner("model", [homes.module])
+    return Parts(homes).of_owner("model", [homes.module])
 
 
 def _kinds(code: str) -> list[str]:
@@ -67,4 +67,36 @@ class Focal(BaseLoss): ...
 class Data: ...
 """
     homes = Homes(program(HEAD + code))
-    assert [cls.name for cls, _ in Anatomy(homes).roots()] == ["Whole"]
+    assert [cls.name for cls, _ in Parts(homes).roots()] == ["Whole"]
+
+
+SHADOWED = """
+class Net(nn.Module):
+    def __init__(self):
+        self.rnn = nn.LSTM(1, 1)
+def build():
+    return Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        ("model = Net()", ["RECURRENT"]),
+        ("model = build()", ["RECURRENT"]),
+        ("def f(Net):\n    return Net()\nmodel = f(other)", []),
+        ("def f():\n    from elsewhere import Net\n    return Net()\nmodel = f()", []),
+        ("def f():\n    Net = other\n    return Net()\nmodel = f()", []),
+        ("model = elsewhere.Net()", []),
+        ("model = helper.build()", []),
+    ],
+)
+def test_a_namesake_is_another_class(code: str, kinds: list[str]) -> None:
+    assert _kinds(SHADOWED + code) == kinds
+
+
+def test_two_functions_import_one_name_from_two_modules() -> None:
+    layers = "def f():\n    from torch.nn import Cell\n    return Cell()\n"
+    others = "def g():\n    from elsewhere import Cell\n    return Cell()\n"
+    assert _kinds(f"{layers}{others}model = f()") == ["PLAIN"]
+    assert _kinds(f"{layers}{others}model = g()") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward
-from gradlint.facts.trained.portrait import Portraits
+from gradlint.facts.models import Models
 from gradlint.knowledge import tokens as known
 from gradlint.python import syntax as s
 from gradlint.python.homes import Home
@@ -19,12 +19,12 @@ class TokenMeans:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._portraits = program.once(Portraits)
+        self._models = program.once(Models)
         self._pads: bool | None = None
 
     def of(self, loss: Backward) -> Evidence | None:
         """What makes this loss a mean over a number of tokens that differs from batch to batch."""
-        parts = list(self._portraits.made_of(loss))
+        parts = list(self._models.made_of(loss))
         if any(known.COUNTS.search(name) for part, _ in parts for name in _names(part)) or self._packs():
             return None  # tokens are counted, or all batches have equally many
         masked = next((part for part, _ in parts if _is_masked_mean(part, plain=self._file_pads())), None)
@@ -66,7 +66,7 @@ class TokenMeans:
             return None
         for part, home in parts:
             if isinstance(part, s.Call) and _hands_labels(part):
-                model = self._portraits.pretrained(part.func, home)
+                model = self._models.pretrained(part.func, home)
                 if model is not None and known.TOKEN_HEADS.search(model.name):
                     said = "it takes the mean over all labelled tokens"
                     return Evidence(f"the loss of `{model.name}`", model.site, said)

@@ -58,13 +58,14 @@ _OUTSIDE = Build(whole=False, outside=True)
 _NOTHING = Build()
 
 
-class Anatomy:
+class Parts:
     """Takes models apart, as far as the file shows them."""
 
     def __init__(self, homes: Homes) -> None:
         self._homes = homes
         self._program = homes.program
         self._lines = homes.program.once(Classes)
+        self._callees = homes.program.callees
         self._classes: dict[str, Build] = {}
         self._busy: set[tuple[int, str]] = set()
 
@@ -173,7 +174,7 @@ class Anatomy:
             handed = [self.of(value, place, depth + 1) for value, place in self._homes.handed(name, home)]
             annotation = self._homes.annotation(name, home)
             if annotation is not None:
-                handed.append(self._type(annotation, s.render(annotation)))
+                handed.append(self._type(annotation, home))
             return _joined(handed) if handed else _OUTSIDE
         finally:
             self._busy.discard((id(home), name))
@@ -188,7 +189,7 @@ class Anatomy:
 
     def _call(self, call: s.Call, home: Home, depth: int) -> Build:
         func = call.func
-        dotted = self._program.dotted(func)
+        dotted = self._homes.dotted(func, home)
         tail = func.name if isinstance(func, s.Attr) else dotted.rpartition(".")[2]
         if tail in known.CONTAINERS:
             return self._all([*call.args, *call.kwargs.values()], home, depth)
@@ -199,16 +200,14 @@ class Anatomy:
             if tail in api.MODULE_PASSTHROUGH:
                 return self.of(func.base, home, depth)
             if tail.startswith("from_") or tail == "load_from_checkpoint":
-                return self._type(func.base, s.render(func.base))
-            if isinstance(func.base, s.Name) and func.base.id == "self" and home.cls is not None:
-                method = self._lines.method(home.cls, tail)
-                return self._returned(method, depth) if method is not None else UNKNOWN
+                return self._type(func.base, home)
         zoo = self._zoo(call, dotted, tail)
         if zoo is not None:
             return zoo
-        if isinstance(func, s.Name) and func.id in self._program.functions:
-            return self._returned(self._program.functions[func.id][0], depth)
-        return self._type(func, s.render(func), call)
+        made = self._callees.functions(func, home)
+        if made:
+            return _joined(self._returned(function, depth) for function in made)
+        return self._type(func, home, call)
 
     def _returned(self, function: s.Def, depth: int) -> Build:
         home = self._homes.of_def.get(function.node)
@@ -229,13 +228,14 @@ class Anatomy:
 
     # -- classes
 
-    def _type(self, expr: s.Expr, text: str, call: s.Call | None = None) -> Build:
-        """An object of this class."""
-        dotted = self._program.dotted(expr)
+    def _type(self, expr: s.Expr, home: Home, call: s.Call | None = None) -> Build:
+        """An object of the class that an expression means where it stands."""
+        own = self._own_class(expr, home)
+        if own is not None:
+            return self.of_class(own)
+        dotted, text = self._homes.dotted(expr, home), s.render(expr)
         tail = dotted.rpartition(".")[2]
         at = call or expr
-        if dotted in self._program.classes:
-            return self.of_class(self._program.classes[dotted])
         if dotted.startswith("torch.nn.") and tail[:1].isupper():
             return self._one(known.LAYERS.get(tail, Kind.PLAIN), text, at)
         if known.PRETRAINED.search(dotted) or known.PRETRAINED_BARE.search(dotted):
@@ -247,6 +247,11 @@ class Anatomy:
         if dotted.startswith(("torch.", "builtins.")) or (call is not None and tail in _NUMBERS):
             return _NOTHING
         return UNKNOWN
+
+    def _own_class(self, expr: s.Expr, home: Home) -> s.Class | None:
+        """A class of this file."""
+        found = (cls for cls in self._callees.classes_named(expr, home) if self._callees.owner(cls) is self._callees)
+        return next(found, None)
 
     def _one(self, kind: Kind, text: str, at: s.Node) -> Build:
         return Build((Part(kind, text, self._program.site(at)),))
@@ -261,9 +266,10 @@ class Anatomy:
 
     def _take_apart(self, cls: s.Class) -> Build:
         found = _NOTHING
+        place = self._homes.home(cls.node)
         for base in cls.bases:
-            if self._program.dotted(base) not in _BARE_BASES:
-                found = found.join(self._type(base, s.render(base)))
+            if self._homes.dotted(base, place) not in _BARE_BASES:
+                found = found.join(self._type(base, place))
         run = {s.render(part.func) for part in _expressions(cls) if isinstance(part, s.Call)}
         for name, values in self._homes.attributes.get(cls.name, {}).items():
             for binding, home in values:
@@ -280,8 +286,8 @@ class Anatomy:
         linear = {
             name: binding.value
             for name, values in self._homes.attributes.get(cls.name, {}).items()
-            for binding, _ in values
-            if isinstance(binding.value, s.Call) and s.render(binding.value.func).endswith("Linear")
+            for binding, home in values
+            if isinstance(binding.value, s.Call) and self._homes.dotted(binding.value.func, home).endswith("Linear")
         }
         keys = any(known.KEY.search(name) for name in linear)
         for name, value in linear.items():
@@ -298,7 +304,7 @@ class Anatomy:
                 return self._class_of(expr.func.base, home, depth + 1)
             if called(expr) in _PASS_ON and expr.args:
                 return self._class_of(expr.args[0], home, depth + 1)
-            return self._program.classes.get(s.render(expr.func))
+            return self._own_class(expr.func, home)
         for value, place in self._values(expr, home):
             found = self._class_of(value, place, depth + 1)
             if found is not None:
@@ -324,7 +330,7 @@ class Anatomy:
         line = self._lines.lineage(cls)
         if any(re.search(r"(?i)loss|criterion|metric", one.name) for one in line):
             return False
-        return any(self._program.dotted(base).rpartition(".")[2] in _MODULES for one in line for base in one.bases)
+        return any(base.rpartition(".")[2] in _MODULES for base in self._lines.foreign(cls))
 
 
 _MODULES = {"Module", "PreTrainedModel"} | BASES

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from gradlint.knowledge.torch_api import CUTS
 from gradlint.python import syntax as s
 from gradlint.python.homes import Binding, Home, Homes
-from gradlint.python.written import called
 
 #: a value of more expressions than this is not followed to its end
 _LIMIT = 3000
@@ -65,14 +64,12 @@ class Origins:
         return [b for b in bindings if not b.quiet]
 
     def _functions(self, call: s.Call, home: Home) -> Iterator[s.Def]:
-        """The function of the file that a call runs, if only one can be meant."""
-        found = self._homes.program.functions.get(called(call), [])
-        if len(found) == 1:
-            yield found[0]
-        elif self._forward is not None:
-            method = self._forward(call, home)
-            if method is not None:
-                yield method
+        """The functions of the file that a call runs, by what its name means there."""
+        found = self._homes.program.callees.functions(call.func, home)
+        yield from found
+        method = self._forward(call, home) if self._forward is not None and not found else None
+        if method is not None:
+            yield method
 
     def _returns(self, function: s.Def) -> list[tuple[s.Expr, Home]]:
         home = self._homes.of_def.get(function.node)

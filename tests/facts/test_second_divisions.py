@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.settings.trainers import second_divisions
+from gradlint.facts.settings import second_divisions
 from tests.paths.tracing import program
 
 HF = """

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from gradlint.events import Backward
-from gradlint.facts.trained.token_means import TokenMeans
+from gradlint.facts.token_means import TokenMeans
 from gradlint.paths.explorer import Explorer
 from tests.paths.tracing import happened, program
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.trained.origins import Origins
+from gradlint.facts.origins import Origins
 from gradlint.python import syntax as s
 from gradlint.python.homes import Homes
 from tests.paths.tracing import program
@@ -24,6 +24,8 @@ def _made_of(code: str) -> set[str]:
         "a, b = rest, source\nlook(b)",
         "def f(x):\n    look(x)\nf(source)",
         "def f():\n    return source\nlook(f())",
+        "class C:\n    def update(self):\n        return source\nc = C()\nlook(c.update())",
+        "class C:\n    def f(self):\n        return source\n    def g(self):\n        look(self.f())",
         "total = []\ntotal.append(source)\nlook(sum(total))",
         "class C:\n    def __init__(self):\n        self.a = source\n    def f(self):\n        look(self.a)",
     ],
@@ -40,6 +42,12 @@ def test_followed(code: str) -> None:
         "with torch.no_grad():\n    b = source\nlook(b)",
         "b = source\nwith torch.no_grad():\n    b = other\nlook(b)",  # the last one before the use is data
         "def f():\n    b = source\ndef g():\n    look(b)",
+        # names that only sound the same
+        "class C:\n    def update(self):\n        return source\nlook(meter.update())",
+        "class C:\n    def update(self):\n        return source\nlook(update())",
+        "def f():\n    return source\ndef g(f):\n    look(f())",
+        "def f():\n    return source\ndef g():\n    from elsewhere import f\n    look(f())",
+        "def f():\n    def g():\n        return source\nlook(g())",
     ],
 )
 def test_cut_off(code: str) -> None:

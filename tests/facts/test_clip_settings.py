@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.facts.settings.clipping import clip_settings
+from gradlint.facts.settings import clip_settings
 from tests.paths.tracing import program
 
 HEAD = "import deepspeed\nfrom lightning import Trainer\nfrom transformers import TrainingArguments\n"
@@ -62,3 +62,9 @@ def test_the_number_may_stand_elsewhere() -> None:
     assert setting.number is not None
     (setting,) = clip_settings(program(HEAD + "Trainer(gradient_clip_val=2)"))
     assert setting.number is None
+
+
+def test_a_trainer_of_another_module_is_another_one() -> None:
+    one = "def f():\n    Trainer(gradient_clip_val=0.5)\n"
+    other = "def g():\n    from elsewhere import Trainer\n    Trainer(gradient_clip_val=0.7)\n"
+    assert [limit for *_, limit in _found(one + other)] == [0.5]
