@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
@@ -58,8 +58,10 @@ class _Entry:
 class Explorer:
     """All paths of one file, within a budget."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, starts: Container[str] | None = None) -> None:
+        """`starts`: the functions, by name, that paths may start with ("": the module); None: all."""
         self.program = program
+        self._starts = starts
         #: the steps that are left for unusual paths
         self.left = FILE_BUDGET
         #: the steps of all paths so far
@@ -83,7 +85,7 @@ class Explorer:
             started = []
             for entry in now:
                 path = self._usual(entry) if not self._came_by(entry) else None
-                if path is not None:
+                if path is not None and self._may_start(entry):
                     started.append(entry)
                     yield path
             yield from self._unusual(started)
@@ -157,7 +159,11 @@ class Explorer:
             made = not entry.names.isdisjoint(self.program.classes) or entry.cls is not None
             size += self._sizes.get("__init__", 0) if made else 0
             entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
-        return entries
+        # the module is run all the same: its names are those that functions see
+        return [entry for entry in entries if entry.function is None or self._may_start(entry)]
+
+    def _may_start(self, entry: _Entry) -> bool:
+        return self._starts is None or _def_name(entry) in self._starts
 
     def _came_by(self, entry: _Entry) -> bool:
         return entry.function is not None and id(entry.function) in self.reached
