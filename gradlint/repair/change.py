@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,9 @@ _Inside = ast.stmt | ast.excepthandler | ast.match_case
 #: a file that cannot be cut to less than this part of its rows is judged whole
 _WORTH = 0.5
 
-
-#: what is said by each function, by a class without its methods, and by the module (""); and what the value of a name
-#: of the module, or of an attribute, is made of
+#: What leads to what, by names: a function to those that it mentions, "" (the module) likewise, a name of the module to
+#: what its value is made of. A class `C` leads to its methods `C.m`, each of these to the members that it mentions and
+#: to `C()`, which is the making of an object.
 Mentions = dict[str, set[str]]
 
 
@@ -97,7 +98,7 @@ class Part:
     def _cut(self, stmt: ast.stmt) -> ast.stmt | None:
         if not isinstance(stmt, _Definition):
             return stmt
-        if stmt.name in self.names:
+        if stmt.name in self.names or f"{stmt.name}()" in self.names:
             left = [x for x in stmt.body if self._is_kept(x, stmt)]
         elif stmt.name in self.used or stmt.name.startswith("test_"):  # what is a test is known by its names
             left = [ast.Pass(lineno=stmt.lineno, col_offset=0, end_lineno=stmt.lineno, end_col_offset=4)]
@@ -109,8 +110,9 @@ class Part:
         return stmt
 
     def _is_kept(self, stmt: ast.stmt, owner: _Definition) -> bool:
-        method = isinstance(owner, ast.ClassDef) and isinstance(stmt, _Function) and not _is_implied(stmt, owner)
-        return not method or getattr(stmt, "name", "") in self.names
+        if not isinstance(owner, ast.ClassDef) or not isinstance(stmt, _Function) or _is_implied(stmt, owner):
+            return True
+        return f"{owner.name}.{stmt.name}" in self.names
 
 
 class Change:
@@ -145,13 +147,15 @@ class Change:
             callers = {name for name, told in mentions.items() if not all(map(starts.isdisjoint, told))}
             grown = not callers <= starts
             starts |= callers
+        starts = {name for name in starts if f"{name}()" not in mentions}  # nothing starts with a class
         names, waiting = set(starts), [*starts]
         while waiting:
             for said in mentions.get(waiting.pop(), ()):
                 more = (said & mentions.keys()) - names
                 names |= more
                 waiting.extend(more)
-        return Part(frozenset(starts), frozenset(names), frozenset().union(*mentions.get("", ())))
+        functions = frozenset(name.rpartition(".")[2] for name in starts)
+        return Part(functions, frozenset(names), frozenset().union(*mentions.get("", ())))
 
     def _changed(self) -> set[str]:
         """The functions and classes whose code differs, and what is bound by other statements of the module that do."""
@@ -216,40 +220,46 @@ def _rows(tree: ast.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a statement stands: the function or class that its code belongs to, which for a definition is itself."""
+    """Where a statement stands."""
 
+    #: the function or class that its code belongs to, which for a definition is itself; and that of what is round it
     home: str
-    #: that of the statement round it
-    outer: str = ""
-    #: the class, if it is a part of its body
-    owner: ast.ClassDef | None = None
+    outer: str
+    #: the class of which it is a member
+    owner: ast.ClassDef | None
+    #: the innermost class round it
+    cls: str
 
 
 def _walk(stmt: ast.stmt) -> Iterator[tuple[ast.AST, _Place]]:
-    """The statements in a statement of the module, from the top down.
-
-    A method that may be called without being named belongs to its class, whose objects all methods work on.
-    """
-    waiting: list[tuple[ast.AST, str, ast.ClassDef | None]] = [(stmt, "", None)]
+    """The statements in a statement of the module, from the top down."""
+    waiting: list[tuple[ast.AST, str, ast.ClassDef | None, str]] = [(stmt, "", None, "")]
     while waiting:
-        node, outer, owner = waiting.pop()
-        home, inner = outer, owner
-        if isinstance(node, _Definition):
-            implied = owner is not None and isinstance(node, _Function) and _is_implied(node, owner)
-            home = outer if implied else node.name
-            inner = node if isinstance(node, ast.ClassDef) else None
-        yield node, _Place(home, outer, owner)
-        waiting.extend((x, home, inner) for x in reversed([*ast.iter_child_nodes(node)]) if isinstance(x, _Inside))
+        node, outer, owner, cls = waiting.pop()
+        home, member_of = outer, owner
+        if isinstance(node, ast.ClassDef):
+            home, member_of, cls = f"{node.name}()", node, node.name
+        elif isinstance(node, _Function):
+            member_of = None
+            home = node.name
+            if owner is not None:
+                home = f"{owner.name}()" if _is_implied(node, owner) else f"{owner.name}.{node.name}"
+        yield node, _Place(home, outer, owner, cls)
+        inside = [x for x in ast.iter_child_nodes(node) if isinstance(x, _Inside)]
+        waiting.extend((x, home, member_of, cls) for x in reversed(inside))
 
 
 def _mentions(stmt: ast.stmt) -> Mentions:
-    found: Mentions = {}
+    found: defaultdict[str, set[str]] = defaultdict(set)
     for node, place in _walk(stmt):
-        if isinstance(node, _Definition):
-            if place.owner is None and place.outer:
-                found.setdefault(place.outer, set()).add(node.name)
-            elif place.owner is not None and not node.name.startswith("__"):
-                found.setdefault(node.name, set()).add(place.owner.name)
+        if isinstance(node, ast.ClassDef):
+            found[node.name].add(place.home)
+        if isinstance(node, _Function) and place.owner is not None:
+            method = f"{place.cls}.{node.name}"
+            found[place.cls].add(method)
+            found[method].add(f"{place.cls}()")
+        elif isinstance(node, _Definition) and place.outer:
+            found[place.outer].add(node.name)
         said, bound = set(), set()
         for part in (x for own in ast.iter_child_nodes(node) if not isinstance(own, _Inside) for x in ast.walk(own)):
             match part:
@@ -258,18 +268,17 @@ def _mentions(stmt: ast.stmt) -> Mentions:
                     if isinstance(part.ctx, ast.Store) and not place.home:
                         bound.add(name)
                 case ast.Attribute(attr=name):
-                    said.add(name)
-                    if isinstance(part.ctx, ast.Store):
-                        bound.add(name)
+                    said.add(f"{place.cls}.{name}")
+                    if isinstance(part.ctx, ast.Store) and place.cls:
+                        bound.add(f"{place.cls}.{name}")
                 case ast.Constant(value=str() as name) if name.isidentifier():
-                    said.add(name)
+                    said.update((name, f"{place.cls}.{name}"))
                 case ast.alias():
                     bound.add((part.asname or part.name).partition(".")[0])
         if isinstance(node, ast.Global):
             said, bound = {place.home}, {*node.names}
-        found.setdefault(place.home, set()).update(said)
-        for name in bound:
-            found.setdefault(name, set()).update(said)
+        for name in (place.home, *bound):
+            found[name] |= said
     return found
 
 
