@@ -262,7 +262,7 @@ def encode(result: FileResult) -> Plain:
     cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
     findings = [_finding(finding) for finding in result.findings]
     elsewhere = [_finding(finding) for finding in result.elsewhere]
-    reached = [[path, row] for path, row in result.reached]
+    reached = [list(one) for one in result.reached]
     silenced = [list(place) for place in result.silenced]
     return [
         findings,
@@ -289,7 +289,7 @@ def decode(plain: Plain, path: str) -> FileResult:
         cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
         exhausted=tuple(str(what) for what in exhausted),
         elsewhere=tuple(_read_finding(finding) for finding in elsewhere),
-        reached=tuple((str(where), int(row)) for where, row in reached),
+        reached=tuple((str(where), int(row), bool(whole)) for where, row, whole in reached),
         silenced=tuple((str(where), int(first), int(last)) for where, first, last in silenced),
     )
 
