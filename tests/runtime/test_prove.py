@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gradlint.runtime.prove import running
+from gradlint.runtime.prove import proving
 from gradlint.runtime.prove.case import all_cases, chosen
 from gradlint.runtime.prove.observed import Job, Observed, Run, Used, clipped, cosine
 from gradlint.runtime.prove.proving import (
@@ -21,6 +21,8 @@ from gradlint.runtime.prove.proving import (
     Pair,
     Proof,
     Proofs,
+    Ran,
+    Script,
     judged,
     pair,
     prove,
@@ -28,7 +30,6 @@ from gradlint.runtime.prove.proving import (
     run_id,
     scripts,
 )
-from gradlint.runtime.prove.running import Ran, Script
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import workers_forked
 from tests.sharing import once
@@ -146,7 +147,7 @@ def ran(pairs: list[Pair], tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Both scripts of every case: the tests judge the same runs."""
     wanted = [script for pair in pairs for script in scripts(pair)]
     with workers_forked():
-        return once(tmp_path_factory, "proofs", lambda _: running.run(wanted, "cpu", limit=PATIENCE))
+        return once(tmp_path_factory, "proofs", lambda _: proving.run(wanted, "cpu", limit=PATIENCE))
 
 
 def _judged(pairs: list[Pair], ran: Ran) -> dict[str, Proof]:
@@ -271,8 +272,8 @@ def test_a_script_that_hangs_is_ended(
         Script(Job("fine", "fine.py", reference=False), "x = 1\n"),
         Script(Job("hangs", "hangs.py", reference=False), hangs),
     ]
-    monkeypatch.setattr(running, "time", Clock(begun))
-    ran = running.run(scripts, "cpu", limit=PATIENCE)
+    monkeypatch.setattr(proving, "time", Clock(begun))
+    ran = proving.run(scripts, "cpu", limit=PATIENCE)
     assert set(ran.runs) == {"fine"}
     assert [process.returncode is None for process in started] == [False]
 
@@ -283,7 +284,7 @@ def test_a_rank_that_is_lost_ends_the_other(started: list[subprocess.Popen[bytes
         "import os\nfrom gradlint.runtime.prove.lab import join\nif join() == 1:\n    print('lost')\n    os._exit(7)\n"
     )
     text += "import torch.distributed as dist\ndist.barrier()\n"
-    ran = running.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
+    ran = proving.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
     assert ran.runs == {}
     assert "lost" in ran.trouble
     assert [process.returncode is None for process in started] == [False, False]

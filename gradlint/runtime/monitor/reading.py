@@ -16,14 +16,16 @@ from gradlint.runtime.monitor.data import Health, Layer, Total
 from gradlint.runtime.monitor.measure import (
     Measurement,
     Parcel,
+    Roster,
+    current_scale,
     gradient_norms,
     measure,
     norms,
     numbers_of,
+    stored_scale,
     total,
     weight_norms,
 )
-from gradlint.runtime.monitor.parameters import Roster, current_scale, stored_scale
 
 #: samples in a row in which a unit must have had no gradient: a batch that does not excite it is nothing
 UNITS = 10

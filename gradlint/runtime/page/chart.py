@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from gradlint.runtime.page.text import Markup, number, tag
+from gradlint.runtime.page.render import Markup, number, tag
 
 #: beyond this ratio a plot is logarithmic
 _DECADES = 100.0

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 from gradlint.runtime.page.places import Cast, Places
+from gradlint.runtime.page.render import Markup, tag
 from gradlint.runtime.page.telling import Teller
-from gradlint.runtime.page.text import Markup, tag
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.verification import Cure, Judged, Verdict
 

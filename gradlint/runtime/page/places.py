@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gradlint.model import Cell
-from gradlint.runtime.page.text import shortened
+from gradlint.runtime.page.render import shortened
 from gradlint.runtime.recording import Happening, Met, Place, Recording
 from gradlint.runtime.turns import Files
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradlint.runtime.page.places import Cast, Places
-from gradlint.runtime.page.text import counted, number, numbers, shortened
+from gradlint.runtime.page.render import counted, number, numbers, shortened
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
