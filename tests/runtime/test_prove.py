@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from gradlint.runtime.prove import proving
-from gradlint.runtime.prove.case import all_cases, chosen
-from gradlint.runtime.prove.observed import Job, Observed, Run, Used, clipped, cosine
+from gradlint.runtime.prove.case import Job, Observed, Run, Used, all_cases, chosen, clipped, cosine
 from gradlint.runtime.prove.proving import (
     BY_HAND,
     Pair,

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gradlint.runtime.page.chart import Chart, Curve, Plot
-from gradlint.runtime.page.places import COLOURS, Cast, Player
 from gradlint.runtime.page.render import number, numbers
-from gradlint.runtime.page.telling import used
+from gradlint.runtime.page.telling import COLOURS, Cast, Player, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 

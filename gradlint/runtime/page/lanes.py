@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
 
-from gradlint.runtime.page.places import Cast, Places
 from gradlint.runtime.page.render import Markup, tag
-from gradlint.runtime.page.telling import Teller
+from gradlint.runtime.page.telling import Cast, Places, Teller
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.verification import Cure, Judged, Verdict
 

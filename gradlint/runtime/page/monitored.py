@@ -12,8 +12,8 @@ from statistics import median
 from gradlint.model import Severity
 from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, MonitorData, Sample
 from gradlint.runtime.page.chart import Chart, Curve, Plot
-from gradlint.runtime.page.places import COLOURS
 from gradlint.runtime.page.render import Markup, counted, number, numbers, render, shortened, tag
+from gradlint.runtime.page.telling import COLOURS
 from gradlint.runtime.page.verified import Badge
 
 LEVELS = 9

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from gradlint.runtime.health import Symptom
 from gradlint.runtime.page.curves import curves, ranks
 from gradlint.runtime.page.lanes import flags_after, flags_before
-from gradlint.runtime.page.places import Places
 from gradlint.runtime.page.render import counted, render
 from gradlint.runtime.page.story import Run, story
+from gradlint.runtime.page.telling import Places
 from gradlint.runtime.recording import Recording
 from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
 

@@ -21,8 +21,7 @@ from gradlint.config.settings import Settings
 from gradlint.engine import fix, lint
 from gradlint.model import FixSafety
 from gradlint.registry import by_code
-from gradlint.runtime.prove.case import Case, Measured, Value
-from gradlint.runtime.prove.observed import Job, Observed, Run, read
+from gradlint.runtime.prove.case import Case, Job, Measured, Observed, Run, Value, read
 
 WORKER = "gradlint.runtime.prove.worker"
 #: seconds for all scripts together
