@@ -161,11 +161,12 @@ class Worker:
 
     def _next(self) -> Input:
         chance = self._rng.random()
-        if chance < 0.06:
+        if chance < 0.08:
             return next_of(self._rng.choice(self._small), self._rng)
-        if chance < 0.5 and self._grown:
-            return next_of(self._rng.choice(self._grown), self._rng)
-        return next_of(self._rng.choice(self._programs), self._rng)
+        known = self._grown if chance < 0.5 and self._grown else self._programs
+        # the smaller of two: it costs less, and what it shows is easier to see
+        two = self._rng.choice(known), self._rng.choice(known)
+        return next_of(min(two, key=lambda given: len(given.data)), self._rng)
 
     def _report(self, given: Input, failed: Failed) -> int:
         """1 for a find that is not like another one."""

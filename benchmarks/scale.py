@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 
 from gradlint.config import Settings
 from gradlint.engine import lint
+from gradlint.runner.run import relax_collector
 
 HEAD = "import torch\n\n\n"
 LOOP = """\
@@ -90,6 +91,57 @@ def chains(size: int) -> str:
     return f"{HEAD}def built(a):\n    return a{'.add(1)' * size}\n\n\n{LOOP.format('')}"
 
 
+def calls(size: int) -> str:
+    """Functions that each call two of those behind them."""
+    bodies = (
+        f"def g{n}(model, optimizer, x):\n    g{n + 1}(model, optimizer, x)\n"
+        f"    g{min(n * 2 + 3, size)}(model, optimizer, x)\n\n\n"
+        for n in range(size)
+    )
+    last = f"def g{size}(model, optimizer, x):\n{UPDATE.format('    ')}\n\n"
+    return f"{HEAD}{LOOP.format('')}{''.join(bodies)}{last}"
+
+
+def classes(size: int) -> str:
+    """Models, each built of the one before."""
+    bodies = (
+        f"class Model{n}(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.inner = Model{n - 1}()\n        self.layer = torch.nn.Linear(8, 8)\n\n"
+        f"    def forward(self, x):\n        return torch.relu(self.layer(self.inner(x)))\n\n\n"
+        for n in range(1, size)
+    )
+    first = "class Model0(torch.nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+    return f"{HEAD}{first}{''.join(bodies)}{LOOP.format('')}"
+
+
+def nested(size: int) -> str:
+    """Conditions in conditions; twenty deep, again and again."""
+    deep = "".join(f"{' ' * (4 * level)}if x > {level}:\n" for level in range(1, 21)) + UPDATE.format(" " * 84)
+    bodies = (f"def deep_{n}(model, optimizer, x):\n{deep}\n\n" for n in range(size))
+    return f"{HEAD}{LOOP.format('')}{''.join(bodies)}"
+
+
+def elifs(size: int) -> str:
+    """One chain of conditions."""
+    inside = "".join(
+        f"        {'el' if n else ''}if kind == {n}:\n            loss = model(x, {n}).mean()\n" for n in range(size)
+    )
+    update = "        loss.backward()\n        optimizer.step()\n        optimizer.zero_grad()\n"
+    return f"{HEAD}{LOOP.format('')}def choose(model, loader, optimizer, kind):\n    for x in loader:\n{inside}{update}"
+
+
+def dicts(size: int) -> str:
+    """A dictionary of so many entries."""
+    entries = "".join(f'    "key_{n}": [{n}, "value_{n}"],\n' for n in range(size))
+    return f"{HEAD}TABLE = {{\n{entries}}}\n\n\n{LOOP.format('')}"
+
+
+def statements(size: int) -> str:
+    """One long function: sums and calls of what came before."""
+    lines = "".join(f"    v{n + 1} = f(v{n}) + v{n // 2}\n" for n in range(size))
+    return f"{HEAD}def long(v0):\n{lines}    return v{size}\n\n\n{LOOP.format('')}"
+
+
 #: each with the size that it begins with
 SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "loops": (loops, 20),
@@ -99,11 +151,18 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "branches": (branches, 10),
     "sums": (sums, 500),
     "chains": (chains, 100),
+    "calls": (calls, 100),
+    "classes": (classes, 50),
+    "nested": (nested, 5),
+    "elifs": (elifs, 25),
+    "dicts": (dicts, 1000),
+    "statements": (statements, 250),
 }
 
 
 def measure(source: bytes, answer: Connection) -> None:
     """In a process of its own: the seconds of linting and of `ast.parse`, the peak in MB, the findings and fixes."""
+    relax_collector()  # as the command line does
     lint(loops(1).encode(), "warm.py", Settings())
     begun = time.process_time()
     ast.parse(source)

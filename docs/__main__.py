@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs import hooks, pages, picture
+from docs.table import rule_table, with_table
 from gradlint.docs.facts import all_facts
-from gradlint.docs.table import rule_table, with_table
 from gradlint.registry import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gradlint.fingerprints import fingerprints
 from gradlint.model import SYNTAX_ERROR, FileResult, Finding
 from gradlint.records import replace
+from gradlint.runner.write import write_whole
 
 _VERSION = 1
 #: nothing else can be found in a file that does not parse: known or not, this is always told
@@ -118,8 +119,6 @@ class Baseline:
         return f'{{\n  "tool": "gradlint",\n  "version": {_VERSION},\n  "findings": {findings}\n}}\n'
 
     def write(self) -> None:
-        from gradlint.runner.write import write_whole
-
         # a file name that is no Unicode comes out as JSON's own escape
         content = self.text().encode("utf-8", "backslashreplace")
         try:

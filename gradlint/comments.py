@@ -20,6 +20,7 @@ from gradlint.model import (
     Span,
 )
 from gradlint.records import dataclass, field, replace
+from gradlint.registry import all_rules, by_code, by_name
 
 if TYPE_CHECKING:
     from gradlint.model import Finding
@@ -167,8 +168,6 @@ def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
     upper = selector.upper()
     if re.fullmatch(r"GL\d*", upper):
         return frozenset(code for code in known if code.startswith(upper))
-    from gradlint.registry import by_name
-
     rule = by_name().get(selector.lower())
     return frozenset() if rule is None else frozenset({rule.meta.code})
 
@@ -189,8 +188,6 @@ def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines:
 
 
 def _usual_rules() -> frozenset[str]:
-    from gradlint.registry import all_rules
-
     return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
@@ -252,16 +249,12 @@ def _only_one(suppression: Suppression, line: str) -> bool:
 def _unknown(suppression: Suppression, selector: Selector) -> Finding:
     import difflib
 
-    from gradlint.registry import by_code, by_name
-
     close = difflib.get_close_matches(selector.text, [*by_name(), *by_code()], n=1)
     hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
     return _finding(UNKNOWN_SUPPRESSION, suppression, selector, code=selector.text, hint=hint)
 
 
 def _finding(which: str, suppression: Suppression, selector: Selector | None, **names: str) -> Finding:
-    from gradlint.registry import by_code
-
     rule = by_code()[which]
     start = suppression.column if selector is None else selector.column
     end = suppression.end_column if selector is None else selector.column + len(selector.text)

@@ -1,8 +1,11 @@
-"""Lints one file: bytes in, a plain result out. No I/O, no printing, never an exception."""
+"""Lints one file: bytes in, a plain result out. No printing, never an exception, and nothing is read but what the file
+imports from its project, where the settings say that this may be followed."""
 
 from __future__ import annotations
 
+import os
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gradlint.inquiry import Inquiry, crash
@@ -28,24 +31,29 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
     from gradlint.model import Edit
+    from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
-    from gradlint.repair.trial import Offers
+    from gradlint.repair.trial import Trial
     from gradlint.rule import Draft, Rule
 
 Text = TypeVar("Text")
 #: how a text is read
 Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 
+#: a file without any of these has nothing that gradients of another file could hang on
+_OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat", b"model", b"Model")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
 
 def lint(
-    source: bytes, path: str, settings: Settings, *, repeats: bool = False, read: Read = Inquiry.read
+    source: bytes, path: str, settings: Settings, *, repeats: bool = False, read: Read = Inquiry.read,
+    project: Project | None = None,
 ) -> FileResult:  # fmt: skip
     """All findings of one file; with `repeats` those, too, that say again what another one says.
 
     `read` asks the rules about the text; whoever remembers what they said of it before need not ask them again.
+    `project` has the other files that it may be followed into.
     """
     from gradlint.python import source as reading
 
@@ -61,7 +69,8 @@ def lint(
         if isinstance(text, reading.Newer):
             note = f"{text.row}:{text.column}: this file is written for a newer Python, and was not read"
             return FileResult(path, notes=(note,))
-        return _judged(text, path, settings, enabled, repeats=repeats, read=read)
+        project = project or project_of(path, settings)
+        return _judged(text, path, settings, enabled, repeats=repeats, read=read, project=project)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
@@ -96,14 +105,25 @@ def fixed(
     watched = _watched(settings.enabled_for(path), settings)
 
     def codes(now: Text) -> Counter[str]:
-        return _codes(program(now), watched, settings)
+        return _codes(program(now), path, watched, settings)
 
     mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
     said = [finding.code for finding in left.findings]
     return mended, done, left if len(set(said)) == len(said) else lint(mended, False)
 
 
-def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:
+def project_of(path: str, settings: Settings) -> Project | None:
+    """The files round a file, as far as it may be followed into them."""
+    if not settings.project:
+        return None
+    from gradlint.python.project import Project, root_of
+
+    folder = os.path.dirname(os.path.abspath(path))
+    root = settings.root or root_of(folder)
+    return Project.on_disk((root, *settings.src), settings.target_torch)
+
+
+def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings) -> Counter[str]:
     """What the watched rules say of a text, beside advice."""
     from collections import Counter
 
@@ -112,7 +132,9 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     text = reading.read(source)
     if not isinstance(text, reading.Source):
         return Counter()
-    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).read(text).grave
+    project = project_of(path, settings)
+    inquiry = Inquiry(chosen_rules(watched, settings), settings.target_torch, {}, project, os.path.abspath(path))
+    return inquiry.read(text).grave
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -132,7 +154,8 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
 
 
 def _judged(
-    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, read: Read
+    text: Source, path: str, settings: Settings, enabled: frozenset[str], *, repeats: bool, read: Read,
+    project: Project | None,
 ) -> FileResult:  # fmt: skip
     from gradlint import comments
     from gradlint.registry import all_rules
@@ -140,17 +163,20 @@ def _judged(
 
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
-    if worth_reading(text.data, settings, path):
-        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes)
+    location = os.path.abspath(path)
+    if worth_reading(text.data, settings, path, project):
+        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes, project, location)
         reading = read(inquiry, text)
     drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
+    elsewhere = _elsewhere([finding for finding, _ in drafted if finding.path], settings, project)
+    drafted = [(finding, draft) for finding, draft in drafted if not finding.path]
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
-        offers = _Offering(reading, enabled, _watched(enabled, settings), settings)
+        offers = _Offering(reading, enabled, _watched(enabled, settings), settings, location)
         drafts = {id(finding): draft for finding, draft in drafted}
         # there are not steps for trials without end: what is most severe comes first
         order = sorted(kept, key=lambda finding: -finding.severity)
@@ -159,16 +185,56 @@ def _judged(
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
     exhausted = reading.exhausted if reading is not None else ()
+    reached = tuple(sorted(reading.reached)) if reading is not None else ()
+    probes = tuple(sorted(project.probes.items())) if project is not None else ()
+    if project is not None:
+        exhausted += tuple(project.exhausted)
     return FileResult(
-        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted
+        path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted,
+        elsewhere=elsewhere, reached=reached, probes=probes,
     )  # fmt: skip
 
 
-def worth_reading(source: bytes, settings: Settings, path: str) -> bool:
+def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project | None) -> tuple[Finding, ...]:
+    """What was found in other files, as far as the rules are on there and no comment of theirs silences it."""
+    from gradlint import comments
+    from gradlint.registry import all_rules
+
+    known = frozenset(rule.meta.code for rule in all_rules())
+    kept: list[Finding] = []
+    for path in dict.fromkeys(finding.path for finding in findings):
+        file = project.file(path) if project is not None else None
+        here = [finding for finding in findings if finding.path == path]
+        enabled = settings.enabled_for(path)
+        if file is not None:
+            told, _ = comments.apply(file.source.text, here, enabled, known)
+            kept += [as_severe_as_wanted(f, settings) for f in told if f.path and f.code in enabled]
+    return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
+
+
+def worth_reading(source: bytes, settings: Settings, path: str, project: Project | None = None) -> bool:
     """Whether a rule that is on for this file could have anything to say about it."""
     from gradlint.prefilter import prefilter
 
-    return not settings.prefilter or prefilter(settings.enabled_for(path)).accepts(source)
+    if not settings.prefilter:
+        return True
+    chosen = prefilter(settings.enabled_for(path))
+    if chosen.accepts(source):
+        return True
+    if project is None:
+        return False
+    if not any(word in source for word in _OBJECTS):
+        return False
+    # what it lacks may be in what it imports
+    imported = project.imported(source, os.path.abspath(path))
+    return chosen.accepts(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+
+
+def holds_any(source: bytes, settings: Settings, path: str) -> bool:
+    """Whether a file holds anything that a rule needs, though perhaps not all of it."""
+    from gradlint.prefilter import prefilter
+
+    return bool(prefilter(settings.enabled_for(path)).parts(source))
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
@@ -191,13 +257,14 @@ class _Offering:
     """Looks for the fixes of a file's findings; all that it needs is made when the first rule proposes one."""
 
     def __init__(
-        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings
+        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings, location: str
     ) -> None:  # fmt: skip
         self._reading = reading
+        self._location = location
         self._enabled = enabled
         self._watched = watched
         self._settings = settings
-        self._offers: Offers | None = None
+        self._offers: Trial | None = None
 
     def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
@@ -218,24 +285,35 @@ class _Offering:
             offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author knows what code does that is not seen
         return replace(finding, fix=offered)
 
-    def _made(self) -> Offers:
+    def _made(self) -> Trial:
         if self._offers is None:
-            from gradlint.repair.trial import Offers
+            from gradlint.repair.trial import Trial
 
             rules = chosen_rules(self._watched, self._settings)
-            inquiry = Inquiry(rules, self._settings.target_torch, {})
+            inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
-            self._offers = Offers(self._reading, inquiry, known)
+            self._offers = Trial(self._reading, inquiry, known)
         return self._offers
 
 
 def finding_of(draft: Draft, reading: Reading) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
-    related = tuple(Related(reading.span(site), said) for site, said in draft.related)
+    there = draft.site.path
+    lines = draft.related
+    if there:
+        calls = (site for event in draft.story for site in event.via if not site.path)
+        lines += tuple((site, "it is called from here") for site in islice(calls, 1))
+    located = reading.location if there else ""
+    related = tuple(
+        Related(reading.span(site), said, "" if site.path == there else site.path or located) for site, said in lines
+    )
     name, span = draft.rule.rule_name(), reading.span(draft.site)
-    return Finding(meta.code, name, draft.level, draft.message, span, related, grade=draft.grade)
+    return Finding(
+        meta.code, name, draft.level, draft.message, span, related, grade=draft.grade, path=there,
+        entries=reading.entries_of(draft),
+    )  # fmt: skip
 
 
 def as_severe_as_wanted(finding: Finding, settings: Settings) -> Finding:

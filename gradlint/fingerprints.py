@@ -7,7 +7,10 @@ files puts the path beside it.
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import re
+import warnings
 from collections import Counter
 from typing import NamedTuple
 
@@ -39,8 +42,6 @@ def fingerprints(result: FileResult, text: str | None) -> list[Print]:
     """One for each finding, in reading order; `text` is the program that was linted, None if it is gone."""
     if not result.findings:
         return []
-    import hashlib
-
     lines = [] if text is None else _ENDS.split(text)
     scopes = None if text is None else _scopes(text)
     if scopes is None and text is not None:
@@ -67,9 +68,6 @@ def normalised(line: str) -> str:
 
 def _scopes(text: str) -> list[_Scope] | None:
     """Functions and classes with their full names, outer ones first; None if Python cannot read the text."""
-    import ast
-    import warnings
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

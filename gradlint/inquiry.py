@@ -10,13 +10,14 @@ from gradlint.model import Grade, Position, RuleCrash, Severity, Span
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from gradlint.events import Event, Path, Site
     from gradlint.machine.judge import Judge
     from gradlint.python.anchor import Anchors
     from gradlint.python.lower import Lowering
     from gradlint.python.module import Program
+    from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
 
@@ -27,17 +28,24 @@ _TOO_DEEP = "an expression is nested too deeply to be read to its end"
 class Reading:
     """A text with what the rules say of it, and the events of the path that each spoke about."""
 
-    def __init__(self, source: Source, lowering: Lowering) -> None:
+    def __init__(self, source: Source, lowering: Lowering, project: Project | None = None, location: str = "") -> None:
         self.source = source
         self.lowering = lowering
+        self.project = project
+        self.location = location
         #: all paths that were followed, and what was not for want of steps, in sentences
         self.paths: list[Path] = []
         self.exhausted: tuple[str, ...] = (_TOO_DEEP,) if lowering.too_deep else ()
         #: what it cost, counted: the nodes of the program, and the steps of its paths
-        self.steps = len(lowering.origins)
+        self.steps = lowering.size
         self._by_place: dict[tuple[str, Site], Draft] = {}
         self._events: dict[int, tuple[Event, ...]] = {}
         self._optimizers: dict[type[Rule], set[str | None]] = {}
+        #: the functions that the paths start with on which something was said, by place; -1 stands for the module
+        self._entries: dict[tuple[str, Site], set[int]] = {}
+        #: the functions of other files that were followed to their ends
+        self.reached: set[tuple[str, int]] = set()
+        self._anchors: dict[str, Anchors] = {}
 
     @property
     def drafts(self) -> list[Draft]:
@@ -60,10 +68,12 @@ class Reading:
 
         return Anchors(self.source.text, self.source.tree, self.source.lines())
 
-    def add(self, draft: Draft, events: tuple[Event, ...] = ()) -> None:
+    def add(self, draft: Draft, path: Path | None = None) -> None:
         """One for each rule and place; one that was seen takes the place of one that was only guessed."""
         self._optimizers.setdefault(draft.rule, set()).add(draft.optimizer)
         place = draft.rule.meta.code, draft.site
+        self._entries.setdefault(place, set()).add(-1 if path is None else path.entry_loop)
+        events = () if path is None else path.events
         known = self._by_place.get(place)
         if known is not None and (known.grade is draft.grade or known.grade is Grade.SEEN):
             return
@@ -76,6 +86,7 @@ class Reading:
         """All that was said of another text with the same program."""
         self.paths, self.exhausted, self._by_place = other.paths, other.exhausted, other._by_place
         self._events, self._optimizers, self.steps = other._events, other._optimizers, other.steps
+        self._entries, self.reached = other._entries, other.reached
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self._events.get(id(draft), ())
@@ -87,11 +98,32 @@ class Reading:
 
     def origin(self, site: Site) -> ast.expr | ast.stmt | ast.pattern:
         """The node of Python's tree that a site was made of."""
-        return self.lowering.origins[site.node]
+        other = self._other(site.path)
+        return self.lowering.origins[site.node] if other is None else other.lowering.origin(site.node)
 
     def span(self, site: Site) -> Span:
-        start, end = map(self.anchors.position, self.anchors.span(self.origin(site)))
+        anchors = self.anchors if not site.path else self._anchors_of(site.path)
+        start, end = map(anchors.position, anchors.span(self.origin(site)))
         return Span(Position(start[0], start[1] + 1), Position(end[0], end[1] + 1))
+
+    def entries_of(self, draft: Draft) -> tuple[int, ...]:
+        """The rows of the functions that all paths start with on which this was said; none if one is the module."""
+        nodes = self._entries.get((draft.rule.meta.code, draft.site), {-1})
+        own = range(len(self.lowering.origins))  # a method that is inherited from another file is no start of this one
+        return tuple(sorted(self.lowering.origins[n].lineno for n in nodes)) if nodes <= set(own) else ()
+
+    def _other(self, path: str) -> Foreign | None:
+        return self.project.file(path) if path and self.project is not None else None
+
+    def _anchors_of(self, path: str) -> Anchors:
+        from gradlint.python.anchor import Anchors
+
+        found = self._anchors.get(path)
+        if found is None:
+            other = self._other(path)
+            assert other is not None
+            found = self._anchors[path] = Anchors(other.source.text, other.source.tree, other.source.lines())
+        return found
 
     def function_of(self, draft: Draft) -> str:
         """The name of the innermost function that a finding is in; "" outside of any."""
@@ -110,30 +142,40 @@ class Inquiry:
     """A set of rules, ready to be asked about one text after the other."""
 
     def __init__(
-        self, rules: Sequence[Rule], target_torch: tuple[int, int] | None, crashes: dict[str, RuleCrash]
+        self, rules: Sequence[Rule], target_torch: tuple[int, int] | None, crashes: dict[str, RuleCrash],
+        project: Project | None = None, location: str = "",
     ) -> None:  # fmt: skip
         self._rules = rules
+        self._project = project
+        self._location = location
         self._target = target_torch
         self._judge: Judge | None = None
         self.crashes = crashes
 
-    def read(self, source: Source, part: ast.Module | None = None) -> Reading:
-        """What the rules say, once for each place; `part`: of this part of the file only."""
-        return self.asked(self.lowered(source, part))
+    def read(
+        self, source: Source, part: ast.Module | None = None, starts: Container[str] | None = None,
+        like: Reading | None = None,
+    ) -> Reading:  # fmt: skip
+        """What the rules say, once for each place; `part`: of this part of the file only, on paths that start with
+        these functions. `like`: a reading of some of the same statements, which are not lowered again."""
+        return self.asked(self.lowered(source, part, like), starts)
 
-    def lowered(self, source: Source, part: ast.Module | None = None) -> Reading:
+    def lowered(self, source: Source, part: ast.Module | None = None, like: Reading | None = None) -> Reading:
         """The text, of which nothing was said yet."""
         from gradlint.python.lower import Lowering
 
-        return Reading(source, Lowering(part or source.tree))
+        known = like.lowering if like is not None else None
+        return Reading(source, Lowering(part or source.tree, known), self._project, self._location)
 
-    def asked(self, reading: Reading) -> Reading:
+    def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
         from gradlint.machine.judge import Judge
         from gradlint.paths.explorer import Explorer
         from gradlint.python.module import Program
 
-        program = Program(reading.lowering.body, self._target)
+        program = Program(reading.lowering.body, self._target, "", self._project, self._location)
+        if self._project is not None:
+            self._project.main = program
         if program.foreign:
             return reading
         for draft in self._about_program(program):
@@ -141,13 +183,17 @@ class Inquiry:
         if not program.trains:
             return reading
         judge = self._judge = self._judge or Judge(self._rules, self._on_crash)
-        explorer = Explorer(program)
+        explorer = Explorer(program, starts)
         for path in explorer.paths():
             reading.paths.append(path)
             for draft in judge.judge(path):
-                reading.add(draft, path.events)
+                reading.add(draft, path)
         reading.exhausted += tuple(explorer.exhausted)
         reading.steps += explorer.steps
+        for place, node in explorer.reached_elsewhere:
+            other = reading._other(place)
+            if other is not None:
+                reading.reached.add((place, other.lowering.origin(node).lineno))
         return reading
 
     def _about_program(self, program: Program) -> Iterator[Draft]:

@@ -89,6 +89,8 @@ class Related:
 
     span: Span
     message: str
+    #: the file, where it is another one than the finding's
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,10 @@ class Finding:
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
     grade: Grade = Grade.SEEN
+    #: the file, where it is another one than that which was analysed
+    path: str = ""
+    #: the rows of the functions that its paths start with, if all of them start with one: a caller may know better
+    entries: tuple[int, ...] = ()
 
     def with_severity(self, severity: Severity) -> Finding:
         return replace(self, severity=severity)
@@ -165,6 +171,11 @@ class FileResult:
     cells: tuple[Cell, ...] = ()
     #: what was not followed for want of steps: there, mistakes may have been missed
     exhausted: tuple[str, ...] = ()
+    #: what was found in other files, and the functions of other files (path and row) that were followed to their ends
+    elsewhere: tuple[Finding, ...] = ()
+    reached: tuple[tuple[str, int], ...] = ()
+    #: every other file that was asked for, with a digest of what it held, or None if it was not there
+    probes: tuple[tuple[str, str | None], ...] = ()
 
     def place(self, position: Position) -> Place:
         """Where a position is for people: in the file, or in a cell of the notebook."""

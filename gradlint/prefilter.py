@@ -52,6 +52,12 @@ class Prefilter:
         text = Text(source, self._stems)
         return any(all(_is_in(text, part, known) for part in clause) for clause in self._clauses)
 
+    def parts(self, source: bytes) -> frozenset[Part]:
+        """What of all that is asked for is in a file: another one that imports it may lack just that."""
+        known: dict[Part, bool] = {}
+        text = Text(source, self._stems)
+        return frozenset(part for clause in self._clauses for part in clause if _is_in(text, part, known))
+
 
 @functools.cache
 def prefilter(codes: frozenset[str] | None = None) -> Prefilter:

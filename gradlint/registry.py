@@ -36,6 +36,11 @@ def by_name() -> dict[str, type[Rule]]:
     return {rule.rule_name(): rule for rule in all_rules()}
 
 
+def find(word: str) -> type[Rule] | None:
+    """The rule of this code or name, in any case."""
+    return by_code().get(word.upper()) or by_name().get(word.lower().replace("_", "-"))
+
+
 def _module_names(package: ModuleType) -> list[str]:
     """The modules of the folder; `pkgutil` would ask the same of every importer there is."""
     files = {file for folder in package.__path__ for file in os.listdir(folder)}

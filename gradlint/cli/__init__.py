@@ -12,6 +12,7 @@ import click
 
 from gradlint import __version__
 from gradlint.config.reading import ConfigError
+from gradlint.report.paths import harmless_lines
 
 CLEAN, FOUND, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -73,8 +74,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = gradlint.main(arguments, prog_name="gradlint", standalone_mode=False)
     except ConfigError as error:
-        from gradlint.report.paths import harmless_lines
-
         click.echo(f"gradlint: error: {harmless_lines(str(error))}", err=True)
         return USAGE
     except click.ClickException as error:

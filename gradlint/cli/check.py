@@ -11,17 +11,18 @@ import click
 
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
-from gradlint.cli.output import FormatType, Output, targets
+from gradlint.cli.output import FormatType, Output, ProgressBar, targets
 from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
+from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, SourceFile
+from gradlint.runner.run import Run, default_jobs, run, run_text
 
 if TYPE_CHECKING:
+    from gradlint.config import Settings
     from gradlint.runner.cache import Cache
-    from gradlint.runner.files import SourceFile
-    from gradlint.runner.run import Run
     from gradlint.runner.write import FixPlan
 
 _FILE = click.Path(dir_okay=False)  # shells complete it
@@ -79,6 +80,7 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
     show_envvar=True,
     help="Where results are kept.  [default: the user's cache folder]",
 )
+@click.option("--no-project", is_flag=True, help="Read each file alone, without those that it imports.")
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -132,8 +134,6 @@ class _Check:
         return self._finish(run, fixing)
 
     def _files(self) -> list[SourceFile]:
-        from gradlint.runner.files import FileFinder, MissingPathError
-
         request = self._request
         finder = FileFinder(self._tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
         try:
@@ -142,14 +142,18 @@ class _Check:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
             files = [file for file in files if file.explicit or not file.path.endswith((".md", ".markdown"))]
-        if request.no_prefilter:
-            files = [file._replace(settings=replace(file.settings, prefilter=False)) for file in files]
+        if request.no_prefilter or request.no_project:
+            files = [file._replace(settings=self._narrowed(file.settings)) for file in files]
         if not request.show_files:
             if not files:
                 self._output.warn("no Python files found under the given paths")
             for skipped in finder.skipped:
                 self._output.warn(f"{skipped.shown}: {skipped.reason}")
         return self._gates.admitted(files, self._output)
+
+    def _narrowed(self, settings: Settings) -> Settings:
+        prefilter = settings.prefilter and not self._request.no_prefilter
+        return replace(settings, prefilter=prefilter, project=settings.project and not self._request.no_project)
 
     def _write_baseline(self, run: Run, files: list[SourceFile], file: str) -> int:
         said = self._gates.write(file, run, files)
@@ -166,13 +170,14 @@ class _Check:
         return chosen(self._request.choice(), self._tree.at(folder).fixing, diff=self._request.diff)
 
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
-        from gradlint.cli.output import ProgressBar
-        from gradlint.runner.processes import default_jobs
-        from gradlint.runner.run import run
-
         jobs = self._request.jobs or default_jobs()
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
-            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan)
+            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan, importers=self._importers(files))
+
+    def _importers(self, files: list[SourceFile]) -> list[SourceFile]:
+        from gradlint.runner.importers import importers
+
+        return importers(files, [path for path in self._request.paths or (".",) if os.path.isdir(path)], self._tree)
 
     def _cache(self) -> Cache | None:
         if self._request.no_cache:
@@ -188,11 +193,8 @@ class _Check:
         if self._request.show_files:
             self._output.lines([name])
             return 0
-        from gradlint.runner.files import UNKNOWN, SourceFile
-        from gradlint.runner.run import run_text
-
         fixing = self._fixing(folder)
-        settings = replace(self._tree.at(folder), prefilter=not self._request.no_prefilter)
+        settings = self._narrowed(self._tree.at(folder))
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+import gradlint
 from gradlint import __version__
+from gradlint.baseline import BaselineError, read_baseline
+from gradlint.cli.check import cache_root
+from gradlint.config.load import SOURCES, ConfigTree, folder_floor
 from gradlint.config.reading import ConfigError
+from gradlint.config.selectors import preset_of
+from gradlint.registry import all_rules
+from gradlint.report.text import Paint, wants_colour
+from gradlint.runner.cache import Cache
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -52,16 +64,12 @@ def doctor(path: str, no_torch: bool, output_format: str) -> int:
         if output_format == "text":
             _show(asked)
     if output_format == "json":
-        import json
-
         click.echo(json.dumps([line._asdict() for line in lines], indent=2))
     return 2 if any(line.state == "wrong" for line in lines) else 0
 
 
 def _questions(path: str, no_torch: bool) -> Iterator[Line]:
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    import gradlint
-
     yield Line("gradlint", f"{__version__}, in {os.path.dirname(os.path.abspath(gradlint.__file__))}")
     yield Line("python", f"{sys.version.split()[0]}, {sys.executable}")
     yield _asked("platform", _platform)
@@ -71,8 +79,6 @@ def _questions(path: str, no_torch: bool) -> Iterator[Line]:
         yield _extra(package, extra, purpose)
     yield _asked("torch", lambda: _torch(no_torch))
     try:
-        from gradlint.config.load import ConfigTree
-
         settings = ConfigTree().at(folder)
     except ConfigError as error:
         yield Line("configuration", " ".join(str(error).split()), "wrong")
@@ -91,22 +97,16 @@ def _asked(name: str, question: Callable[[], Line]) -> Line:
 
 
 def _show(line: Line) -> None:
-    from gradlint.report.text import Paint, wants_colour
-
     role = {"ok": "good", "missing": "warning", "wrong": "error"}[line.state]
     mark = {"ok": "+", "missing": "-", "wrong": "!"}[line.state]
     click.echo(f"{Paint(wants_colour(sys.stdout))(mark, role)} {line.name:<13}  {line.answer}", color=True)
 
 
 def _platform() -> Line:
-    import platform
-
     return Line("platform", f"{platform.platform()}, {os.cpu_count()} processors")
 
 
 def _version(package: str) -> str | None:
-    from importlib import metadata
-
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -141,8 +141,6 @@ def _torch(no_torch: bool) -> Line:
     if answer.returncode != 0 or not lines:
         reason = _raised(answer.stderr) or f"exit code {answer.returncode}"
         return Line("torch", f"{version}, but it cannot be imported: {reason}", "missing")
-    import json
-
     loaded, cuda, devices, mps = json.loads(lines[-1])
     built = f"built for CUDA {cuda}" if cuda else "built without CUDA"
     seen = [f"CUDA: {', '.join(devices)}" if devices else "no CUDA device seen", *(["MPS"] if mps else [])]
@@ -157,9 +155,6 @@ def _raised(said: str) -> str:
 
 
 def _configuration(settings: Settings, folder: str) -> Iterator[Line]:
-    from gradlint.config.selectors import preset_of
-    from gradlint.registry import all_rules
-
     rules = f"{len(settings.enabled_for(''))} of {len(all_rules())} rules on"
     preset = f"preset {preset_of(settings.layers).value}"
     yield Line("configuration", f"{settings.source or 'none, the defaults hold'}: {rules}, {preset}")
@@ -173,8 +168,6 @@ def _configuration(settings: Settings, folder: str) -> Iterator[Line]:
 
 def _above(settings: Settings) -> str | None:
     """The configuration that would hold if the nearest one were not there."""
-    from gradlint.config.load import ConfigTree
-
     parent = os.path.dirname(settings.root)
     if not settings.source or parent == settings.root:
         return None
@@ -185,8 +178,6 @@ def _above(settings: Settings) -> str | None:
 
 
 def _baseline(file: str) -> Line:
-    from gradlint.baseline import BaselineError, read_baseline
-
     try:
         known = len(read_baseline(file).entries)
     except BaselineError as error:
@@ -204,8 +195,6 @@ def _target(settings: Settings, folder: str) -> Line:
 
 def _stated_in(folder: str) -> str:
     """The dependency file that names the oldest torch."""
-    from gradlint.config.load import SOURCES, folder_floor
-
     while True:
         floor = folder_floor(folder, SOURCES)
         for name in SOURCES:
@@ -218,9 +207,6 @@ def _stated_in(folder: str) -> str:
 
 
 def _cache(path: str) -> Line:
-    from gradlint.cli.check import cache_root
-    from gradlint.runner.cache import Cache
-
     cache = Cache(cache_root(path), os.environ.get("GRADLINT_CACHE_DIR"))
     if not cache.usable:
         return Line("cache", f"{cache.folder or 'no home folder'}: not writable, every run starts anew", "missing")
@@ -229,8 +215,6 @@ def _cache(path: str) -> Line:
 
 
 def _git() -> Line:
-    import shutil
-
     found = shutil.which("git")
     if found is None:
         return Line("git", "not found: only --diff-base needs it", "missing")

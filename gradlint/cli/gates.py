@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
+from gradlint import documents
 from gradlint.config.reading import ConfigError
+from gradlint.runner.run import mend, mend_text
 
 if TYPE_CHECKING:
     from gradlint.baseline import Baseline, Entry
@@ -70,8 +73,6 @@ class Gates:
             return None if plan is None else self._mend(run, files, plan)
 
     def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
-        from gradlint.runner.run import mend, mend_text
-
         if self._sources:
             (file,) = files
             return mend_text(run, self._sources[file.shown], file, self._keep(file), plan)
@@ -127,8 +128,6 @@ class Gates:
         return keep
 
     def _text(self, path: str) -> str | None:
-        from gradlint import documents
-
         source = self._sources.get(path)
         try:
             if source is None:
@@ -148,8 +147,6 @@ class Gates:
                 output.note(f"  {entry}")
             if len(entries) > _SHOWN:
                 output.note(f"  and {len(entries) - _SHOWN} more")
-            import shlex
-
             again = shlex.join(["gradlint", "check", *(paths if len(paths) <= 3 else ()), "--write-baseline", name])
             output.note(f"`{again}` brings it up to date")
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import click
+
+from gradlint import events, rule
+from gradlint.config.reading import unknown
+from gradlint.registry import by_code, by_name
+from gradlint.rule import HOOKS
 
 _CATEGORIES = {
     "1": "CLIPPING",
@@ -129,9 +135,6 @@ def new_rule(name: str, code: str, hook: str) -> int:
 
 
 def _hook(word: str) -> str:
-    from gradlint.config.reading import unknown
-    from gradlint.rule import HOOKS
-
     known = [hook.removeprefix("on_") for hook in HOOKS]
     if word.removeprefix("on_") not in known:
         raise click.UsageError(str(unknown("hook", word, known)))
@@ -140,10 +143,6 @@ def _hook(word: str) -> str:
 
 def _rule(name: str, code: str, class_name: str, hook: str) -> str:
     """The text of a rule that says nothing yet."""
-    import inspect
-
-    from gradlint import events, rule
-
     given = [p for p in inspect.signature(getattr(rule.Rule, hook)).parameters.values() if p.name != "self"]
     types = [str(p.annotation) for p in given]
     subject = given[0].name if given else "file"
@@ -162,8 +161,6 @@ def _rule(name: str, code: str, class_name: str, hook: str) -> str:
 
 
 def _checked(name: str, code: str) -> tuple[str, str]:
-    from gradlint.registry import by_code, by_name
-
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z][a-z0-9]*)+", name):
         raise click.UsageError(f"`{name}` is no rule name: small words joined by hyphens, such as clip-after-step.")
     code = code.upper()

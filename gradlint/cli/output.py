@@ -16,6 +16,20 @@ import click
 from gradlint.cli.request import Fixing, Mode
 from gradlint.config.reading import unknown
 from gradlint.model import FileResult
+from gradlint.report.paths import harmless_lines
+from gradlint.report.text import (
+    Paint,
+    concise,
+    enumeration,
+    full,
+    hint,
+    hint_after,
+    statistics_lines,
+    summary,
+    total,
+    wants_colour,
+)
+from gradlint.runner.write import write_whole
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -164,8 +178,6 @@ def write(file: str, content: bytes) -> None:
         with open(file, "wb") as stream:
             stream.write(content)
         return
-    from gradlint.runner.write import write_whole
-
     path = os.path.realpath(file)  # a link stays, and leads to the new text
     os.makedirs(os.path.dirname(path), exist_ok=True)
     mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
@@ -253,8 +265,6 @@ class Output:
 
     def _to_file(self, file: str, target: Target, run: Run, fixing: Fixing) -> str | None:
         """Without colours; what went wrong, if anything."""
-        from gradlint.report.text import Paint
-
         return _written(file, _utf8(self._told(target, run, fixing, Paint(False))))
 
     def _told(self, target: Target, run: Run, fixing: Fixing, paint: Paint) -> Iterable[str]:
@@ -273,7 +283,6 @@ class Output:
     def diff(self, run: Run, fixing: Fixing) -> None:
         """What `--fix` would change, on stdout or in the file; how much that is, on stderr."""
         from gradlint.report.diff import painted, unified
-        from gradlint.report.text import total
 
         (target,) = self._targets
         paint = self._paint()
@@ -296,15 +305,11 @@ class Output:
         if fixing.mode is not Mode.FIX_ONLY:
             yield from self._findings(target, run.results, fixing, paint)
         if fixing.show:
-            from gradlint.report.text import enumeration
-
             yield from enumeration(run.fixed, paint)
         if not self._quiet:
             yield from _summary(run, fixing, paint, self.asides)
 
     def _findings(self, target: Target, results: list[FileResult], fixing: Fixing, paint: Paint) -> Iterator[str]:
-        from gradlint.report.text import concise, full, statistics_lines
-
         unsafe = fixing.unsafe if fixing.mode is Mode.CHECK else None
         if self._statistics:
             yield from statistics_lines(results, paint)
@@ -314,8 +319,6 @@ class Output:
             yield from full(results, self._read, paint, unsafe=unsafe)
 
     def _paint(self) -> Paint:
-        from gradlint.report.text import Paint, wants_colour
-
         return Paint(wants_colour(self._stream))
 
     def _read(self, path: str) -> bytes | None:
@@ -373,8 +376,6 @@ class Output:
         self._say(f"gradlint: {message}")
 
     def _say(self, message: str) -> None:
-        from gradlint.report.paths import harmless_lines
-
         print(harmless_lines(message), file=sys.stderr)
 
 
@@ -393,8 +394,6 @@ def _written(file: str, content: bytes) -> str | None:
 
 
 def _summary(run: Run, fixing: Fixing, paint: Paint, asides: Sequence[str]) -> Iterator[str]:
-    from gradlint.report.text import hint, hint_after, summary, total
-
     if fixing.mode is Mode.FIX_ONLY:
         yield total(run.fixed, run.results, run.checked, fixing.unsafe, "Fixed")
         return

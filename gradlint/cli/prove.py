@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradlint.cli.selection import complete_rule
+from gradlint.config.reading import ConfigError
 
 if TYPE_CHECKING:
     from gradlint.runtime.prove.proving import Progress, Proof, Proofs
@@ -34,9 +37,6 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     CODE is a rule's code, its name, or the beginning of a code like GL2; without any, all rules that a run can show
     are proved. Exits with 0 if all are proved, 1 if one is not, 3 if a run failed.
     """
-    import importlib.util
-
-    from gradlint.config.reading import ConfigError
     from gradlint.runtime.prove.case import chosen
 
     cases = chosen(codes)
@@ -48,8 +48,6 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     begun = time.monotonic()
     proofs = run(cases, resolve(device), _progress(2 * len(cases)))
     if output_format == "json":
-        import json
-
         click.echo(json.dumps([proof.record() for proof in proofs.proofs], indent=2))
     else:
         _print(proofs, time.monotonic() - begun)

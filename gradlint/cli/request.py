@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gradlint.config.settings import FixChoice
+from gradlint.runner.write import FixPlan
 
 if TYPE_CHECKING:
     from gradlint.cli.output import Target
@@ -34,23 +35,7 @@ class Fixing(NamedTuple):
         """What the runner is asked to do; None to lint only."""
         if self.mode is Mode.CHECK:
             return None
-        from gradlint.runner.write import FixPlan
-
         return FixPlan(self.unsafe, write=self.mode is not Mode.DIFF)
-
-
-def refuse_conflicts(said: FixChoice, *, diff: bool, statistics: bool, exit_zero: bool, exit_on_fix: bool) -> None:
-    """Pairs of options that cannot both be meant."""
-    pairs = (
-        (diff and said.show_fixes, "--diff", "--show-fixes"),
-        (diff and statistics, "--diff", "--statistics"),
-        (exit_zero and exit_on_fix, "--exit-zero", "--exit-non-zero-on-fix"),
-        # ruff would write; whoever says --no-fix must be able to rely on it
-        (said.fix is False and said.fix_only, "--no-fix", "--fix-only"),
-    )
-    for both, one, other in pairs:
-        if both:
-            raise click.UsageError(f"{one} and {other} cannot be used together.")
 
 
 def chosen(said: FixChoice, configured: FixChoice, *, diff: bool) -> Fixing:
@@ -81,6 +66,7 @@ class Request(NamedTuple):
     no_cache: bool
     cache_dir: str | None
     no_prefilter: bool
+    no_project: bool
     config: str | None
     isolated: bool
     quiet: bool
@@ -130,16 +116,14 @@ def refuse(request: Request) -> None:
         (request.watch and stdin, "--watch", "- (stdin)"),
         (request.watch and request.diff, "--watch", "--diff"),
         (request.watch and request.show_files, "--watch", "--show-files"),
+        (request.diff and request.show_fixes, "--diff", "--show-fixes"),
+        (request.diff and request.statistics, "--diff", "--statistics"),
+        (request.exit_zero and request.exit_non_zero_on_fix, "--exit-zero", "--exit-non-zero-on-fix"),
+        # ruff would write; whoever says --no-fix must be able to rely on it
+        (request.fix is False and request.fix_only, "--no-fix", "--fix-only"),
     )
     for both, one, other in pairs:
         if both:
             raise click.UsageError(f"{one} and {other} cannot be used together.")
-    refuse_conflicts(
-        request.choice(),
-        diff=request.diff,
-        statistics=request.statistics,
-        exit_zero=request.exit_zero,
-        exit_on_fix=request.exit_non_zero_on_fix,
-    )
     if stdin and len(request.paths) > 1:
         raise click.UsageError("- (stdin) cannot be combined with other paths.")

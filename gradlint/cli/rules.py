@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from gradlint.cli.selection import complete_presets, complete_rule
+from gradlint.config.reading import unknown
+from gradlint.config.selectors import preset_codes, preset_named
+from gradlint.docs.example import page_with_fix, record_with_fix
+from gradlint.docs.pages import FIX_LABELS, record
+from gradlint.docs.terminal import terminal_page
+from gradlint.registry import all_rules, by_code, by_name, find
 
 if TYPE_CHECKING:
     from gradlint.rule import Rule
@@ -27,12 +34,8 @@ _FORMAT = click.option(
 @_FORMAT
 def rules(preset: str | None, output_format: str) -> int:
     """List all rules, or those of a preset."""
-    from gradlint.docs.pages import record
-
     listed = _listed(preset)
     if output_format == "json":
-        import json
-
         click.echo(json.dumps([record(rule) for rule in listed], indent=2))
     elif sys.stdout.isatty():
         _table(listed)
@@ -48,17 +51,11 @@ def rules(preset: str | None, output_format: str) -> int:
 @_FORMAT
 def rule(rule: str, output_format: str) -> int:
     """Explain one rule: what it finds, why it matters, what to write instead."""
-    from gradlint.docs.example import page_with_fix, record_with_fix
-
     found = _find(rule)
     if output_format == "json":
-        import json
-
         click.echo(json.dumps(record_with_fix(found), indent=2))
     elif sys.stdout.isatty():
         from rich.console import Console
-
-        from gradlint.docs.terminal import terminal_page
 
         console = Console()
         console.print(*terminal_page(found, console.width), sep="\n")
@@ -68,21 +65,14 @@ def rule(rule: str, output_format: str) -> int:
 
 
 def _listed(preset: str | None) -> tuple[type[Rule], ...]:
-    from gradlint.registry import all_rules
-
     if preset is None:
         return all_rules()
-    from gradlint.config.selectors import preset_codes, preset_named
-
     codes = preset_codes(preset_named(preset, where="--preset"))
     return tuple(rule for rule in all_rules() if rule.meta.code in codes)
 
 
 def _find(wanted: str) -> type[Rule]:
-    from gradlint.config.reading import unknown
-    from gradlint.registry import by_code, by_name
-
-    found = by_code().get(wanted.upper()) or by_name().get(wanted.lower().replace("_", "-"))
+    found = find(wanted)
     if found is None:
         raise unknown("rule", wanted, [*by_code(), *by_name()])
     return found
@@ -92,8 +82,6 @@ def _table(rules: tuple[type[Rule], ...]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-
-    from gradlint.docs.pages import FIX_LABELS
 
     console = Console()
     roomy = console.width >= 110  # a narrow terminal has room for what matters only

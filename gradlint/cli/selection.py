@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
-from gradlint.config.selectors import Layer, Preset, preset_named
+from gradlint.config.selectors import ALL, Layer, Preset, preset_named, valid_selectors
 from gradlint.config.selectors import check as check_selectors
+from gradlint.registry import by_code, by_name
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -62,9 +63,6 @@ def complete_presets(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_selectors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """For a shell: the last word of a list such as `GL101,GL2`."""
-    from gradlint.config.selectors import ALL, valid_selectors
-    from gradlint.registry import by_code, by_name
-
     before, comma, begun = incomplete.rpartition(",")
     helps = {ALL: "every rule"}
     helps |= {code: rule.summary() for code, rule in by_code().items()}
@@ -74,8 +72,6 @@ def complete_selectors(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """For a shell: one code or name."""
-    from gradlint.registry import by_code, by_name
-
     rules = {**by_code(), **by_name()}
     return _items("", incomplete, list(rules), {word: rule.summary() for word, rule in rules.items()})
 

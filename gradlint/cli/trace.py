@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gradlint.events import Mark, OptimizerRef, Params, ScalerRef, Site
+from gradlint.machine.judge import walk
+from gradlint.machine.trace import build
+from gradlint.model import Unreadable
+from gradlint.paths.explorer import Explorer
+from gradlint.python import source as reading
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Program
+from gradlint.runner.files import read_bytes
+
 if TYPE_CHECKING:
     from gradlint.events import Event, Path
     from gradlint.paths.explorer import Explorer
@@ -60,13 +70,6 @@ def trace(file: str, every: bool, function: str | None, output_format: str) -> i
 
 
 def _explorer(file: str) -> tuple[Explorer, Line]:
-    from gradlint.model import Unreadable
-    from gradlint.paths.explorer import Explorer
-    from gradlint.python import source as reading
-    from gradlint.python.lower import Lowering
-    from gradlint.python.module import Program
-    from gradlint.runner.files import read_bytes
-
     try:
         text = reading.read(read_bytes(file))
     except OSError as error:
@@ -111,10 +114,6 @@ class _Row(NamedTuple):
 
 
 def _rows(path: Path, line: Line) -> Iterator[_Row]:
-    from gradlint.events import Mark
-    from gradlint.machine.judge import walk
-    from gradlint.machine.trace import build
-
     for event, state in walk(build(path)):
         if not isinstance(event, Mark):
             turns = tuple(frame.turn for frame in event.frames)
@@ -217,8 +216,6 @@ def _event(row: _Row, line: Line, first: int) -> dict[str, object]:
 
 def _plain(value: object, line: Line) -> object:
     """A field as JSON has it: places by their lines, things by their texts."""
-    from gradlint.events import OptimizerRef, Params, ScalerRef, Site
-
     match value:
         case enum.Enum():
             return value.value

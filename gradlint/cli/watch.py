@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +14,7 @@ import click
 from gradlint.cli.selection import layer_of
 from gradlint.config.load import FILES, SOURCES, ConfigTree, Overrides
 from gradlint.config.reading import ConfigError
-from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, Stamp
+from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, Stamp, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,9 +58,7 @@ def _refuse(request: Request) -> None:
     for path in request.paths:
         if not os.path.exists(path):
             raise click.UsageError(f"{path}: No such file or directory")
-    from importlib.util import find_spec
-
-    if find_spec("watchfiles") is None:
+    if importlib.util.find_spec("watchfiles") is None:
         raise click.UsageError('--watch needs watchfiles: pip install "torch-gradlint[watch]"')
 
 
@@ -169,15 +169,12 @@ def _stamp(path: str) -> Stamp:
 
 def _content(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_bytes(path)
     except OSError:
         return None
 
 
 def _head(console: Console, changed: Iterable[str]) -> None:
-    import time
-
     names = [os.path.basename(path) or "configuration" for path in changed]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     said = f"{', '.join(names[:3])}{more} changed" if names else "gradlint"

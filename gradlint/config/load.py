@@ -7,7 +7,8 @@ import re
 from collections.abc import Container
 from typing import NamedTuple
 
-from gradlint.config.reading import ConfigError, read_small
+from gradlint.config.reading import ConfigError, parse_toml, read_small
+from gradlint.config.schema import settings_from
 from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
 from gradlint.records import replace
@@ -119,9 +120,6 @@ def _poetry_floor(text: str, package: str) -> Version | None:
 
 FILES = ("gradlint.toml", "pyproject.toml")
 _INTERESTING = (*FILES, *SOURCES, ".git")
-# the parser takes time by the square of a key's parts
-_MOST_DOTS = 50
-_STRING = r"""\"(?:[^"\\\n]|\\.)*\"?|'[^'\n]*'?"""
 
 
 def read_config(path: str) -> Settings | None:
@@ -133,7 +131,7 @@ def read_config(path: str) -> Settings | None:
     own = os.path.basename(path) != "pyproject.toml"
     if not own and b"gradlint" not in raw:
         return None  # spares the TOML parser, which costs more than the rest of a small run
-    table = _parse(raw, path)
+    table = parse_toml(raw, path)
     if not own:
         tool = table.get("tool")
         section = tool.get("gradlint") if isinstance(tool, dict) else None
@@ -142,25 +140,7 @@ def read_config(path: str) -> Settings | None:
         if not isinstance(section, dict):
             raise ConfigError(f"{path}: `tool.gradlint` must be a table")
         table = section
-    from gradlint.config.schema import settings_from
-
     return settings_from(table, path, prefix="" if own else "tool.gradlint.")
-
-
-def _parse(raw: bytes, path: str) -> dict[str, object]:
-    try:
-        import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[no-redef,unused-ignore] # the same parser under its older name
-    try:
-        text = raw.decode("utf-8-sig")
-        if any(line.count(".") > _MOST_DOTS for line in re.sub(_STRING, "", text).splitlines()):
-            raise ConfigError(f"{path}: a key of more than {_MOST_DOTS} parts")
-        return tomllib.loads(text)
-    except ValueError as error:  # of the syntax, the encoding, or a number of thousands of digits
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
 
 
 class Overrides(NamedTuple):
@@ -181,7 +161,7 @@ class ConfigTree:
         self._fixed: Settings | None = None
         if self._overrides.config is not None:
             path = os.path.abspath(self._overrides.config)
-            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path)
+            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path, project=True)
 
     def at(self, folder: str, names: Container[str] | None = None) -> Settings:
         """The settings for the files of an absolute folder; `names` spares the file system if already listed."""
@@ -198,7 +178,7 @@ class ConfigTree:
         return found
 
     def _base(self) -> Settings:
-        return self._fixed or Settings()
+        return self._fixed or Settings(project=True)
 
     def _below(self, above: Settings, folder: str, names: Container[str]) -> Settings:
         settings = above

@@ -6,6 +6,7 @@ What is wrong with them is told with the file, the key and the nearest valid val
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable
 
@@ -45,6 +46,9 @@ _FLAGS = (
     | getattr(os, "O_NONBLOCK", 0)
 )  # fmt: skip
 IRREGULAR = "not a regular file"
+# the parser takes time by the square of a key's parts
+_MOST_DOTS = 50
+_STRING = r"""\"(?:[^"\\\n]|\\.)*\"?|'[^'\n]*'?"""
 
 
 def read_small(path: str, limit: int = LARGEST) -> bytes:
@@ -57,3 +61,19 @@ def read_small(path: str, limit: int = LARGEST) -> bytes:
     if len(raw) > limit:
         raise ConfigError(f"{path}: larger than {limit:,} bytes, which is the most that is read")
     return raw
+
+
+def parse_toml(raw: bytes, path: str) -> dict[str, object]:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[no-redef,unused-ignore] # the same parser under its older name
+    try:
+        text = raw.decode("utf-8-sig")
+        if any(line.count(".") > _MOST_DOTS for line in re.sub(_STRING, "", text).splitlines()):
+            raise ConfigError(f"{path}: a key of more than {_MOST_DOTS} parts")
+        return tomllib.loads(text)
+    except ValueError as error:  # of the syntax, the encoding, or a number of thousands of digits
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None

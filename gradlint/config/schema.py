@@ -10,6 +10,7 @@ from gradlint.config.reading import MOST_PATTERNS, ConfigError, unknown
 from gradlint.config.selectors import Layer, Preset, check, expand, preset_named
 from gradlint.config.settings import FixChoice, Settings
 from gradlint.model import Severity
+from gradlint.registry import by_code, by_name
 
 KEYS = (
     "preset",
@@ -19,6 +20,8 @@ KEYS = (
     "exclude",
     "extend-exclude",
     "include-markdown",
+    "project",
+    "src",
     "per-file-ignores",
     "severity",
     "target-torch",
@@ -52,6 +55,8 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         exclude=reader.globs("exclude") if "exclude" in table else None,
         extend_exclude=reader.globs("extend-exclude"),
         include_markdown=bool(reader.switch("include-markdown")),
+        project=reader.switch("project") is not False,
+        src=reader.folders("src"),
         fixing=FixChoice(*(reader.switch(key) for key in ("fix", "unsafe-fixes", "fix-only", "show-fixes"))),
         baseline=reader.baseline(),
     )
@@ -121,6 +126,10 @@ class _Reader:
             raise self._wrong("the name of a file", value, "baseline")
         return None if value is None else join(dirname(self._path), value)
 
+    def folders(self, key: str) -> tuple[str, ...]:
+        """Folders, as seen from the configuration's."""
+        return tuple(join(dirname(self._path), folder) for folder in self.strings(key))
+
     def switch(self, key: str) -> bool | None:
         value = self._table.get(key)
         if value is not None and not isinstance(value, bool):
@@ -173,8 +182,6 @@ class _Reader:
         return tuple(chosen)
 
     def _options(self, selector: str, table: Mapping[str, object]) -> Iterable[tuple[str, Value]]:
-        from gradlint.registry import by_code, by_name
-
         codes = expand(selector)
         if len(codes) != 1:
             raise unknown("rule", selector, [*by_code(), *by_name()], where=self._where("rules"))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gradlint.config.reading import unknown
 from gradlint.model import SYNTAX_ERROR, Severity
+from gradlint.registry import all_rules, by_code, by_name
 
 ALL = "ALL"
 
@@ -26,16 +27,12 @@ class Layer(NamedTuple):
 
 @functools.cache
 def known_codes() -> frozenset[str]:
-    from gradlint.registry import by_code
-
     return frozenset(by_code())
 
 
 @functools.cache
 def default_codes() -> frozenset[str]:
     """Rules that are on without configuration; a file that does not parse is always worth a line."""
-    from gradlint.registry import all_rules
-
     return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
@@ -46,8 +43,6 @@ def expand(selector: str) -> frozenset[str]:
         return known_codes()
     if _is_code(selector):
         return frozenset(code for code in known_codes() if code.startswith(selector.upper()))
-    from gradlint.registry import by_name
-
     rule = by_name().get(selector.lower().replace("_", "-"))
     return frozenset() if rule is None else frozenset({rule.meta.code})
 
@@ -60,8 +55,6 @@ def check(selectors: Iterable[str], *, where: str = "") -> None:
 
 
 def valid_selectors() -> list[str]:
-    from gradlint.registry import by_name
-
     codes = sorted(known_codes())
     prefixes = sorted({code[:3] for code in codes})
     return [ALL, *prefixes, *codes, *by_name()]
@@ -161,8 +154,6 @@ def preset_codes(preset: Preset, severities: Severities = ()) -> frozenset[str]:
         return known_codes()
     if preset is Preset.DEFAULT:
         return default_codes()
-    from gradlint.registry import by_code
-
     own = {code: by_code()[code].meta.severity for code in default_codes()}
     return frozenset(code for code in own if (severity_of(code, severities) or own[code]) is Severity.ERROR)
 

@@ -47,6 +47,9 @@ class Settings:
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     include_markdown: bool = False
+    #: files are followed into those that they import, below the root and in these further folders
+    project: bool = False
+    src: tuple[str, ...] = ()
     #: how the run is to be; no part of the fingerprint, for the findings are the same
     fixing: FixChoice = FixChoice()
     #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
@@ -78,24 +81,20 @@ class Settings:
         return code in resolve_fixable(self.layers)
 
     def fingerprint(self) -> str:
-        """A short name for all that can change a result; part of the cache key."""
-        return _fingerprint(self)
-
-
-@functools.cache
-def _fingerprint(settings: Settings) -> str:
-    import hashlib
-
-    shaping = (
-        settings.layers,
-        settings.per_file_ignores,
-        settings.severities,
-        settings.options,
-        settings.target_torch,
-        # per-file-ignores are relative to the root: moving the configuration moves them
-        settings.root if settings.per_file_ignores else "",
-    )
-    return hashlib.blake2b(repr(shaping).encode(), digest_size=8).hexdigest()
+        """All that can change a result, in one word; part of the cache key."""
+        return repr(
+            (
+                self.layers,
+                self.per_file_ignores,
+                self.severities,
+                self.options,
+                self.target_torch,
+                self.project,
+                self.src,
+                # per-file-ignores are relative to the root: moving the configuration moves them
+                self.root if self.per_file_ignores else "",
+            )
+        )
 
 
 @functools.cache

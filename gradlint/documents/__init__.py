@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from gradlint import engine
+from gradlint.python.source import decoded
+
+if TYPE_CHECKING:
+    from gradlint.config import Settings
+    from gradlint.model import FileResult, Fixed
+
+    #: given what was found in a program, and the program: what of it counts
+    Keep = Callable[[FileResult, str], FileResult]
+
+__all__ = ["Kind", "fix", "kind_of", "lint", "program_text", "runnable"]
 
 
 class Kind(enum.Enum):
@@ -23,46 +35,38 @@ def kind_of(path: str) -> Kind:
     return Kind.MARKDOWN if lowered.endswith((".md", ".markdown")) else Kind.PYTHON
 
 
-if TYPE_CHECKING:
-    from gradlint.config import Settings
-    from gradlint.model import FileResult, Fixed
+class _Engine(Protocol):
+    """Whatever finds and fixes the mistakes in one kind of file."""
 
-    #: given what was found in a program, and the program: what of it counts
-    Keep = Callable[[FileResult, str], FileResult]
+    def lint(self, source: bytes, path: str, settings: Settings, /) -> FileResult: ...
 
-__all__ = ["Kind", "fix", "kind_of", "lint", "program_text", "runnable"]
+    def fix(
+        self, source: bytes, path: str, settings: Settings, /, *, unsafe: bool, keep: Keep | None = None
+    ) -> Fixed: ...
+
+
+def _engine_for(path: str) -> _Engine:
+    """What few runs meet is imported by the first file of its kind."""
+    kind = kind_of(path)
+    if kind is Kind.NOTEBOOK:
+        from gradlint.documents import notebook
+
+        return notebook
+    if kind is Kind.MARKDOWN:
+        from gradlint.documents import markdown
+
+        return markdown
+    return engine
 
 
 def lint(source: bytes, path: str, settings: Settings) -> FileResult:
     """All findings of one file."""
-    kind = kind_of(path)
-    if kind is Kind.NOTEBOOK:
-        from gradlint.documents import notebook
-
-        return notebook.lint(source, path, settings)
-    if kind is Kind.MARKDOWN:
-        from gradlint.documents import markdown
-
-        return markdown.lint(source, path, settings)
-    from gradlint import engine
-
-    return engine.lint(source, path, settings)
+    return _engine_for(path).lint(source, path, settings)
 
 
 def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Keep | None = None) -> Fixed:
     """The file with all fixes applied, to the byte what is to be written; `keep` chooses the findings that count."""
-    kind = kind_of(path)
-    if kind is Kind.NOTEBOOK:
-        from gradlint.documents import notebook
-
-        return notebook.fix(source, path, settings, unsafe=unsafe, keep=keep)
-    if kind is Kind.MARKDOWN:
-        from gradlint.documents import markdown
-
-        return markdown.fix(source, path, settings, unsafe=unsafe, keep=keep)
-    from gradlint import engine
-
-    return engine.fix(source, path, settings, unsafe=unsafe, keep=keep)
+    return _engine_for(path).fix(source, path, settings, unsafe=unsafe, keep=keep)
 
 
 def program_text(source: bytes, path: str) -> str:
@@ -71,8 +75,6 @@ def program_text(source: bytes, path: str) -> str:
         from gradlint.documents.notebook import program_text as joined
 
         return joined(source)
-    from gradlint.python.source import decoded
-
     return decoded(source)
 
 
@@ -80,8 +82,6 @@ def runnable(source: bytes, path: str) -> bytes:
     """What Python can run of a file, row by row as in `program_text`: of a notebook all cells, with magics left out."""
     if kind_of(path) is not Kind.NOTEBOOK:
         return source
-    from gradlint.documents.cells import join
-    from gradlint.documents.notebook import NotANotebook, read
+    from gradlint.documents.notebook import program
 
-    notebook = read(source)
-    return b"" if isinstance(notebook, NotANotebook) else join(notebook.code_cells()).program
+    return program(source)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 
 from gradlint.comments import lines_of
+from gradlint.python.source import Source, read
 from gradlint.records import dataclass
 
 #: cell magics whose body is Python that runs in the notebook's own process
@@ -187,8 +188,6 @@ def is_python(text: str) -> bool:
     """The same with a second opinion, as for a file: the grammar of a newer Python is no mistake."""
     if parses(text):
         return True
-    from gradlint.python.source import Source, read
-
     try:
         return isinstance(read(text.encode()), Source)
     except UnicodeEncodeError:  # JSON can hold half a character

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gradlint import engine
 from gradlint.comments import lines_of
 from gradlint.documents.escapes import Hidden, hide, is_python
 from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Related, Span, Unreadable
@@ -73,7 +74,6 @@ def lint(source: bytes, path: str, settings: Settings, *, repeats: bool = False)
 
 def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Keep | None = None) -> Fixed:
     """All fixes applied; what stands round the blocks stays."""
-    from gradlint import engine
 
     def linted(now: bytes, repeats: bool) -> FileResult:
         result = lint(now, path, settings, repeats=repeats)
@@ -136,12 +136,10 @@ def _program(block: Block) -> Hidden | None:
 
 
 def _linted(block: Block, path: str, settings: Settings, repeats: bool) -> FileResult | None:
-    from gradlint import engine
-
     hidden = _program(block)
     if hidden is None:
         return None
-    result = engine.lint(hidden.text.encode(), path, settings, repeats=repeats)
+    result = engine.lint(hidden.text.encode(), path, replace(settings, project=False), repeats=repeats)
     return replace(result, findings=tuple(_placed(finding, block, hidden) for finding in result.findings))
 
 

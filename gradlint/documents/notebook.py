@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
 import json
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gradlint import engine
 from gradlint.comments import lines_of
 from gradlint.documents.cells import CodeCell, Joined, join
 from gradlint.documents.escapes import hide, is_python
@@ -221,8 +223,6 @@ def lint_cells(
     lint: Callable[[bytes, str, Settings], FileResult] | None = None,
 ) -> FileResult:  # fmt: skip
     """All findings of a notebook that is given by its code cells; `lint` does the work instead of the engine."""
-    from gradlint import engine
-
     joined = join(cells)
     result = (lint or engine.lint)(joined.program, path, settings)
     notes = list(result.notes)
@@ -238,7 +238,6 @@ def fix_cells(
     keep: Keep | None = None,
 ) -> FixedCells:  # fmt: skip
     """Applies what is offered, round after round, as for a file; `keep` chooses the findings that count."""
-    from gradlint import engine
 
     def linted(now: Cells, repeats: bool) -> FileResult:
         result = lint_cells(now, path, settings, lint=partial(engine.lint, repeats=repeats))
@@ -271,6 +270,12 @@ def cell_texts(source: bytes) -> dict[int, str]:
     if isinstance(notebook, NotANotebook):
         return {}
     return {cell.number: cell.text for cell in notebook.code_cells()}
+
+
+def program(source: bytes) -> bytes:
+    """All cells as one program, with magics left out."""
+    notebook = read(source)
+    return b"" if isinstance(notebook, NotANotebook) else join(notebook.code_cells()).program
 
 
 def program_text(source: bytes) -> str:
@@ -340,8 +345,6 @@ def _syntax_errors(cells: Sequence[CodeCell], joined: Joined, settings: Settings
 
 def _broken(cell: Cell, text: str) -> tuple[Position, str, bool]:
     """Where Python gives up, what it says, and whether that is a blank to be filled in."""
-    import ast
-
     row, column, said = 1, 1, "it is nested too deeply"
     try:
         ast.parse(text)

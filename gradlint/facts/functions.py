@@ -64,9 +64,8 @@ class Functions:
         self._losses.reach(result)
         if expr is not None:
             value = given.get(0, "input")
-            operation = self._losses.operate(
-                kind, node, expr, as_fact(value) if value is not None else UNKNOWN, made=made
-            )
+            fact = as_fact(value) if value is not None else UNKNOWN
+            operation = self._losses.operate(kind, node, expr, fact, made=made)
             if operation is not None:
                 result = result.but(ops=result.ops | {operation})
         return result.but(low=Low.ZERO) if kind is not Kind.NLL else result

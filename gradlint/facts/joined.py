@@ -144,10 +144,10 @@ def _joined(ev: Evaluator, one: Container, other: Container) -> Container:
     assert isinstance(other, Collection)
     entries: Names = {}
     _merge(ev, entries, one.entries, other.entries)
-    return Collection(_joined_items(ev, one.items, other.items), entries, one.kind)
+    return Collection(either(ev, one.items, other.items), entries, one.kind)
 
 
-def _joined_items(ev: Evaluator, one: list[Value], other: list[Value]) -> list[Value]:
+def either(ev: Evaluator, one: list[Value], other: list[Value]) -> list[Value]:
     """One by one if there are equally many; or else the same beginning, and then any number of what is left."""
     if len(one) == len(other):
         return [a if a is b else ev.domain.join(a, b) for a, b in zip(one, other, strict=True)]
@@ -205,7 +205,7 @@ def _turns(ev: Evaluator, body: list[s.Stmt]) -> None:
 
 def _leaves(body: list[s.Stmt]) -> bool:
     """`break` or `continue`: not every turn is run to its end."""
-    return any(isinstance(stmt, s.Jump) and stmt.kind != "raise" for stmt in s.walk_stmts(body))
+    return any(isinstance(stmt, s.Jump) and stmt.kind is not s.Leave.RAISE for stmt in s.walk_stmts(body))
 
 
 # -- contexts and exceptions

@@ -248,7 +248,7 @@ class Tensors:
 
     def iterate(self, value: Value, target: s.Expr | None) -> Turns:
         match value:
-            case Collection(kind=Held.ROW) if len(value.items) <= 12:
+            case Collection(kind=Held.ROW) if value.whole and len(value.items) <= 12:
                 return Turns(value.items, whole=True)
             case Collection() if value.items:
                 parts = [x.value if isinstance(x, Rest) else x for x in value.items[:4]]

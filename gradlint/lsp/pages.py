@@ -11,9 +11,10 @@ from functools import cache
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
+from gradlint.docs.pages import page
 from gradlint.lsp.positions import Spot
 from gradlint.lsp.texts import Program, Text
-from gradlint.registry import rule_url
+from gradlint.registry import find, rule_url
 
 #: a comment that names rules, of ours or of everybody's
 _NAMING = re.compile(
@@ -25,10 +26,7 @@ _WORD = re.compile(r"[\w-]+")
 @cache
 def page_of(name: str) -> str | None:
     """The page of a rule, by its code or name, in Markdown."""
-    from gradlint.docs.pages import page
-    from gradlint.registry import by_code, by_name
-
-    rule = by_code().get(name.upper()) or by_name().get(name.lower().replace("_", "-"))
+    rule = find(name)
     return None if rule is None else f"{page(rule)}\n[{rule.meta.code}]({rule_url(rule.meta.code)})\n"
 
 

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from gradlint.baseline import Baseline, BaselineError, read_baseline
-from gradlint.config.selectors import Layer
+from gradlint.config.selectors import Layer, resolve_fixable
 from gradlint.config.settings import Settings
-from gradlint.engine import lint
+from gradlint.documents.notebook import fix_cells, lint_cells, shown_program
+from gradlint.engine import fix, lint
 from gradlint.lsp.pipe import HEADER, UNNAMED, Answer, Cancel, Failure, Job, Task, packed
 from gradlint.model import FileResult
 from gradlint.python.source import decoded
@@ -169,10 +170,6 @@ def work(job: Job, baselines: Baselines, memory: Memory) -> Answer:
 
 
 def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
-    from gradlint.config.selectors import resolve_fixable
-    from gradlint.documents.notebook import lint_cells, shown_program
-    from gradlint.engine import lint
-
     look = lint if resolve_fixable(job.settings.layers) else memory.lint
     if job.cells is not None:
         result = lint_cells(job.cells, job.path, job.settings, lint=look)
@@ -185,12 +182,8 @@ def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
 
 def _fixed(job: Job, keep: Keep | None) -> Answer:
     if job.cells is not None:
-        from gradlint.documents.notebook import fix_cells
-
         mended = fix_cells(job.cells, job.path, job.settings, unsafe=job.unsafe, keep=keep)
         return Answer(job.number, mended.result, mended.texts)
-    from gradlint.engine import fix
-
     fixed = fix(job.source, job.path, job.settings, unsafe=job.unsafe, keep=keep)
     return Answer(job.number, fixed.result, {} if fixed.source == job.source else {0: decoded(fixed.source)})
 

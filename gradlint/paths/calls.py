@@ -126,6 +126,8 @@ class Calls:
         finally:
             if self.run.budget >= 0:  # else it is broken off, and its end was not seen
                 self.run.reached.add(id(definition))
+                if self.it.program.path:
+                    self.run.reached_elsewhere.add((self.it.program.path, definition.node))
             self.run.no_grad -= quiet
             del self.run.contexts[contexts:]
             self.run.stack.pop()

@@ -183,9 +183,11 @@ class Names:
 
     def look_up(self, name: str) -> v.Value:
         found = self.it.env.find(name)
-        if found is not None:
-            return found
         program = self.it.program
+        if found is not None:
+            if type(found) is v.Dotted and program.project is not None:
+                return self.elsewhere(program.elsewhere(found.key), name) or found
+            return found
         dotted = program.imports.get(name)
         if dotted is not None:
             return self.elsewhere(program.elsewhere(dotted), name) or v.Dotted(dotted)

@@ -108,6 +108,7 @@ class Run:
     #: the nodes of the calls that led here
     via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
+    reached_elsewhere: set[tuple[str, int]] = field(default_factory=set)
     #: whether this micro-batch is the last of a framework's window (None outside of one), and how many it has had
     window_full: bool | None = None
     window_count: int = 0

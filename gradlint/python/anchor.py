@@ -115,15 +115,15 @@ class Chunk:
     """One statement of the module with the lines above it; libcst reads it when it is asked for."""
 
     def __init__(
-        self, text: str, start: int, own: int, stmts: list[ast.stmt], layout: Layout, parsed: list[Chunk]
+        self, text: str, start: int, own: int, stmts: list[ast.stmt], layout: Layout, homes: dict[cst.CSTNode, Chunk]
     ) -> None:  # fmt: skip
-        """`parsed`: where it puts itself down when it is read."""
+        """`homes`: where it puts its nodes down when it is read."""
         self.text = text
         #: where the text begins in the file, and where the statement does
         self.start, self.own = start, own
         self.stmts = stmts
         self._layout = layout
-        self._parsed = parsed
+        self._homes = homes
 
     @property
     def is_definition(self) -> bool:
@@ -150,7 +150,7 @@ class Chunk:
         self.code = "".join(self._noted.tokens)
         if not whole.startswith(self.code):
             return None
-        self._parsed.append(self)
+        self._homes.update(dict.fromkeys(self._noted.stretches, self))
         return found[2]
 
     @property
@@ -158,10 +158,10 @@ class Chunk:
         """What stands behind the statement and is no part of it."""
         return self.text[len(self.code) :]
 
-    def place(self, node: cst.CSTNode) -> Stretch | None:
+    def place(self, node: cst.CSTNode) -> Stretch:
         """Where a node of this chunk stands in the file."""
-        found = self._noted.stretches.get(node)
-        return None if found is None else (self._offsets[found[0]], self._offsets[found[1]])
+        start, end = self._noted.stretches[node]
+        return self._offsets[start], self._offsets[end]
 
     def written(self, statement: cst.CSTNode, indent: list[str]) -> list[str] | None:
         """The tokens of a statement with the lines above it; None if it is a new one, or was indented otherwise."""
@@ -196,7 +196,8 @@ class Anchors:
         self.tree = tree
         self._lines = lines
         self.layout = Layout.of(tree, lines)
-        self._parsed: list[Chunk] = []
+        #: the chunk of each of libcst's nodes
+        self._homes: dict[cst.CSTNode, Chunk] = {}
 
     @cached_property
     def chunks(self) -> list[Chunk]:
@@ -220,7 +221,13 @@ class Anchors:
             indent = _indent(stmts[-1], lines, last=True)
             owned = [row for row in range(last + 1, follower) if indent and lines.row(row).startswith(indent)]
             behind = lines.start((owned or [last])[-1] + 1)
-            yield Chunk(self.text[begun:behind], begun, lines.start(first), stmts, self.layout, self._parsed)
+            yield Chunk(self.text[begun:behind], begun, lines.start(first), stmts, self.layout, self._homes)
+
+    @cached_property
+    def extents(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Where the statement of each chunk begins and ends, in rows and columns."""
+        ends = (self.stretch(chunk.stmts[-1])[1] for chunk in self.chunks)
+        return [(self.position(chunk.own), self.position(end)) for chunk, end in zip(self.chunks, ends, strict=True)]
 
     @cached_property
     def header(self) -> str:
@@ -303,7 +310,8 @@ class Anchors:
 
     def place(self, node: cst.CSTNode) -> Stretch | None:
         """Where a libcst node stands; None if it is not one of the file's."""
-        return next((found for chunk in self._parsed if (found := chunk.place(node)) is not None), None)
+        chunk = self._homes.get(node)
+        return None if chunk is None else chunk.place(node)
 
     def every(self, *kinds: type[ast.AST]) -> Iterator[Any]:
         """The nodes of Python's tree, from the top down."""

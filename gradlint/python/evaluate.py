@@ -55,14 +55,13 @@ class Evaluator:
         self.frame = self.module
         self.budget = budget
         self.journals: list[Journal] = []
-        #: functions that somebody in this file calls, as far as it was followed
+        #: functions that somebody in this file calls, and objects that are made, as far as it was followed
         self.followed: set[int] = set()
+        self.made: list[Instance] = []
         self._run = run
         self._depth = depth
         self._inside: list[s.Node] = []
         self._known: dict[object, Value] = {}
-        #: what the keys of the results speak of by id must stay alive
-        self._alive: list[object] = []
 
     def run(self, body: list[s.Stmt]) -> bool:
         """Runs a block; False if its end is not reached."""
@@ -164,26 +163,11 @@ class Evaluator:
     def _item(self, expr: s.Item) -> Value:
         base, index = self.ev(expr.base), self.ev(expr.index)
         if isinstance(base, Collection):
-            found = self._sliced(base, expr.index) if isinstance(expr.index, s.Other) else base.at(index)
+            slices = isinstance(expr.index, s.Other)
+            found = base.between([self.ev(x) for x in s.parts(expr.index)]) if slices else base.at(index)
             if found is not None:
                 return found
         return self.domain.item(base, index, expr)
-
-    def _sliced(self, base: Collection, index: s.Other) -> Value | None:
-        """`[a:b]`, `[:-1]` and `[1:]`; the small tree does not tell `[:-1]` from `[-1:]`, which is rare."""
-        bounds = [self.ev(part) for part in index.children]
-        numbers = [x.value for x in bounds if isinstance(x, Constant) and isinstance(x.value, int)]
-        if len(numbers) != len(bounds) or not base.whole or base.entries:
-            return None
-        match numbers:
-            case [-1]:
-                return Collection(base.items[:-1], {}, base.kind)
-            case [1]:
-                return Collection(base.items[1:], {}, base.kind)
-            case [low, high]:
-                return Collection(base.items[low:high], {}, base.kind)
-            case _:
-                return None
 
     def _sequence(self, expr: s.Sequence) -> Value:
         items: list[Value] = []
@@ -213,7 +197,7 @@ class Evaluator:
 
     def _comprehension(self, expr: s.Comprehension) -> Value:
         turns = self.domain.iterate(self.ev(expr.iterable), expr.target)
-        whole = turns.whole and not expr.conditions and expr.kind != "dict"
+        whole = turns.whole and not expr.conditions and expr.kind is not s.Display.DICT
         kept, self.frame.names = self.frame.names, dict(self.frame.names)
         found: list[Value] = []
         for value in turns.values if whole else [self.joined(turns.values)]:
@@ -221,7 +205,7 @@ class Evaluator:
             for condition in expr.conditions:
                 self.ev(condition)
             made = self.ev(expr.element)
-            inner = isinstance(expr.element, s.Comprehension) and expr.element.kind == "inner"
+            inner = isinstance(expr.element, s.Comprehension) and expr.element.kind is s.Display.INNER
             found.extend(made.items if inner and isinstance(made, Collection) else [made])
         self.frame.names = kept
         return Collection(found if whole or not found else [Rest(self.joined(found))])
@@ -368,11 +352,10 @@ class Evaluator:
             frame.no_grad = turns_off(code.decorators, self.dotted, outside=frame.no_grad)
         frame.state = self.domain.enter(frame, caller)
         self.followed.add(id(code))
-        key = (id(code), id(function.owner), frame.no_grad, frame.state,
+        key = (id(code), function.owner, frame.no_grad, frame.state,
                tuple((name, value.signature()) for name, value in names.items()))  # fmt: skip
         known = self._known.get(key)
         if known is None:
-            self._alive.append((function, names, dict(names)))
             known = self._known[key] = self._entered(code, frame, caller)
         return known
 
@@ -404,7 +387,8 @@ class Evaluator:
                 names[param.name] = Collection([], bound.keywords, Kind.DICT)
             elif isinstance(code, s.Def):
                 value = bound.values.get(param.name)
-                default = self._default(param, function) if value is None else None
+                # among arguments that are not known there may be one for it
+                default = self._default(param, function) if value is None and not given.starred else None
                 names[param.name] = self.domain.parameter(param, value, default, code)
             else:
                 names[param.name] = bound.values.get(param.name) or self.domain.unknown(param.name)
@@ -425,7 +409,9 @@ class Evaluator:
         """An object; of a class without functions, a record of what it is given."""
         if not any(isinstance(stmt, s.Def) for one in self.classes.lineage(cls.node) for stmt in one.body):
             return Collection(list(given.args), dict(given.kwargs), Kind.RECORD)
-        return Instance(cls.node, cls.outer, given)
+        made = Instance(cls.node, cls.outer, given)
+        self.made.append(made)
+        return made
 
     def member(self, base: Instance | Super | Class, name: str) -> Value | None:
         """What an object or a class has by this name."""
@@ -480,7 +466,7 @@ def _entries(value: Value) -> dict[str, Value] | None:
     return value.entries if isinstance(value, Collection) and not value.items else None
 
 
-_DISPLAYS = {"list": Kind.LIST, "tuple": Kind.TUPLE, "set": Kind.LIST}
+_DISPLAYS = {s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST}
 
 # by type, not by match: this runs for every expression
 _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -60,14 +62,29 @@ class Roots:
         self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
 
     def read(self, path: str) -> bytes | None:
-        real = os.path.realpath(path)
-        if not real.startswith(self._real) or not os.path.isfile(real):
-            return None
         try:
-            with open(real, "rb") as file:
-                return file.read()
-        except OSError:
+            found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+                return None
+            real = os.path.realpath(path)
+            if not real.startswith(self._real):
+                return None
+            return _content(real, found.st_mtime_ns, found.st_size)
+        except (OSError, ValueError):
             return None
+
+
+@functools.lru_cache(maxsize=256)
+def _content(path: str, changed: int, size: int) -> bytes:
+    """What is in a file; many files ask for the same one."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@functools.lru_cache(maxsize=64)
+def _read(data: bytes) -> reading.Source | None:
+    text = reading.read(data)
+    return text if isinstance(text, reading.Source) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +106,11 @@ class Project:
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _count: int = 0
     _bytes: int = 0
+
+    @classmethod
+    def on_disk(cls, folders: Sequence[str], target_torch: tuple[int, int] | None = None) -> Project:
+        roots = Roots(folders)
+        return cls(roots.folders, roots.read, target_torch)
 
     # -- names
 
@@ -149,6 +171,28 @@ class Project:
     def _is_package(self, folder: str) -> bool:
         return self._bytes_of(os.path.join(folder, "__init__.py")) is not None
 
+    def imported(self, source: bytes, importer: str) -> Iterator[bytes]:
+        """The texts of the files of the project that a file imports, found by its words alone."""
+        for line in _IMPORTS.finditer(source):
+            base = line[1] or line[2]
+            for dotted in base.decode(errors="replace").split(","):
+                data = self._text_of(dotted.split(" as ")[0].strip(), importer)
+                if data is not None:
+                    yield data
+
+    def _text_of(self, dotted: str, importer: str) -> bytes | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [part for part in dotted[level:].split(".") if part]
+        if not level and (not parts or parts[0] in _ELSEWHERE):
+            return None
+        for base in self._bases(importer, level):
+            stem = os.path.join(base, *parts)
+            for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                data = self._bytes_of(path)
+                if data is not None:
+                    return data
+        return None
+
     # -- files
 
     def _module(self, stem: str) -> Foreign | None:
@@ -179,12 +223,12 @@ class Project:
         if self._count >= MOST_MODULES or self._bytes + len(data) > MOST_BYTES:
             self.exhausted.append(f"{path} was not read: enough other files were")
             return None
-        text = reading.read(data)
-        if not isinstance(text, reading.Source):
+        text = _read(data)
+        if text is None:
             return None
         self._count += 1
         self._bytes += len(data)
-        lowering = Lowering(text.tree, self._count * _NUMBERS)
+        lowering = Lowering(text.tree, first=self._count * _NUMBERS)
         program = Program(lowering.body, self.target_torch, path, self)
         return Foreign(path, text, lowering, program)
 
@@ -201,6 +245,7 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
     return Definition(found.program, member) if isinstance(member, s.Def) else None
 
 
+_IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
 #: libraries that no project has files of its own for, as long as it is not one of them
 _ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}
 

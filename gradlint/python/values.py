@@ -24,7 +24,7 @@ class Value:
 
     def signature(self) -> object:
         """Two values with the same signature lead a function to the same result."""
-        return id(self)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,22 @@ class Collection(Value):
         before = self.items[: key + 1] if key >= 0 else self.items[key:]
         return None if any(isinstance(item, Rest) for item in before) else self.items[key]
 
+    def between(self, bounds: list[Value]) -> Collection | None:
+        """`[a:b]`, `[:-1]` and `[1:]`; the small tree does not tell `[:-1]` from `[-1:]`, which is rare."""
+        numbers = [x.value for x in bounds if isinstance(x, Constant) and isinstance(x.value, int)]
+        if len(numbers) != len(bounds) or self.entries:
+            return None
+        match numbers:
+            case [1] if self.at(Constant(0)) is not None:
+                items = self.items[1:]
+            case [-1] if self.whole:
+                items = self.items[:-1]
+            case [low, high] if self.whole:
+                items = self.items[low:high]
+            case _:
+                return None
+        return Collection(items, {}, self.kind)
+
     def add(self, value: Value) -> None:
         """One more, as long as there are not too many."""
         if len(self.items) < LONGEST:
@@ -102,15 +118,12 @@ class Collection(Value):
         return Collection(list(self.items), dict(self.entries), self.kind)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class External(Value):
     """Something imported, or of Python's own; the full dotted name, and where it is named (-1: where it is used)."""
 
     dotted: str
     node: int = -1
-
-    def signature(self) -> object:
-        return self.dotted, self.node
 
 
 @dataclass(slots=True, eq=False)

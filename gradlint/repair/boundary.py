@@ -233,6 +233,8 @@ def _loader(bench: Bench, loop: Statement, counted: cst.BaseExpression, *, zero_
     if called(call) != "enumerate" or not isinstance(loop.node.target, cst.Tuple):
         raise NotFixable("the loop does not count with enumerate")
     assert isinstance(call, cst.Call)
+    if not call.args or not loop.node.target.elements:
+        raise NotFixable("the loop does not count anything")
     index = bench.code(loop.node.target.elements[0].value)
     start = next((bench.code(a.value) for n, a in enumerate(call.args) if n == 1), "0")
     shown = bench.code(bare(counted)).replace(" ", "")
@@ -278,7 +280,7 @@ def before_last_turn(bench: Bench, loop: Statement) -> str:
         name = bench.code(call.func)
         if name == "range" and len(call.args) == 1 and isinstance(target, cst.Name):
             return f"{target.value} < {in_product(bench.code(call.args[0].value), call.args[0].value)} - 1"
-        if name == "enumerate" and len(call.args) == 1 and isinstance(target, cst.Tuple):
+        if name == "enumerate" and len(call.args) == 1 and isinstance(target, cst.Tuple) and target.elements:
             items = call.args[0].value
             if isinstance(items, cst.Name | cst.Attribute):
                 return f"{bench.code(target.elements[0].value)} < len({bench.code(items)}) - 1"

@@ -16,7 +16,8 @@ def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
 
     Empty lines that come or go by themselves, away from what changes, are left alone unless it is to be exact.
     """
-    before, after = lines_of(old), lines_of(new)
+    first, start, end = _window(old, new)
+    before, after = lines_of(old[start : len(old) - end]), lines_of(new[start : len(new) - end])
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
     tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
@@ -28,18 +29,53 @@ def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
         autojunk=False,
     )
     edits = []
-    for tag, low, high, start, end in matcher.get_opcodes():
+    for tag, low, high, begun, ended in matcher.get_opcodes():
         if tag != "equal":
-            edits.append(_edit(before, head + low, head + high, after[head + start : head + end]))
-    return tuple(edits) if exact else _without_blank_lines(old, new, edits)
-
-
-def _without_blank_lines(old: str, new: str, edits: list[Edit]) -> tuple[Edit, ...]:
-    before = lines_of(old)
-    kept = [edit for edit in edits if not _only_blank_lines(before, edit)]
-    if len(kept) < len(edits) and not _same_program(applied(old, kept), new):
-        return tuple(edits)  # they stand in a string
+            edit = _edit(before, head + low, head + high, after[head + begun : head + ended])
+            edits.append((_moved(edit, first), _only_blank_lines(before, edit)))
+    every = [edit for edit, _ in edits]
+    kept = every if exact else [edit for edit, blank in edits if not blank]
+    if len(kept) < len(every) and not _same_program(applied(old, kept), new):
+        return tuple(every)  # they stand in a string
     return tuple(kept)
+
+
+def _window(old: str, new: str) -> tuple[int, int, int]:
+    """What two texts have in common: whole lines at their beginning, these in characters, and characters at the end."""
+    start = old.rfind("\n", 0, shared(old, new)) + 1
+    behind = len(old) - shared_end(old, new, start)
+    end = old.find("\n", behind) + 1
+    lines = len(lines_of(old[:start])) if "\r" in old[:start] else old.count("\n", 0, start)
+    return lines, start, len(old) - end if end else 0
+
+
+def shared(old: str, new: str) -> int:
+    """How many characters two texts begin with in common."""
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def shared_end(old: str, new: str, start: int) -> int:
+    """How many characters they end with in common, behind the first ones."""
+    low, high = 0, min(len(old), len(new)) - start
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _moved(edit: Edit, rows: int) -> Edit:
+    start, end = edit.span.start, edit.span.end
+    return Edit(Span(Position(start.row + rows, start.column), Position(end.row + rows, end.column)), edit.content)
 
 
 def _only_blank_lines(before: list[str], edit: Edit) -> bool:

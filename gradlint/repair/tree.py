@@ -180,8 +180,7 @@ class Root(Block):
     def __init__(self, anchors: Anchors) -> None:
         super().__init__(None, None, ())
         self.anchors = anchors
-        for chunk in anchors.chunks:
-            start, end = anchors.position(chunk.own), anchors.position(anchors.stretch(chunk.stmts[-1])[1])
+        for chunk, (start, end) in zip(anchors.chunks, anchors.extents, strict=True):
             self.items.append(Statement(None, self, start, end, chunk))
 
 

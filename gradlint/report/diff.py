@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gradlint.documents import Kind, kind_of
+from gradlint.documents.notebook import cell_texts
 from gradlint.python.source import encoding_of
 from gradlint.report.paths import as_bytes
 from gradlint.report.text import Paint, visible
@@ -44,8 +45,6 @@ def _lines(file: FixedFile) -> Iterator[_Line]:
 
 def _cells(file: FixedFile) -> Iterator[_Line]:
     """Cell by cell, in the words of the cells: their JSON is hard to read, and nobody patches it by hand."""
-    from gradlint.documents.notebook import cell_texts
-
     after = cell_texts(file.after)
     for number, text in cell_texts(file.before).items():
         if after.get(number, text) != text:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.comments import lines_of
 from gradlint.documents import program_text
+from gradlint.documents.cells import join
 from gradlint.documents.notebook import NotANotebook, Source, read
+from gradlint.fingerprints import fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
 from gradlint.report.text import ordered, split_lines
 
@@ -109,8 +111,6 @@ class Document:
 
     def named(self) -> Iterator[tuple[Finding, Print]]:
         """The findings in reading order, each with its fingerprint."""
-        from gradlint.fingerprints import fingerprints
-
         return zip(ordered(self.result), fingerprints(self.result, self.text), strict=True)
 
     def edits(self, fix: Fix) -> list[CellEdit]:
@@ -131,9 +131,6 @@ class Document:
     def _joined(self) -> Joined | None:
         if self._source is None:
             return None
-        from gradlint.documents.cells import join
-        from gradlint.documents.notebook import NotANotebook, read
-
         notebook = read(self._source)
         return None if isinstance(notebook, NotANotebook) else join(notebook.code_cells())
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span
 from gradlint.report.paths import harmless
 
@@ -275,8 +276,6 @@ def full(
     for result in results:
         if not result.findings:
             continue
-        from gradlint.documents import program_text
-
         source = read(result.path)
         lines = [] if source is None else split_lines(program_text(source, result.path))
         for finding in ordered(result):

@@ -6,6 +6,7 @@ in the user's own cache folder, and wherever it lies, it is signed with a key th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -13,10 +14,11 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradlint
 from gradlint import __version__
+from gradlint.config.settings import Settings
 from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
 from gradlint.runner.files import SourceFile, Stamp, read_bytes
 from gradlint.runner.write import write_whole
@@ -33,8 +35,22 @@ _UNUSED_SECONDS = 30 * 24 * 3600
 _BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
 
+def digest_of(source: bytes) -> str:
+    """What names a content."""
+    return hashlib.blake2b(source, digest_size=16).hexdigest()
+
+
+class Kept(NamedTuple):
+    """What was found in a file, and the digest of the content that it was found in."""
+
+    digest: str
+    result: FileResult
+
+
 class Cache:
     """The results of earlier runs over the project at `root`, by this installation, for this user."""
+
+    digest_of = staticmethod(digest_of)
 
     def __init__(self, root: str, folder: str | None = None) -> None:
         self._root = os.path.join(root, "")
@@ -62,35 +78,35 @@ class Cache:
             above = os.path.dirname(above)
         return os.access(above, os.W_OK)
 
-    def digest(self, file: SourceFile) -> str | None:
-        """The digest of the file's content, if the file looks untouched since it was taken."""
-        return self._untouched(self._name(file.path), file.stamp)
-
-    def result(self, file: SourceFile, digest: str, *, parsed: bool) -> FileResult | None:
-        """What was found in this very content; `parsed` asks for a result that includes a syntax check."""
+    def find(self, file: SourceFile, *, parsed: bool) -> Kept | None:
+        """What was found in the file last time; `parsed` asks for a result that includes a syntax check."""
         name = self._name(file.path)
         self._seen.add(name)
         try:
-            _, known, fingerprint, was_parsed, probes, plain = self._rows[name]
-            if known != digest or fingerprint != file.settings.fingerprint() or (parsed and not was_parsed):
+            _, digest, fingerprint, was_parsed, probes, plain = self._rows[name]
+            if fingerprint != _fingerprint(file.settings) or (parsed and not was_parsed):
                 return None
             if any(self._digest_now(path) != probed for path, probed in probes.items()):
                 return None
-            result = decode(plain, file.shown)
+            return Kept(str(digest), decode(plain, file.shown))
         except _BROKEN:
             return None
-        if self._untouched(name, file.stamp) is None:
-            self.store(file, result, digest, parsed=was_parsed, probes=probes)
-        return result
 
-    def store(
-        self, file: SourceFile, result: FileResult, digest: str, *, parsed: bool, probes: Probes | None = None
-    ) -> None:
+    def untouched(self, file: SourceFile) -> bool:
+        """Whether the file looks as it did then; if not, its content may still be the same."""
+        return self._untouched(self._name(file.path), file.stamp) is not None
+
+    def store(self, file: SourceFile, result: FileResult, digest: str, *, parsed: bool) -> None:
         if result.crashes or result.unreadable:
             return  # both may be cured by a change that no key of the cache can see
-        made_of = {self._name(path): probed for path, probed in (probes or {}).items()}
-        entry = [file.settings.fingerprint(), parsed, made_of, encode(result)]
+        made_of = {self._name(path): probed for path, probed in result.probes}
+        entry = [_fingerprint(file.settings), parsed, made_of, encode(result)]
         self._changed[self._name(file.path)] = [_settled(file.stamp), digest, *entry]
+
+    def touch(self, file: SourceFile) -> None:
+        """The content is the same, whatever the file's time says."""
+        name = self._name(file.path)
+        self._changed[name] = [_settled(file.stamp), *self._rows[name][1:]]
 
     def save(self) -> None:
         """Write the index whole; what a run at the same time has written since stays."""
@@ -164,8 +180,9 @@ def user_folder() -> str | None:
     return os.path.join(above, name) if os.path.isabs(above) else None
 
 
-def digest_of(source: bytes) -> str:
-    return hashlib.blake2b(source, digest_size=16).hexdigest()
+@functools.cache
+def _fingerprint(settings: Settings) -> str:
+    return digest_of(settings.fingerprint().encode("utf-8", "surrogatepass"))[:16]
 
 
 def _settled(stamp: Stamp) -> list[int]:
@@ -239,18 +256,21 @@ Plain = Any  # what `json` reads and writes
 
 def encode(result: FileResult) -> Plain:
     """None for a clean file, the common case, so that an index of thousands stays small."""
-    if not (result.findings or result.suppressed or result.notes or result.exhausted):
+    told = result.elsewhere, result.reached
+    if not (result.findings or result.suppressed or result.notes or result.exhausted or any(told)):
         return None
     cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
     findings = [_finding(finding) for finding in result.findings]
-    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted)]
+    elsewhere = [_finding(finding) for finding in result.elsewhere]
+    reached = [[path, row] for path, row in result.reached]
+    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted), elsewhere, reached]
 
 
 def decode(plain: Plain, path: str) -> FileResult:
     """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
     if plain is None:
         return FileResult(path)
-    findings, suppressed, notes, cells, exhausted = plain
+    findings, suppressed, notes, cells, exhausted, elsewhere, reached = plain
     return FileResult(
         path,
         tuple(_read_finding(finding) for finding in findings),
@@ -258,6 +278,8 @@ def decode(plain: Plain, path: str) -> FileResult:
         notes=tuple(str(note) for note in notes),
         cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
         exhausted=tuple(str(what) for what in exhausted),
+        elsewhere=tuple(_read_finding(finding) for finding in elsewhere),
+        reached=tuple((str(where), int(row)) for where, row in reached),
     )
 
 
@@ -277,9 +299,11 @@ def _finding(finding: Finding) -> Plain:
         int(finding.severity),
         finding.message,
         _span(finding.span),
-        [[_span(related.span), related.message] for related in finding.related],
+        [[_span(related.span), related.message, related.path] for related in finding.related],
         None if finding.fix is None else _fix(finding.fix),
         finding.grade.value,
+        finding.path,
+        list(finding.entries),
     ]
 
 
@@ -288,16 +312,18 @@ def _fix(fix: Fix) -> Plain:
 
 
 def _read_finding(plain: Plain) -> Finding:
-    code, name, severity, message, span, related, fix, grade = plain
+    code, name, severity, message, span, related, fix, grade, path, entries = plain
     return Finding(
         str(code),
         str(name),
         Severity(severity),
         str(message),
         _read_span(span),
-        tuple(Related(_read_span(place), str(said)) for place, said in related),
+        tuple(Related(_read_span(place), str(said), str(where)) for place, said, where in related),
         None if fix is None else _read_fix(fix),
         Grade(grade),
+        str(path),
+        tuple(int(row) for row in entries),
     )
 
 

@@ -1,25 +1,33 @@
-"""One run over files: cached results first, then the cheap scan, then the files worth parsing."""
+"""One run over files: cached results first, then the cheap look at their bytes, then the files worth parsing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+import ast
+import gc
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint import documents, engine
 from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
-from gradlint.model import FileResult, Fixed, Unreadable
-from gradlint.runner.cache import Cache, digest_of
+from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
-from gradlint.runner.processes import Candidate, Processes, fix_one, lint_one, relax_collector
-from gradlint.runner.write import FixedFile, Fixes, FixPlan
+from gradlint.runner.ledger import settled
+from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
 
 if TYPE_CHECKING:
-    from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
-
+    from gradlint.python.project import Project
+    from gradlint.runner.cache import Cache
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
 SYNTAX_CHECKED_FILES = 500
+# Below this, starting processes (each imports the parser) takes longer than the work itself.
+_WORTH_FILES = 24
+_WORTH_BYTES = 150_000
+# What a process is handed at a time: so little that none has much left to do when the others are done.
+_BATCH_BYTES = 500_000
 
 Tick = Callable[[int, int], None]
 
@@ -38,6 +46,77 @@ class Run:
         self.failures: list[Failure] = []
 
 
+class Asked(NamedTuple):
+    """A file to look at."""
+
+    file: SourceFile
+    #: whether Python itself has to accept what no rule has anything to say about
+    checked: bool
+    #: the digest of the content of which the result is known
+    known: str | None = None
+    #: what the file would hold by now, had it been written
+    source: bytes | None = None
+
+
+class Candidate(NamedTuple):
+    """A file that may hold findings, with the content that was read."""
+
+    file: SourceFile
+    source: bytes
+    digest: str | None
+
+
+class Outcome(NamedTuple):
+    """What became of a file: plain data, which comes back from another process."""
+
+    #: None if the content is the one that was known
+    result: FileResult | None
+    digest: str | None = None
+    #: whether rules have read it
+    parsed: bool = False
+    #: the content, and what fixing has made of it, if that is another one
+    before: bytes = b""
+    fixed: Fixed | None = None
+
+
+class Task(NamedTuple):
+    """What is done with each file; plain, too."""
+
+    #: None to lint only; else files are fixed as well, with or without the unsafe fixes
+    unsafe: bool | None = None
+    #: what names a content, if that is to be remembered
+    digest: Callable[[bytes], str] | None = None
+
+    def look(self, asked: Asked) -> Outcome | Candidate:
+        """What is cheap to know."""
+        file = asked.file
+        try:
+            source = read_bytes(file.path) if asked.source is None else asked.source
+        except OSError as error:
+            return Outcome(FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read")))
+        digest = None if self.digest is None else self.digest(source)
+        if digest is not None and digest == asked.known:
+            return Outcome(None, digest)
+        project = engine.project_of(file.path, file.settings)
+        if worth_parsing(source, file.settings, file.path, project) or (asked.checked and not sound(source, file.path)):
+            return Candidate(file, source, digest)
+        probes = () if project is None else tuple(project.probes.items())
+        return Outcome(FileResult(file.shown, probes=probes), digest)
+
+    def work(self, asked: Asked | Candidate) -> Outcome:
+        """All that there is to do; nothing is written here."""
+        looked = asked if isinstance(asked, Candidate) else self.look(asked)
+        if isinstance(looked, Outcome):
+            return looked
+        file, source, digest = looked
+        if self.unsafe is None:
+            return Outcome(lint_one(source, file), digest, parsed=True)
+        fixed = fix_one(source, file, self.unsafe)
+        if fixed.source == source:
+            return Outcome(fixed.result, digest, parsed=True)
+        return Outcome(fixed.result, self.digest and self.digest(fixed.source), True, source, fixed)
+
+
 def run(
     files: Iterable[SourceFile],
     *,
@@ -45,15 +124,14 @@ def run(
     jobs: int,
     tick: Tick | None = None,
     fix: FixPlan | None = None,
+    importers: Sequence[SourceFile] = (),
 ) -> Run:
-    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress."""
-    work = _Work(list(files), cache, jobs, tick or _silent, fix)
+    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress.
+
+    `importers` are linted for what they know of the others, and are not told of themselves.
+    """
     relax_collector()
-    try:
-        return work.done()
-    except BaseException:
-        work.stop()
-        raise
+    return _Work(list(files), cache, jobs, tick or _silent, fix, importers).done()
 
 
 def _silent(done: int, total: int) -> None:
@@ -62,104 +140,187 @@ def _silent(done: int, total: int) -> None:
 
 class _Work:
     def __init__(
-        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None
-    ) -> None:
+        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None,
+        importers: Sequence[SourceFile],
+    ) -> None:  # fmt: skip
         self._files = files
+        self._importers = importers
         self._cache = cache
+        self._jobs = jobs
         self._tick = tick
         self._fixes = None if fix is None else Fixes(fix)
-        self._unsafe = None if fix is None else fix.unsafe
-        self._processes = Processes(jobs, self._unsafe)
+        self._task = Task(None if fix is None else fix.unsafe, None if cache is None else cache.digest_of)
         self._run = Run()
         self._every = len(files) <= SYNTAX_CHECKED_FILES
 
-    def stop(self) -> None:
-        self._processes.stop()
-
     def done(self) -> Run:
         saved = self._cache
-        waiting = self._wave(self._in_order())
+        waiting = self._wave(self._files)
         while waiting:  # other names of files that are fixed by now; the cache knows them only as they were
-            self._cache, self._processes = None, Processes(1, self._unsafe)
+            self._cache, self._jobs = None, 1
             waiting = self._wave(waiting)
+        asked = sorted(self._run.results, key=lambda result: result.path)
+        others = self._others(saved)
         if saved is not None:
             saved.save()
         self._run.checked = len(self._files)
-        self._run.results.sort(key=lambda result: result.path)
+        paths = {file.shown: file.path for file in (*self._files, *self._importers)}
+        self._run.results = settled(asked, others, paths)
         if self._fixes is not None:
             self._run.fixed = sorted(self._fixes.files, key=lambda file: file.path)
             self._run.failures = sorted(self._fixes.failures)
         return self._run
 
-    def _in_order(self) -> list[SourceFile]:
-        """The largest first: a long file that is begun last would keep one process busy while the others wait."""
-        return sorted(self._files, key=lambda file: -file.stamp.size)
-
     def _wave(self, files: list[SourceFile]) -> list[SourceFile]:
         """Work on all files, and give back those that are the same on the disk as one that came before."""
         now, later = (files, []) if self._fixes is None else self._fixes.apart(files)
-        for file in now:
-            result = self._without_parsing(file)
-            if result is not None:
-                self._take(result)
+        kept: dict[str, FileResult] = {}
+        asked = [one for file in now if (one := self._asked(file, kept)) is not None]
         self._progress()
-        for candidate, fixed in self._processes.results():
-            self._run.parsed += 1
-            self._take(self._settle(candidate, fixed))
+        for (file, *_), outcome in self._outcomes(asked):
+            self._run.parsed += outcome.parsed
+            self._run.results.append(self._settle(file, outcome, kept))
             self._progress()
         return later
 
-    def _take(self, result: FileResult) -> None:
-        self._run.results.append(result)
+    def _others(self, cache: Cache | None) -> list[FileResult]:
+        """What the importers know; they are never fixed."""
+        if not self._importers:
+            return []
+        work = _Work(list(self._importers), cache, self._jobs, _silent, None, ())
+        work._wave(work._files)
+        return work._run.results
 
     def _progress(self) -> None:
         self._tick(len(self._run.results), len(self._files))
 
-    def _without_parsing(self, file: SourceFile) -> FileResult | None:
-        """The result if it is cheap to know; None after handing the file to the processes."""
-        parsed = self._every or file.explicit
-        digest = None if self._cache is None else self._cache.digest(file)
-        if digest is not None and (hit := self._known(file, digest, parsed)):
-            return hit
-        try:
-            source = self._read(file)
-        except OSError as error:
-            return FileResult(file.shown, unreadable=Unreadable(error.strerror or "cannot be read"))
-        if self._cache is not None and digest is None:
-            digest = digest_of(source)
-            if hit := self._known(file, digest, parsed):
-                return hit
-        if worth_parsing(source, file.settings, file.path) or (parsed and not sound(source, file.path)):
-            self._processes.add(Candidate(file, source, digest))
+    def _asked(self, file: SourceFile, kept: dict[str, FileResult]) -> Asked | None:
+        """None for a file that is untouched, so that what the cache says holds."""
+        checked = self._every or file.explicit
+        source = None if self._fixes is None else self._fixes.content(file)
+        found = None if self._cache is None else self._cache.find(file, parsed=checked)
+        if found is None or self._cache is None or self._to_fix(found.result):
+            return Asked(file, checked, None, source)
+        if self._cache.untouched(file):
+            self._run.cached += 1
+            self._run.results.append(found.result)
             return None
-        return self._remember(file, FileResult(file.shown), digest, parsed=parsed)
+        kept[file.path] = found.result
+        return Asked(file, checked, found.digest, source)
 
-    def _read(self, file: SourceFile) -> bytes:
-        unwritten = None if self._fixes is None else self._fixes.content(file)
-        return read_bytes(file.path) if unwritten is None else unwritten
+    def _to_fix(self, result: FileResult) -> bool:
+        return self._task.unsafe is not None and fixable(result, unsafe=self._task.unsafe)
 
-    def _known(self, file: SourceFile, digest: str, parsed: bool) -> FileResult | None:
-        """What the cache says, unless it says that there is something to fix."""
-        hit = None if self._cache is None else self._cache.result(file, digest, parsed=parsed)
-        if hit is None or (self._unsafe is not None and fixable(hit, unsafe=self._unsafe)):
-            return None
-        self._run.cached += 1
-        return hit
+    def _outcomes(self, files: list[Asked]) -> Iterator[tuple[Asked | Candidate, Outcome]]:
+        """Of every file. They are looked at here, the largest first, until so many have to be parsed that it is worth
+        while to share out those, and all others as they are."""
+        files = sorted(files, key=lambda asked: asked.file.stamp.size)
+        waiting: list[Candidate] = []
+        size = 0
+        while files and not self._enough(len(waiting), size):
+            asked = files.pop()
+            looked = self._task.look(asked)
+            if isinstance(looked, Outcome):
+                yield asked, looked
+            elif self._jobs == 1:
+                yield looked, self._task.work(looked)
+            else:
+                waiting.append(looked)
+                size += len(looked.source)
+        if not self._enough(len(waiting), size):
+            for candidate in waiting:
+                yield candidate, self._task.work(candidate)
+            return
+        from gradlint.runner.processes import share_out
 
-    def _settle(self, candidate: Candidate, fixed: Fixed) -> FileResult:
+        batches: list[Sequence[Asked | Candidate]] = [
+            *([candidate] for candidate in waiting),
+            *_batches(reversed(files)),
+        ]
+        yield from share_out(self._task.work, batches, self._jobs, _failed)
+
+    def _enough(self, count: int, size: int) -> bool:
+        return self._jobs > 1 and count > 1 and (count > _WORTH_FILES or size > _WORTH_BYTES)
+
+    def _settle(self, file: SourceFile, outcome: Outcome, kept: dict[str, FileResult]) -> FileResult:
         """The result that holds for the file as it is now, remembered if the cache can know that file."""
-        file, digest = candidate.file, candidate.digest
-        if self._fixes is not None and fixed.source != candidate.source:
-            if not self._fixes.take(file, candidate.source, fixed):
-                return fixed.result if not self._fixes.plan.write else _as_it_is(file)
+        result = outcome.result
+        if result is None:
+            if self._cache is not None:
+                self._cache.touch(file)
+            self._run.cached += 1
+            return kept[file.path]
+        if self._fixes is not None and outcome.fixed is not None:
+            if not self._fixes.take(file, outcome.before, outcome.fixed):
+                return result if not self._fixes.plan.write else _as_it_is(file)
             file = file._replace(stamp=UNKNOWN)
-            digest = None if self._cache is None else digest_of(fixed.source)
-        return self._remember(file, fixed.result, digest, parsed=True)
-
-    def _remember(self, file: SourceFile, result: FileResult, digest: str | None, *, parsed: bool) -> FileResult:
-        if self._cache is not None and digest is not None:
-            self._cache.store(file, result, digest, parsed=parsed)
+        if self._cache is not None and outcome.digest is not None:
+            parsed = outcome.parsed or self._every or file.explicit
+            self._cache.store(file, result, outcome.digest, parsed=parsed)
         return result
+
+
+def _batches(files: Iterable[Asked]) -> Iterator[list[Asked]]:
+    """Files of one folder at a time, those folders first in which there is most to do."""
+    folders: dict[str, list[Asked]] = {}
+    for asked in files:
+        folders.setdefault(os.path.dirname(asked.file.path), []).append(asked)
+    for inside in sorted(folders.values(), key=_size, reverse=True):
+        batch: list[Asked] = []
+        for asked in inside:
+            batch.append(asked)
+            if _size(batch) > _BATCH_BYTES:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+def _size(files: Iterable[Asked]) -> int:
+    return sum(asked.file.stamp.size for asked in files)
+
+
+def _failed(asked: Asked | Candidate, reason: str) -> Outcome:
+    crash = RuleCrash("engine", reason, "")
+    return Outcome(FileResult(asked.file.shown, crashes=(crash,)), parsed=True)
+
+
+def lint_one(source: bytes, file: SourceFile) -> FileResult:
+    try:
+        return documents.lint(source, file.shown, file.settings)
+    except Exception as error:
+        return _raised(file, error)
+
+
+def fix_one(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
+    """The same with all fixes applied; nothing is written here."""
+    try:
+        return documents.fix(source, file.shown, file.settings, unsafe=unsafe)
+    except Exception as error:
+        return Fixed(source, (), _raised(file, error))
+
+
+def _raised(file: SourceFile, error: Exception) -> FileResult:
+    """The engine promises not to raise; should it ever, one file is lost and not the run."""
+    import traceback
+
+    crash = RuleCrash("engine", f"{type(error).__name__}: {error}", traceback.format_exc())
+    return FileResult(file.shown, crashes=(crash,))
+
+
+def default_jobs() -> int:
+    """The processors this process may use."""
+    count: Callable[[], int | None] | None = getattr(os, "process_cpu_count", None)
+    if count is not None:
+        return count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def relax_collector() -> None:
+    """Syntax trees are large and short-lived: look for cycles in them after a million new objects, not after 700."""
+    gc.set_threshold(1_000_000, 20, 50)
 
 
 def fixable(result: FileResult, *, unsafe: bool) -> bool:
@@ -176,10 +337,10 @@ def _as_it_is(file: SourceFile) -> FileResult:
 
 def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
-    if fix is None or (not worth_parsing(source, settings, shown) and sound(source, shown)):
+    if fix is None or (
+        not worth_parsing(source, settings, shown, engine.project_of(shown, settings)) and sound(source, shown)
+    ):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
-    from gradlint.runner.write import FixedFile
-
     fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
     run = Run([fixed.result], checked=1, parsed=1)
     if fixed.source != source:
@@ -189,7 +350,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
     """One source that is already in memory."""
-    if not worth_parsing(source, settings, shown) and sound(source, shown):
+    if not worth_parsing(source, settings, shown, engine.project_of(shown, settings)) and sound(source, shown):
         return FileResult(shown)
     return lint_one(source, _in_memory(source, shown, settings))
 
@@ -198,11 +359,11 @@ def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
     return SourceFile(shown, shown, UNKNOWN, settings, True)
 
 
-def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
+def worth_parsing(source: bytes, settings: Settings, path: str = "", project: Project | None = None) -> bool:
     """Whether any rule could say anything: about an event, a number, or one of our own comments."""
     if b"torch" in source and kind_of(path) is not Kind.PYTHON:
         return True  # what else is asked of the bytes goes by the lines of a program
-    return engine.worth_reading(source, settings, path) or b"gradlint:" in source
+    return engine.worth_reading(source, settings, path, project) or b"gradlint:" in source
 
 
 def sound(source: bytes, path: str) -> bool:
@@ -213,9 +374,6 @@ def sound(source: bytes, path: str) -> bool:
 
 def compiles(source: bytes) -> bool:
     """Whether Python itself accepts the source; what it says is not repeated, the engine tells its own story."""
-    import ast
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from gradlint.model import Finding, Fixed
-from gradlint.runner.files import SourceFile
+from gradlint.runner.files import SourceFile, read_bytes
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
@@ -73,7 +73,7 @@ def _put(target: str, status: os.stat_result, old: bytes, new: bytes) -> None:
     temporary = os.path.join(folder, f".gradlint-{os.urandom(8).hex()}.tmp")
     try:
         _write(temporary, status, target, new)
-        if _content(target) != old:
+        if read_bytes(target) != old:
             raise WriteError("it was changed by someone else meanwhile; run gradlint again")
         os.replace(temporary, target)
     finally:
@@ -119,11 +119,6 @@ def _attributes(target: str) -> list[str]:
         return os.listxattr(target) if hasattr(os, "listxattr") else []
     except OSError:
         return []  # not known to this file system
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _sync_folder(folder: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.model import FileResult, RuleCrash
-from gradlint.runner import processes
+from gradlint.runner import run as run_module
 from gradlint.runner.files import SourceFile
 from tests.cli.conftest import Command
 from tests.python.test_anchor import REFUSED
@@ -262,14 +262,14 @@ def test_a_crashing_rule_exits_with_three_and_others_are_still_told(
 ) -> None:
     (project / "bad.py").write_text(CLEAN)
     (project / "train.py").write_text(CLIP_AFTER_STEP)
-    real = processes.lint_one
+    real = run_module.lint_one
 
     def crashing(source: bytes, file: SourceFile) -> FileResult:
         if file.shown == "bad.py":
             return FileResult("bad.py", crashes=(RuleCrash("clip-after-step", "ValueError: oops", "Traceback …"),))
         return real(source, file)
 
-    monkeypatch.setattr(processes, "lint_one", crashing)
+    monkeypatch.setattr(run_module, "lint_one", crashing)
     outcome = gradlint("check", "--jobs", "1", "--output-format", "json")
     assert outcome.code == 3
     assert outcome.codes() == ["GL101"]

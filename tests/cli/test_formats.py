@@ -161,7 +161,7 @@ def test_a_file_that_fails_leaves_nothing_and_the_others_are_written(
             raise OSError(28, "No space left on device")
         Path(path).write_bytes(content)
 
-    monkeypatch.setattr("gradlint.runner.write.write_whole", full_disk)
+    monkeypatch.setattr("gradlint.cli.output.write_whole", full_disk)
     options = ("--output-format", "concise", "--output-format", "sarif=a.sarif", "--output-format", "junit=b.xml")
     outcome = gradlint("check", "--no-cache", *options)
     assert outcome.code == 2

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from docs import hooks, picture
+from docs.table import rule_table, with_table
 from gradlint.config.schema import KEYS, settings_from
 from gradlint.docs.pages import page
-from gradlint.docs.table import rule_table, with_table
 from gradlint.registry import all_rules
 from gradlint.rule import HOOKS, Rule
 

@@ -18,6 +18,16 @@ FOUND = {
     "unused suppression behind a backslash": Input(
         "train.py", b"for x in loader:\n    with torch():()\\\n #gradlint:ignore[GL4]"
     ),
+    "enumerate of nothing": Input(
+        "train.py",
+        b"def train(loader, accum):\n    for i, x in enumerate():\n        loss.backward()\n"
+        b"        if i % accum == accum - 1:\n            optimizer.step()\n            optimizer.zero_grad()\n",
+    ),
+    "enumerate into nothing": Input(
+        "train.py",
+        b"def train(loader, accum):\n    for () in enumerate(loader):\n        loss.backward()\n"
+        b"        if i % accum == accum - 1:\n            optimizer.step()\n            optimizer.zero_grad()\n",
+    ),
 }
 
 

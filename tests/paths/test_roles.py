@@ -101,8 +101,8 @@ _LINES = {
 @pytest.mark.parametrize("line", _LINES)
 def test_a_line_of_the_table(line: str) -> None:
     role, name, plain, doubtful = _LINES[line]
-    assert suspect(program(plain), role, name) is None
-    guess = suspect(program(doubtful), role, name)
+    assert suspect([program(plain)], role, name) is None
+    guess = suspect([program(doubtful)], role, name)
     assert guess is not None
     assert guess.clause == f"`{name}` is {role.value}"
 
@@ -113,10 +113,10 @@ def test_every_role_has_its_lines() -> None:
 
 
 def test_objects_are_called_as_the_user_calls_them() -> None:
-    guess = suspect(program("pass"), Role.SCALER, "Trainer#2.scaler")
+    guess = suspect([program("pass")], Role.SCALER, "Trainer#2.scaler")
     assert guess is not None
     assert guess.clause == "`self.scaler` is a gradient scaler"
-    assert suspect(program("self.scaler.scale(loss).backward()"), Role.SCALER, "Trainer#2.scaler") is None
+    assert suspect([program("self.scaler.scale(loss).backward()")], Role.SCALER, "Trainer#2.scaler") is None
 
 
 # -- what happens on a path

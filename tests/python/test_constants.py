@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from gradlint.python import syntax as s
-from gradlint.python.constants import Constants
+from gradlint.python.constants import NOT_KNOWN, Constants, binary, compare, unary
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Program
 
@@ -91,3 +91,24 @@ def test_whether_an_argument_is_absent(code: str, absent: bool) -> None:
     constants = Constants(Program(Lowering(ast.parse(code)).body))
     ((call, scope),) = [(e, scope) for e, scope in constants.expressions() if isinstance(e, s.Call)]
     assert constants.argument(call, "n", scope)[:2] == (None, absent)
+
+
+@pytest.mark.parametrize(
+    ("found", "value"),
+    [
+        (binary("+", 1, 2), 3),
+        (binary("//", 3, 2), 1),
+        (binary("%", 3, 0), NOT_KNOWN),
+        (binary("+", "a", "b"), NOT_KNOWN),
+        (binary("**", 2, 10**6), NOT_KNOWN),
+        (binary("**", -1, 0.5), NOT_KNOWN),
+        (unary("-", 1), -1),
+        (unary("not", None), True),
+        (compare("<", 1, 2), True),
+        (compare("<", "a", "b"), NOT_KNOWN),
+        (compare("==", "a", "a"), True),
+        (compare("is not", 0, None), True),
+    ],
+)
+def test_computing(found: object, value: object) -> None:
+    assert found == value

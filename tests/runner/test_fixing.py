@@ -12,15 +12,16 @@ import pytest
 from gradlint.config import Settings
 from gradlint.config.load import ConfigTree
 from gradlint.model import Fixed
-from gradlint.runner import processes, write
 from gradlint.runner import run as run_module
+from gradlint.runner import write
 from gradlint.runner.cache import Cache
-from gradlint.runner.files import FileFinder, SourceFile
+from gradlint.runner.files import FileFinder
 from gradlint.runner.run import Run, run
 from gradlint.runner.write import FixPlan
 from tests import engine_double
 from tests.engine_double import ALL_SAFE, NOTHING, SOURCE, double
 from tests.runner.faults import inject
+from tests.runner.test_processes import Deadly
 
 __all__ = ["double"]
 
@@ -230,23 +231,12 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
     assert _run(cached=True).results == outcome.results
 
 
-def _deadly(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
-    if b"DEADLY" in source:
-        os._exit(9)
-    return _real(source, file, unsafe)
-
-
-_real = processes.fix_one
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="the patched function reaches the process through fork")
 def test_a_file_that_kills_its_process_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         (tmp_path / f"train_{number:02}.py").write_bytes(ALL_SAFE)
     (tmp_path / "train_07.py").write_bytes(ALL_SAFE + b"# DEADLY\n")
-    monkeypatch.setattr(processes, "fix_one", _deadly)
-    # the second chance is given in a new process, which does not know the double
+    monkeypatch.setattr(run_module, "Task", Deadly)
     outcome = _run(fix=FIX, jobs=2)
     assert [result.path for result in outcome.results if result.crashes] == ["train_07.py"]
     assert (tmp_path / "train_07.py").read_bytes() == ALL_SAFE + b"# DEADLY\n"

@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from gradlint.config.load import ConfigTree
-from gradlint.model import FileResult
+from gradlint.config.settings import Settings
 from gradlint.runner import processes
-from gradlint.runner.files import FileFinder, SourceFile
-from gradlint.runner.run import run
+from gradlint.runner import run as run_module
+from gradlint.runner.files import FileFinder, SourceFile, Stamp, read_bytes
+from gradlint.runner.run import Asked, Candidate, Outcome, Task, run
 from tests.sources import CLIP_AFTER_STEP
 
-_real = processes.lint_one
 
+class Deadly(Task):
+    """Work on one file of which ends the process."""
 
-def _deadly(source: bytes, file: SourceFile) -> FileResult:
-    if b"DEADLY" in source:
-        os._exit(9)
-    return _real(source, file)
+    def work(self, asked: Asked | Candidate) -> Outcome:
+        if b"DEADLY" in Path(asked.file.path).read_bytes():
+            os._exit(9)
+        return super().work(asked)
 
 
 @pytest.fixture
@@ -44,19 +46,51 @@ def test_few_files_start_no_process(files: list[SourceFile], monkeypatch: pytest
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a pool was started")
 
-    monkeypatch.setattr(processes, "_pool", never)
+    monkeypatch.setattr(processes, "share_out", never)
     assert len(run(files[:5], cache=None, jobs=8).results) == 5
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="the patched function reaches the process through fork")
 def test_a_file_that_kills_its_process(
     files: list[SourceFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "train_07.py").write_text("# DEADLY\n" + CLIP_AFTER_STEP)
-    monkeypatch.setattr(processes, "lint_one", _deadly)
+    monkeypatch.setattr(run_module, "Task", Deadly)
     outcome = run(files, cache=None, jobs=2)
     crashed = [result for result in outcome.results if result.crashes]
     assert [result.path for result in crashed] == ["train_07.py"]
     assert "died" in crashed[0].crashes[0].error
     assert sum(len(result.findings) for result in outcome.results) == 29
+
+
+def test_once_processes_work_files_are_read_there(
+    files: list[SourceFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few are looked at here, until it is clear that there is enough to do; the others are handed on as they are."""
+    for number in range(200):
+        (tmp_path / f"plain_{number:03}.py").write_text("x = 1\n")
+    read: list[str] = []
+
+    def noted(path: str) -> bytes:
+        read.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(run_module, "read_bytes", noted)
+    outcome = run(FileFinder(ConfigTree()).find(["."]), cache=None, jobs=2)
+    assert (outcome.checked, len(outcome.results), outcome.parsed) == (230, 230, 30)
+    assert len(read) < 30
+    assert run(FileFinder(ConfigTree()).find(["."]), cache=None, jobs=1).results == outcome.results
+
+
+def test_batches_hold_files_of_one_folder_and_not_too_many(tmp_path: Path) -> None:
+    asked = []
+    for number in range(60):
+        file = SourceFile(
+            "", str(tmp_path / f"folder_{number % 3}" / f"{number}.py"), Stamp(0, 0, 30_000), Settings(), False
+        )
+        asked.append(Asked(file, checked=False))
+    batches = list(run_module._batches(asked))
+    assert sorted(one for batch in batches for one in batch) == sorted(asked)
+    assert all(len({os.path.dirname(one.file.path) for one in batch}) == 1 for batch in batches)
+    assert max(sum(one.file.stamp.size for one in batch) for batch in batches) < 600_000
+    assert len(batches) > 3

@@ -1,1 +1,0 @@
-"""Layers that a gradient passes one after the other: models are built and run on paper."""
