@@ -98,9 +98,6 @@ class Replay:
     #: by the node of a site
     places: dict[int, Place] = field(default_factory=dict)
 
-    def happened_at(self, site: Site) -> list[Happening]:
-        return [self.happenings[e.index] for e in self.path.events if e.site == site]
-
 
 def replay(recording: Recording, files: Files) -> Replay:
     """What happened, in the machine's words."""

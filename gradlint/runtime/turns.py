@@ -191,10 +191,6 @@ class Turns:
         single = {self._id(loop) for loop, count in self._counts.items() if loop[1] < 0 and count < 2}
         return tuple(f for f in frames if f.loop not in single)
 
-    def loop_at(self, place: Place) -> int:
-        """The loop whose head stands there."""
-        return self._id((place.file, self._files[place.file].at(place.line).start))
-
     def _moved(
         self, last: _Level, place: Place, line: Line, chain: tuple[Place, ...], depth: int, what: object
     ) -> _Level:  # fmt: skip
