@@ -103,6 +103,10 @@ RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL206": _raises("AssertionError", 4),
     "GL207": _scale_is_in_the_limit,
     "GL208": lambda b, a: (b["dtypes"], a["dtypes"]) == ("bfloat16", "float32"),
+    "GL209": lambda b, a: (
+        (b["scaler_updates"], a["scaler_updates"]) == (4, 0)
+        and _close(b["gradient_to_large_batch"], a["gradient_to_large_batch"])
+    ),
     "GL210": lambda b, a: b["future_warnings"] > 0 == a["future_warnings"],
     "GL211": lambda b, a: _close(b["norm_in_the_log_to_true_norm"], 1024 * a["norm_in_the_log_to_true_norm"]),
     "GL212": lambda b, a: b["share_of_gradients_that_are_0"] > 0.5 and a["share_of_gradients_that_are_0"] == 0,
