@@ -75,6 +75,9 @@ def _evaluation(happening: Happening, step: Place) -> int | None:
     return None
 
 
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
 #: parameters that no optimizer has
 _NOBODY = "nobody"
 _EDITS = {

@@ -109,6 +109,9 @@ class Files:
         return found
 
 
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
 #: comprehensions are a part of the statement they stand in
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 _MODULE = "<module>"

@@ -132,6 +132,9 @@ def _noting(
     return excepthook
 
 
+# -- the recorder ------------------------------------------------------------------------------------------------------
+
+
 class Session:
     """The recorder of this process, from its start to its end."""
 
@@ -185,6 +188,9 @@ def start(told: Orders) -> Session:
     except Exception:
         note_trouble(told.folder, traceback.format_exc())
         sys.exit(TROUBLE)
+
+
+# -- the script --------------------------------------------------------------------------------------------------------
 
 
 #: seconds that a script has, once it was stopped, for its threads, its children and what it does at exit

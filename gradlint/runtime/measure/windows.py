@@ -172,6 +172,9 @@ def accumulation_off_by_one(asked: Asked) -> Shown:
     return Shown(shifted, f"backwards in the windows: {listed}", marks(windows[0].of(Stepped)) if shifted else ())
 
 
+# -- clearing and stepping ---------------------------------------------------------------------------------------------
+
+
 @measures("GL401")
 def missing_zero_grad(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)

@@ -257,6 +257,9 @@ class MonitorData:
     seen: int = 0
 
 
+# -- how often a clip acts ---------------------------------------------------------------------------------------------
+
+
 #: rules of thumb: a clip that acts on at most this share of the steps is a safety net, from the other on it rules them
 RARE = 0.1
 CONSTANT = 0.9
@@ -361,6 +364,9 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     low = math.floor(at)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+# -- as text -----------------------------------------------------------------------------------------------------------
 
 
 #: layers that are shown of a large model

@@ -226,6 +226,9 @@ class NanDiagnosis:
         return tuple(hints)
 
 
+# -- one look ----------------------------------------------------------------------------------------------------------
+
+
 def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) -> GradientDiagnosis:
     """The gradients that are there now: by layer, in true units, with what looks wrong. Print it.
 

@@ -107,6 +107,9 @@ def remedies(condition: Condition, clipped: bool = False) -> tuple[str, ...]:
     return tuple(each for each in REMEDIES.get(condition, ()) if not (clipped and each == _CLIP))
 
 
+# -- the judge ---------------------------------------------------------------------------------------------------------
+
+
 #: steps in a row that must be well before what was told of single steps counts anew
 PEACE = 20
 #: steps in a row without any gradient, or with one of exactly 0, that are told

@@ -241,6 +241,9 @@ def gradient_norms(entries: Iterable[tuple[str, Tensor]]) -> tuple[list[str], li
     return [name for names, _ in groups.values() for name in names], found
 
 
+# -- whose gradients ---------------------------------------------------------------------------------------------------
+
+
 #: samples after which the norms of the weights are measured anew
 WEIGHED = 10
 #: wrappers that hold the author's model, and the attribute that it is in
@@ -373,6 +376,9 @@ def sharded(model: nn.Module) -> bool:
         type(module).__name__ == "FullyShardedDataParallel" and getattr(module, "world_size", 1) > 1
         for module in model.modules()
     )
+
+
+# -- what gradients are multiplied by ----------------------------------------------------------------------------------
 
 
 def checked_scaler(scaler: Any) -> Any:

@@ -44,6 +44,9 @@ def _shown(path: str) -> str:
     return path[len(here) :] if path.startswith(here) else path
 
 
+# -- the monitor -------------------------------------------------------------------------------------------------------
+
+
 #: a sample costs a few hundredths of a step of a small model on a CPU; see benchmarks/monitor.py
 EVERY = 10
 #: samples that are kept; of a longer run the older ones are thinned out

@@ -165,6 +165,9 @@ def _height(point: tuple[int, float]) -> float:
     return math.inf if math.isnan(point[1]) else point[1]
 
 
+# -- what looks wrong --------------------------------------------------------------------------------------------------
+
+
 #: sizes must be out of range for so many samples in a row, and back in range for as many before they count anew
 PATIENCE = 3
 #: graphs of earlier steps that are alive, and steps with a learning rate of 0, that are too many

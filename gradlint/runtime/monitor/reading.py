@@ -105,6 +105,9 @@ class Checkup:
         return self._found
 
 
+# -- one sample --------------------------------------------------------------------------------------------------------
+
+
 #: which clip: its function, its first parameter, how many parameters
 Key = tuple[str, int, int]
 

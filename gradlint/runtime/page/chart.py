@@ -92,6 +92,9 @@ def _nice(width: float) -> float:
     return next(nice * power for nice in (1, 2, 5, 10) if nice * power >= width * 0.999)
 
 
+# -- plots -------------------------------------------------------------------------------------------------------------
+
+
 WIDTH, HEIGHT = 520, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 22, 34
 #: more points than this are drawn as a line only, and thinned out to the extremes of as many stretches

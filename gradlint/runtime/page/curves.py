@@ -157,6 +157,9 @@ def _owner(track: _Track) -> str:
     return track.steps[0].owner if track.steps else ""
 
 
+# -- ranks side by side ------------------------------------------------------------------------------------------------
+
+
 #: weights whose norm and sum differ by less than this share are the same but for rounding
 _SAME = 1e-6
 

@@ -179,6 +179,9 @@ def _ending(name: str) -> str:
     return name if len(name) <= _LETTERS else "…" + shortened(name[-_LETTERS:], _LETTERS)
 
 
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
 _VERDICTS = {
     ClipVerdict.NEVER: Badge("never acts", "○", "calm"),
     ClipVerdict.SAFETY_NET: Badge("safety net", "✓", "cured"),

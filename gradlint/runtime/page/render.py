@@ -77,6 +77,9 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+# -- elements ----------------------------------------------------------------------------------------------------------
+
+
 class Markup(str):
     """Text that is markup already; templates leave it as it is."""
 
@@ -106,6 +109,9 @@ def _text(value: str | float) -> str:
     if isinstance(value, str):
         return value
     return f"{value:.1f}".removesuffix(".0")
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
 
 
 _CODE = re.compile(r"GL\d{3}")

@@ -150,6 +150,9 @@ class Run:
         return flag.code if times == len(cell.items) else f"{flag.code} ({times} of {len(cell.items)})"
 
 
+# -- both runs side by side --------------------------------------------------------------------------------------------
+
+
 #: iterations that are drawn at all, and those that are open from the start
 _DRAWN = 40
 _OPEN = 3

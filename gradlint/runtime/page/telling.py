@@ -99,6 +99,9 @@ def _rooted(file: str) -> bool:
     return file.startswith(("/", "\\")) or file[1:2] == ":"
 
 
+# -- optimizers --------------------------------------------------------------------------------------------------------
+
+
 #: colours repeat behind these; letters do not
 COLOURS = 5
 
@@ -162,6 +165,9 @@ def _owner(happening: Happening) -> str:
 
 def _others(recording: Recording) -> set[str]:
     return {m.id for m in recording.of(Met) if m.role != "optimizer"}
+
+
+# -- happenings in words -----------------------------------------------------------------------------------------------
 
 
 _ZEROED = {
@@ -305,6 +311,9 @@ def _step(step: Stepped) -> str:
 
 def _named(function: str) -> bool:
     return bool(function) and not function.startswith("<")
+
+
+# -- numbers of an iteration -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,9 @@ def _count(judged: Sequence[Judged], verdict: Verdict) -> int:
     return sum(j.verdict is verdict for j in judged)
 
 
+# -- what the fix changed ----------------------------------------------------------------------------------------------
+
+
 #: lines around a change, and lines that are shown at most
 _CONTEXT = 3
 _MOST = 400
@@ -174,6 +177,9 @@ def _lines(before: str, after: str) -> Iterator[tuple[str, str]]:
     for line in list(different)[2:]:  # behind the names
         look = {"+": "plus", "-": "minus", "@": "hunk"}.get(line[:1], "same")
         yield look, line
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
 
 
 BEFORE, AFTER, ALONE = "Before the fix", "After the fix", "The run"

@@ -200,6 +200,9 @@ def clipped(vector: Vector, limit: float) -> Vector:
     return vector if length <= limit else [x * limit / length for x in vector]
 
 
+# -- cases -------------------------------------------------------------------------------------------------------------
+
+
 def proofs() -> Path:
     """The scripts, a folder for each rule: in this package where it is installed, else the checkout's fixtures."""
     home = Path(__file__).resolve().parents[2]

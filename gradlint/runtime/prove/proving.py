@@ -175,6 +175,9 @@ def _import_path() -> list[str]:
     return [os.path.abspath(entry) for entry in sys.path if entry] or [os.getcwd()]
 
 
+# -- both scripts of a case --------------------------------------------------------------------------------------------
+
+
 #: what a script says to the tests
 _EXPECT = re.compile(r"[ \t]*# expect: .*$", re.MULTILINE)
 BY_HAND = "by hand"
@@ -228,6 +231,9 @@ def _found(text: str, case: Case, settings: Settings) -> int:
 def _settings(case: Case) -> Settings:
     """As most people lint, with this rule turned on too, and only its fixes applied."""
     return Settings(layers=(Layer(extend_select=(case.code,), fixable=(case.code,)),))
+
+
+# -- both runs of a case -----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -224,6 +224,9 @@ def loss_value(losses: list[Tensor]) -> float | None:
     return math.fsum(float(loss.detach()) for loss in losses)
 
 
+# -- the backward ------------------------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class _Before:
     """The gradient of one parameter before a backward; a copy only if there was one."""

@@ -111,6 +111,9 @@ def _noise(parameters: Sequence[Tensor], before: Sequence[Tensor], after: Sequen
     return all(abs(cosine) < 0.5 for cosine in along)
 
 
+# -- steps by hand -----------------------------------------------------------------------------------------------------
+
+
 #: the type of such an optimizer in a recording
 TYPE = "by hand"
 

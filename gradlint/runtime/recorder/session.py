@@ -67,6 +67,9 @@ class Parts:
         recorder.patches.bind()
 
 
+# -- the recorder ------------------------------------------------------------------------------------------------------
+
+
 #: how often a script may swallow `Enough` before its process is ended
 PATIENCE = 20
 #: one optimizer among several, or all of them together for each that is there, may do this many times the wanted

@@ -188,6 +188,9 @@ def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
             yield given
 
 
+# -- models and loaders ------------------------------------------------------------------------------------------------
+
+
 def install(recorder: Recorder) -> None:
     recorder.patches.watch(torch.nn.Module, "__call__", _call)
     recorder.patches.watch(data.DataLoader, "__iter__", _iterate)

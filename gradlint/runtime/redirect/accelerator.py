@@ -61,6 +61,9 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
         setattr(owner, name, functools.wraps(original)(make(original)))
 
 
+# -- torch.cuda --------------------------------------------------------------------------------------------------------
+
+
 _NOTHING_TO_DO = (
     "init", "ipc_collect", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
     "reset_peak_memory_stats", "set_device", "set_per_process_memory_fraction", "synchronize",
@@ -207,6 +210,9 @@ def _hide_mps() -> None:
         replace(owner, name, lambda original, answer=answer: lambda *args, **kwargs: answer)  # type: ignore[misc]
 
 
+# -- tensors and modules -----------------------------------------------------------------------------------------------
+
+
 _MAKERS = (
     "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_like", "empty_permuted",
     "empty_strided", "eye", "full", "full_like", "hamming_window", "hann_window", "kaiser_window", "linspace",
@@ -217,6 +223,9 @@ _MAKERS = (
 _NEW = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros")
 _TYPES = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "BFloat16")
 _operators: Any = importlib.import_module("torch.jit._builtins")
+# -- ranks -------------------------------------------------------------------------------------------------------------
+
+
 Function = Callable[..., Any]
 _is_compiling: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
 #: how many modes are at work that are asked before any class is
