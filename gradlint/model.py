@@ -174,8 +174,14 @@ class FileResult:
     #: what was found in other files, and the functions of other files (path and row) that were followed to their ends
     elsewhere: tuple[Finding, ...] = ()
     reached: tuple[tuple[str, int], ...] = ()
+    #: places in other files (path, first and last row) where a comment silences what was found there
+    silenced: tuple[tuple[str, int, int], ...] = ()
     #: every other file that was asked for, with a digest of what it held, or None if it was not there
     probes: tuple[tuple[str, str | None], ...] = ()
+
+    def beside(self, path: str) -> FileResult:
+        """The file that a line of a story stands in: this one, or another."""
+        return FileResult(path) if path else self
 
     def place(self, position: Position) -> Place:
         """Where a position is for people: in the file, or in a cell of the notebook."""

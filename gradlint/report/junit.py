@@ -11,6 +11,7 @@ from gradlint.model import FileResult, Finding
 from gradlint.report.document import Report
 from gradlint.report.paths import writable
 from gradlint.report.text import help_text, ordered
+from gradlint.runner.ledger import shown_path
 
 #: what XML 1.0 cannot hold, not even escaped
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -57,8 +58,9 @@ def _failure(finding: Finding, result: FileResult, module: str) -> Iterator[str]
     cell = "" if place.cell is None else f"cell {place.cell}, "
     told = [f"{cell}line {place.row}, col {place.column}, {finding.severity.label}: {finding.message}"]
     for related in finding.related:
-        there = result.place(related.span.start)
-        other = "" if there.cell is None else f"cell {there.cell}, "
+        there = result.beside(related.path).place(related.span.start)
+        other = f"{writable(shown_path(related.path))}, " if related.path else ""
+        other += "" if there.cell is None else f"cell {there.cell}, "
         told.append(f"{other}line {there.row}, col {there.column}: {related.message}")
     if said := help_text(finding):
         told.append(f"help: {said}")
