@@ -57,7 +57,11 @@ class Cache:
         home = user_folder()
         #: None where nothing can be kept
         self.folder = os.path.abspath(folder) if folder else home
-        self._key = b"" if home is None else _key(home)
+        # a home in the very checkout, as some CI systems have it: its key may have come with it
+        if home is None or (home.startswith(self._root) and os.path.exists(os.path.join(root, ".git"))):
+            self._key = b""
+        else:
+            self._key = _key(home)
         installation = f"{os.path.dirname(os.path.abspath(gradlint.__file__))}\0{self._root}"
         python = f"py{sys.version_info[0]}{sys.version_info[1]}"
         name = f"gradlint-{__version__}-{python}-{digest_of(os.fsencode(installation))[:16]}.json"

@@ -246,6 +246,14 @@ def test_without_a_home_nothing_is_kept(project: Path, monkeypatch: pytest.Monke
     assert not (project / "kept").exists()
 
 
+def test_a_home_in_the_checkout_is_nobodys(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that lies there may be known to whoever wrote the checkout."""
+    monkeypatch.setattr("gradlint.runner.cache.user_folder", lambda: str(project / ".cache" / "gradlint"))
+    assert [_lint(project).cached for _ in range(2)] == [0, 2], "a folder that is no checkout"
+    (project / ".git").mkdir()
+    assert [_lint(project).cached for _ in range(2)] == [0, 0]
+
+
 @pytest.mark.parametrize("xdg", ["", "relative", "/absolute"])
 def test_the_folder_is_where_others_look_for_it(monkeypatch: pytest.MonkeyPatch, xdg: str) -> None:
     platformdirs = pytest.importorskip("platformdirs")
