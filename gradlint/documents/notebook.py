@@ -243,13 +243,7 @@ def fix_cells(
         return result if keep is None else keep(result, shown_program(now))
 
     mended, done, result = engine.fixed(
-        tuple(cells),
-        path,
-        settings,
-        unsafe=unsafe,
-        lint=linted,
-        program=lambda now: join(now).program,
-        edited=_edited,
+        tuple(cells), path, settings, unsafe=unsafe, lint=linted, program=lambda now: join(now).program, edited=_edited
     )
     return FixedCells(_changed(cells, mended), done, result)
 

@@ -18,6 +18,7 @@ from gradlint import __version__
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.selectors import Layer
 from gradlint.model import (
+    Cell,
     Edit,
     FileResult,
     Finding,
@@ -370,7 +371,11 @@ def test_results_survive_the_round_trip() -> None:
         (Related(span, "here"),), Fix(FixSafety.SAFE, "move it", (Edit(span, "x\n"),)),
     )  # fmt: skip
     guessed = replace(finding, grade=Grade.GUESSED)
-    result = FileResult("train.py", (finding, guessed), suppressed=2, notes=("a note",), exhausted=("`f` …",))
+    elsewhere = replace(finding, path="other.py", entries=(3, 4), related=(Related(span, "there", "third.py"),))
+    result = FileResult(
+        "train.py", (finding, guessed), suppressed=2, notes=("a note",), cells=(Cell(1, 2, 3),), exhausted=("`f` …",),
+        elsewhere=(elsewhere,), reached=(("other.py", 5),),
+    )  # fmt: skip
     assert decode(json.loads(json.dumps(encode(result))), "train.py") == result
     assert encode(FileResult("train.py")) is None
     assert encode(FileResult("train.py", exhausted=("`f` …",))) is not None
