@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.documents import Keep
 
-
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
+
+__all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
+Cells = tuple[CodeCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +186,6 @@ def _written(old: str, new: str) -> str:
     head, tail = old[: places[0][0]], old[places[-1][1] :]
     between = old[places[0][1] : places[1][0]] if len(places) > 1 else f",{head[1:] or ' '}"
     return head + between.join(lines) + tail
-
-
-__all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
-
-Cells = tuple[CodeCell, ...]
 
 
 @dataclass(frozen=True, slots=True)

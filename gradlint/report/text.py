@@ -16,7 +16,6 @@ from gradlint.report.paths import harmless, shown_path
 if TYPE_CHECKING:
     from gradlint.runner.write import FixedFile
 
-
 _CODES = {
     "error": "1;31",
     "warning": "1;33",
@@ -32,6 +31,11 @@ _CODES = {
     "removed": "31",
     "plain": "",
 }
+
+_TAB = "    "
+_WIDEST = 140
+_PLAIN_FILE = FileResult("")
+ReadSource = Callable[[str], bytes | None]
 
 
 class Paint:
@@ -121,11 +125,6 @@ def _more(results: Iterable[FileResult], unsafe: bool) -> int:
 
 def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-_TAB = "    "
-_WIDEST = 140
-_PLAIN_FILE = FileResult("")
 
 
 class Mark(NamedTuple):
@@ -256,9 +255,6 @@ def _width(piece: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in piece
     )
-
-
-ReadSource = Callable[[str], bytes | None]
 
 
 def ordered(result: FileResult) -> list[Finding]:

@@ -36,6 +36,11 @@ _RACY_NS = 2_000_000_000
 _UNUSED_SECONDS = 30 * 24 * 3600
 _BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
+Plain = Any  # what `json` reads and writes
+#: what results are made of; an index is written with one format only, so their order may change
+_TYPES = (FileResult, Finding, Related, Fix, Edit, Span, Position, Cell, Severity, Grade, FixSafety)
+_TUPLE = -1
+
 
 def digest_of(source: bytes) -> str:
     """What names a content."""
@@ -255,13 +260,6 @@ def source_stamp() -> str:
                     status = entry.stat()
                     seen.append((entry.path, status.st_mtime_ns, status.st_size))
     return digest_of(repr(sorted(seen)).encode())[:16]
-
-
-Plain = Any  # what `json` reads and writes
-
-#: what results are made of; an index is written with one format only, so their order may change
-_TYPES = (FileResult, Finding, Related, Fix, Edit, Span, Position, Cell, Severity, Grade, FixSafety)
-_TUPLE = -1
 
 
 def encode(result: FileResult) -> Plain:
