@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gradlint import __version__
+from gradlint import __version__, model
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.selectors import Layer
 from gradlint.model import (
@@ -31,6 +31,7 @@ from gradlint.model import (
     Severity,
     Span,
 )
+from gradlint.runner import cache as cache_module
 from gradlint.runner import run as run_module
 from gradlint.runner.cache import Cache, decode, digest_of, encode, source_stamp, user_folder
 from gradlint.runner.files import FileFinder, SourceFile
@@ -380,3 +381,10 @@ def test_results_survive_the_round_trip() -> None:
     assert encode(FileResult("train.py")) is None
     assert encode(FileResult("train.py", exhausted=("`f` …",))) is not None
     assert decode(None, "other.py") == FileResult("other.py")
+
+
+def test_everything_that_a_result_can_hold_is_kept() -> None:
+    """A type that is new to results must be known, or nothing of a run is kept."""
+    made = {value for value in vars(model).values() if isinstance(value, type) and value.__module__ == model.__name__}
+    never = {model.RuleCrash, model.Unreadable, model.Fixed, model.Place, model.Category}
+    assert made - never == set(cache_module._TYPES)
