@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gradlint.cli.output import Target
     from gradlint.runner.write import FixPlan
 
+STDIN = "-"
+
 
 class Mode(enum.Enum):
     """What a run is for."""
@@ -44,9 +46,6 @@ def chosen(said: FixChoice, configured: FixChoice, *, diff: bool) -> Fixing:
     only = choice.fix_only and said.fix is not False
     mode = Mode.DIFF if diff else Mode.FIX_ONLY if only else Mode.FIX if choice.fix else Mode.CHECK
     return Fixing(mode, bool(choice.unsafe_fixes), bool(choice.show_fixes))
-
-
-STDIN = "-"
 
 
 class Request(NamedTuple):

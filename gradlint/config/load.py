@@ -24,6 +24,9 @@ _LONGEST = 500
 _FLOORS = (">=", "==", "===", "~=", ">")
 _POETRY = r"""["'](?:\^|~|>=|==)?\s*(\d+)(?:\.(\d+))?"""
 
+FILES = ("gradlint.toml", "pyproject.toml")
+_INTERESTING = (*FILES, *SOURCES, ".git")
+
 
 def _beside_vision(version: Version) -> Version:
     """0.15 belongs to 2.0, 0.16 to 2.1; 0.14 to 1.13, 0.13 to 1.12."""
@@ -116,10 +119,6 @@ def _poetry_floor(text: str, package: str) -> Version | None:
         if found := re.match(_POETRY, value[:_LONGEST]):
             return int(found[1]), int(found[2] or 0)
     return None
-
-
-FILES = ("gradlint.toml", "pyproject.toml")
-_INTERESTING = (*FILES, *SOURCES, ".git")
 
 
 def read_config(path: str) -> Settings | None:

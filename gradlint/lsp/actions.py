@@ -18,6 +18,13 @@ from gradlint.repair.edits import difference
 
 _OWN = re.compile(r"#\s*gradlint:\s*ignore(?![\w-])\s*\[(?P<codes>[^\]\n]*)\]", re.IGNORECASE)
 
+QUICK_FIX = types.CodeActionKind.QuickFix.value
+FIX_ALL = "source.fixAll.gradlint"
+NOTEBOOK_FIX_ALL = "notebook.source.fixAll.gradlint"
+KINDS = (QUICK_FIX, FIX_ALL, NOTEBOOK_FIX_ALL)
+EXPLAIN, APPLY = "gradlint.explainRule", "gradlint.fixAll"
+FIX_ALL_TITLE = "Fix all gradlint findings"
+
 
 def ignoring(text: str, code: str, span: Span) -> Edit | None:
     """The edit that silences a rule on the lines of a finding; None where no comment can be put."""
@@ -68,14 +75,6 @@ def _line_ends(text: str) -> Iterator[tuple[int, int | None]]:
                 yield token.start[0], None
     except (tokenize.TokenError, SyntaxError, ValueError):
         return
-
-
-QUICK_FIX = types.CodeActionKind.QuickFix.value
-FIX_ALL = "source.fixAll.gradlint"
-NOTEBOOK_FIX_ALL = "notebook.source.fixAll.gradlint"
-KINDS = (QUICK_FIX, FIX_ALL, NOTEBOOK_FIX_ALL)
-EXPLAIN, APPLY = "gradlint.explainRule", "gradlint.fixAll"
-FIX_ALL_TITLE = "Fix all gradlint findings"
 
 
 class Actions:

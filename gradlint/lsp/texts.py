@@ -23,6 +23,9 @@ from gradlint.report.text import split_lines
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
+Diagnostics = dict[str, list[types.Diagnostic]]
+_LANGUAGE = "python"
+
 
 class Text:
     """One document of the editor: a file, something unsaved, or a cell of a notebook."""
@@ -93,9 +96,6 @@ class Text:
 
     def edits(self, edits: Iterable[Edit]) -> list[types.TextEdit]:
         return [types.TextEdit(self.range(edit.span), edit.content) for edit in edits]
-
-
-Diagnostics = dict[str, list[types.Diagnostic]]
 
 
 @dataclass(slots=True)
@@ -246,9 +246,6 @@ def _range_moved(place: types.Range, shift: Shift) -> types.Range | None:
     start, end = (Spot(p.line, p.character) for p in (place.start, place.end))
     moved = shift.moved(start, end)
     return None if moved is None else types.Range(*(types.Position(*spot) for spot in moved))
-
-
-_LANGUAGE = "python"
 
 
 class Texts:
