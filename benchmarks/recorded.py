@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from gradlint.runtime.launch import Job, run
+from gradlint.runtime.launch.run import Job, run
 
 #: ratios of a recorded run to a plain one, at most
 MEMORY = 1.3

@@ -1,9 +1,11 @@
-"""Lints one file: bytes in, a plain result out. No I/O, no printing, never an exception."""
+"""Lints one file: bytes in, a plain result out. No printing, never an exception, and nothing is read but what the file
+imports from its project, where the settings say that this may be followed."""
 
 from __future__ import annotations
 
 import os
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gradlint.inquiry import Inquiry, crash
@@ -31,13 +33,15 @@ if TYPE_CHECKING:
     from gradlint.model import Edit
     from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
-    from gradlint.repair.trial import Offers
+    from gradlint.repair.trial import Trial
     from gradlint.rule import Draft, Rule
 
 Text = TypeVar("Text")
 #: how a text is read
 Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 
+#: a file without any of these has nothing that gradients of another file could hang on
+_OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat", b"model", b"Model")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
@@ -65,6 +69,7 @@ def lint(
         if isinstance(text, reading.Newer):
             note = f"{text.row}:{text.column}: this file is written for a newer Python, and was not read"
             return FileResult(path, notes=(note,))
+        project = project or project_of(path, settings)
         return _judged(text, path, settings, enabled, repeats=repeats, read=read, project=project)
     except RecursionError:
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
@@ -100,14 +105,25 @@ def fixed(
     watched = _watched(settings.enabled_for(path), settings)
 
     def codes(now: Text) -> Counter[str]:
-        return _codes(program(now), watched, settings)
+        return _codes(program(now), path, watched, settings)
 
     mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
     said = [finding.code for finding in left.findings]
     return mended, done, left if len(set(said)) == len(said) else lint(mended, False)
 
 
-def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counter[str]:
+def project_of(path: str, settings: Settings) -> Project | None:
+    """The files round a file, as far as it may be followed into them."""
+    if not settings.project:
+        return None
+    from gradlint.python.project import Project, root_of
+
+    folder = os.path.dirname(os.path.abspath(path))
+    root = settings.root or root_of(folder)
+    return Project.on_disk((root, *settings.src), settings.target_torch)
+
+
+def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings) -> Counter[str]:
     """What the watched rules say of a text, beside advice."""
     from collections import Counter
 
@@ -116,7 +132,9 @@ def _codes(source: bytes, watched: frozenset[str], settings: Settings) -> Counte
     text = reading.read(source)
     if not isinstance(text, reading.Source):
         return Counter()
-    return Inquiry(chosen_rules(watched, settings), settings.target_torch, {}).read(text).grave
+    project = project_of(path, settings)
+    inquiry = Inquiry(chosen_rules(watched, settings), settings.target_torch, {}, project, os.path.abspath(path))
+    return inquiry.read(text).grave
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -205,12 +223,18 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return True
     if project is None:
         return False
-    own = chosen.parts(source)
-    if not own:
+    if not any(word in source for word in _OBJECTS):
         return False
     # what it lacks may be in what it imports
     imported = project.imported(source, os.path.abspath(path))
     return chosen.accepts(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+
+
+def holds_any(source: bytes, settings: Settings, path: str) -> bool:
+    """Whether a file holds anything that a rule needs, though perhaps not all of it."""
+    from gradlint.prefilter import prefilter
+
+    return bool(prefilter(settings.enabled_for(path)).parts(source))
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
@@ -240,7 +264,7 @@ class _Offering:
         self._enabled = enabled
         self._watched = watched
         self._settings = settings
-        self._offers: Offers | None = None
+        self._offers: Trial | None = None
 
     def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
@@ -261,15 +285,15 @@ class _Offering:
             offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author knows what code does that is not seen
         return replace(finding, fix=offered)
 
-    def _made(self) -> Offers:
+    def _made(self) -> Trial:
         if self._offers is None:
-            from gradlint.repair.trial import Offers
+            from gradlint.repair.trial import Trial
 
             rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
-            self._offers = Offers(self._reading, inquiry, known)
+            self._offers = Trial(self._reading, inquiry, known)
         return self._offers
 
 
@@ -277,10 +301,13 @@ def finding_of(draft: Draft, reading: Reading) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
     there = draft.site.path
+    lines = draft.related
+    if there:
+        calls = (site for event in draft.story for site in reversed(event.via) if not site.path)
+        lines += tuple((site, "it is called from here") for site in islice(calls, 1))
     located = reading.location if there else ""
     related = tuple(
-        Related(reading.span(site), said, "" if site.path == there else site.path or located)
-        for site, said in draft.related
+        Related(reading.span(site), said, "" if site.path == there else site.path or located) for site, said in lines
     )
     name, span = draft.rule.rule_name(), reading.span(draft.site)
     return Finding(

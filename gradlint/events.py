@@ -236,6 +236,12 @@ class Event:
     def grade(self) -> Grade:
         return Grade.SEEN if self.guess is None else Grade.GUESSED
 
+    def beside(self, other: Site | None) -> Site:
+        """Its place; seen from a place in another file that led here, the innermost call that stands in that file."""
+        if other is None or other.path == self.site.path:
+            return self.site
+        return next((site for site in reversed(self.via) if site.path == other.path), self.site)
+
     def same_turn(self, other: Event) -> bool:
         """Both happened in the same turn of every loop that both are in."""
         turns = {f.loop: f.turn for f in self.frames}

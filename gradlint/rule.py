@@ -223,14 +223,18 @@ class Rule:
         message: str | None = None,
         severity: Severity | None = None,
         repairs: Iterable[Repair] = (),
+        place: Site | None = None,
         **names: object,
     ) -> Draft:
-        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `repairs` mend it."""
+        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `repairs` mend it.
+
+        `place`: where it is told, if that is not where the event happens.
+        """
         text = in_user_words((message or self.message).format(**names))
         told = list(related)
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
-        return Draft(type(self), _site(at), text, lines, severity, tuple(repairs), story=story)
+        return Draft(type(self), place or _site(at), text, lines, severity, tuple(repairs), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()

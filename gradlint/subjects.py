@@ -10,10 +10,9 @@ from gradlint.events import PLAIN, ClipKind, Framework, Site
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
+    from gradlint.facts.models import Models, Monitoring
     from gradlint.facts.numbers import Fact
-    from gradlint.facts.trained.monitoring import Monitoring
-    from gradlint.facts.trained.portrait import Portraits
-    from gradlint.facts.trained.token_means import TokenMeans
+    from gradlint.facts.token_means import TokenMeans
     from gradlint.knowledge.layers import Role
 
 T = TypeVar("T")
@@ -347,7 +346,7 @@ class File(Protocol):
         """What frameworks were given: limits of clips, sizes of windows."""
 
     @property
-    def models(self) -> Portraits:
+    def models(self) -> Models:
         """What the optimizers train, and how that is known."""
 
     @property

@@ -21,6 +21,7 @@ from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, SourceF
 from gradlint.runner.run import Run, default_jobs, run, run_text
 
 if TYPE_CHECKING:
+    from gradlint.config import Settings
     from gradlint.runner.cache import Cache
     from gradlint.runner.write import FixPlan
 
@@ -79,6 +80,7 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
     show_envvar=True,
     help="Where results are kept.  [default: the user's cache folder]",
 )
+@click.option("--no-project", is_flag=True, help="Read each file alone, without those that it imports.")
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -140,14 +142,18 @@ class _Check:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
             files = [file for file in files if file.explicit or not file.path.endswith((".md", ".markdown"))]
-        if request.no_prefilter:
-            files = [file._replace(settings=replace(file.settings, prefilter=False)) for file in files]
+        if request.no_prefilter or request.no_project:
+            files = [file._replace(settings=self._narrowed(file.settings)) for file in files]
         if not request.show_files:
             if not files:
                 self._output.warn("no Python files found under the given paths")
             for skipped in finder.skipped:
                 self._output.warn(f"{skipped.shown}: {skipped.reason}")
         return self._gates.admitted(files, self._output)
+
+    def _narrowed(self, settings: Settings) -> Settings:
+        prefilter = settings.prefilter and not self._request.no_prefilter
+        return replace(settings, prefilter=prefilter, project=settings.project and not self._request.no_project)
 
     def _write_baseline(self, run: Run, files: list[SourceFile], file: str) -> int:
         said = self._gates.write(file, run, files)
@@ -166,7 +172,12 @@ class _Check:
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
         jobs = self._request.jobs or default_jobs()
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
-            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan)
+            return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan, importers=self._importers(files))
+
+    def _importers(self, files: list[SourceFile]) -> list[SourceFile]:
+        from gradlint.runner.importers import importers
+
+        return importers(files, [path for path in self._request.paths or (".",) if os.path.isdir(path)], self._tree)
 
     def _cache(self) -> Cache | None:
         if self._request.no_cache:
@@ -183,7 +194,7 @@ class _Check:
             self._output.lines([name])
             return 0
         fixing = self._fixing(folder)
-        settings = replace(self._tree.at(folder), prefilter=not self._request.no_prefilter)
+        settings = self._narrowed(self._tree.at(folder))
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())

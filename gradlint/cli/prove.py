@@ -43,7 +43,7 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     cases = chosen(codes)
     if importlib.util.find_spec("torch") is None:
         raise ConfigError(_INSTALL)
-    from gradlint.runtime.devices import resolve
+    from gradlint.runtime.launch.run import resolve
     from gradlint.runtime.prove.proving import prove as run
 
     begun = time.monotonic()

@@ -66,6 +66,7 @@ class Request(NamedTuple):
     no_cache: bool
     cache_dir: str | None
     no_prefilter: bool
+    no_project: bool
     config: str | None
     isolated: bool
     quiet: bool

@@ -12,7 +12,7 @@ from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_op
 from gradlint.config.load import ConfigTree, Overrides
 
 if TYPE_CHECKING:
-    from gradlint.runtime.launching.entry import Module
+    from gradlint.runtime.launch.orders import Module
     from gradlint.runtime.verification import Verification
 
 
@@ -127,8 +127,7 @@ def _verify(request: Request) -> int:
         raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
     require_torch("verify")
     tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
-    from gradlint.runtime.devices import resolve, too_few
-    from gradlint.runtime.launch import LaunchError
+    from gradlint.runtime.launch.run import LaunchError, resolve, too_few
     from gradlint.runtime.verify import Wanted, verify
 
     device = resolve("cpu" if request.pretend_gpus else request.device)
@@ -161,7 +160,7 @@ def _verify(request: Request) -> int:
 def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]]:
     """The module, if it is one, its file, and the arguments of the script itself."""
     if request.module is not None:
-        from gradlint.runtime.launching.entry import find_module
+        from gradlint.runtime.launch.orders import find_module
 
         module = find_module(request.module)
         if module is None:
@@ -193,7 +192,7 @@ def _write(result: Verification, page: Path) -> None:
 
 def require_torch(command: str) -> None:
     """What runs code needs torch; linting never does."""
-    from gradlint.runtime.launch import torch_is_installed
+    from gradlint.runtime.launch.run import torch_is_installed
 
     if not torch_is_installed():
         raise click.UsageError(

@@ -161,7 +161,7 @@ class ConfigTree:
         self._fixed: Settings | None = None
         if self._overrides.config is not None:
             path = os.path.abspath(self._overrides.config)
-            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path)
+            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path, project=True)
 
     def at(self, folder: str, names: Container[str] | None = None) -> Settings:
         """The settings for the files of an absolute folder; `names` spares the file system if already listed."""
@@ -178,7 +178,7 @@ class ConfigTree:
         return found
 
     def _base(self) -> Settings:
-        return self._fixed or Settings()
+        return self._fixed or Settings(project=True)
 
     def _below(self, above: Settings, folder: str, names: Container[str]) -> Settings:
         settings = above

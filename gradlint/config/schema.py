@@ -20,6 +20,8 @@ KEYS = (
     "exclude",
     "extend-exclude",
     "include-markdown",
+    "project",
+    "src",
     "per-file-ignores",
     "severity",
     "target-torch",
@@ -53,6 +55,8 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         exclude=reader.globs("exclude") if "exclude" in table else None,
         extend_exclude=reader.globs("extend-exclude"),
         include_markdown=bool(reader.switch("include-markdown")),
+        project=reader.switch("project") is not False,
+        src=reader.folders("src"),
         fixing=FixChoice(*(reader.switch(key) for key in ("fix", "unsafe-fixes", "fix-only", "show-fixes"))),
         baseline=reader.baseline(),
     )
@@ -121,6 +125,10 @@ class _Reader:
         if value is not None and (not isinstance(value, str) or not value):
             raise self._wrong("the name of a file", value, "baseline")
         return None if value is None else join(dirname(self._path), value)
+
+    def folders(self, key: str) -> tuple[str, ...]:
+        """Folders, as seen from the configuration's."""
+        return tuple(join(dirname(self._path), folder) for folder in self.strings(key))
 
     def switch(self, key: str) -> bool | None:
         value = self._table.get(key)

@@ -47,6 +47,9 @@ class Settings:
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     include_markdown: bool = False
+    #: files are followed into those that they import, below the root and in these further folders
+    project: bool = False
+    src: tuple[str, ...] = ()
     #: how the run is to be; no part of the fingerprint, for the findings are the same
     fixing: FixChoice = FixChoice()
     #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
@@ -86,6 +89,8 @@ class Settings:
                 self.severities,
                 self.options,
                 self.target_torch,
+                self.project,
+                self.src,
                 # per-file-ignores are relative to the root: moving the configuration moves them
                 self.root if self.per_file_ignores else "",
             )

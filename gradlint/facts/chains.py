@@ -19,16 +19,10 @@ Chain = tuple[Layer, ...]
 class Unknown(Value):
     """Anything; perhaps a tensor or a module."""
 
-    def signature(self) -> object:
-        return self
-
 
 @dataclass(frozen=True, slots=True)
 class Setting(Value):
     """A number or a switch that comes from elsewhere: no tensor."""
-
-    def signature(self) -> object:
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +31,12 @@ class Leaf(Value):
 
     layer: Layer
 
-    def signature(self) -> object:
-        return self
-
 
 @dataclass(frozen=True, slots=True)
 class Tensor(Value):
     """What came out of these layers."""
 
     chain: Chain = ()
-
-    def signature(self) -> object:
-        return self
 
 
 UNKNOWN, SETTING, FRESH = Unknown(), Setting(), Tensor()

@@ -15,9 +15,8 @@ from gradlint.subjects import Argument, Call
 
 if TYPE_CHECKING:
     from gradlint.events import Site
-    from gradlint.facts.trained.monitoring import Monitoring
-    from gradlint.facts.trained.portrait import Portraits
-    from gradlint.facts.trained.token_means import TokenMeans
+    from gradlint.facts.models import Models, Monitoring
+    from gradlint.facts.token_means import TokenMeans
     from gradlint.python.module import Program, Words
     from gradlint.subjects import File as AnyFile
     from gradlint.subjects import Setting, Stack
@@ -178,8 +177,7 @@ class File:
 
     @property
     def settings(self) -> list[Setting]:
-        from gradlint.facts.settings.clipping import clip_settings
-        from gradlint.facts.settings.trainers import second_divisions
+        from gradlint.facts.settings import clip_settings, second_divisions
 
         return [*clip_settings(self.program), *second_divisions(self.program)]
 
@@ -190,25 +188,25 @@ class File:
         return saturating_stacks(self.program)
 
     @property
-    def models(self) -> Portraits:
-        from gradlint.facts.trained.portrait import Portraits
+    def models(self) -> Models:
+        from gradlint.facts.models import Models
 
-        return self.program.once(Portraits)
+        return self.program.once(Models)
 
     @property
     def monitoring(self) -> Monitoring:
-        from gradlint.facts.trained.monitoring import Monitoring
+        from gradlint.facts.models import Monitoring
 
         return self.program.once(Monitoring)
 
     @property
     def token_means(self) -> TokenMeans:
-        from gradlint.facts.trained.token_means import TokenMeans
+        from gradlint.facts.token_means import TokenMeans
 
         return self.program.once(TokenMeans)
 
     def is_one(self, window: str) -> bool:
-        from gradlint.python.sizes import is_one
+        from gradlint.facts.settings import is_one
 
         return is_one(window, self.program)
 

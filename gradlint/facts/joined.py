@@ -205,7 +205,7 @@ def _turns(ev: Evaluator, body: list[s.Stmt]) -> None:
 
 def _leaves(body: list[s.Stmt]) -> bool:
     """`break` or `continue`: not every turn is run to its end."""
-    return any(isinstance(stmt, s.Jump) and stmt.kind != "raise" for stmt in s.walk_stmts(body))
+    return any(isinstance(stmt, s.Jump) and stmt.kind is not s.Leave.RAISE for stmt in s.walk_stmts(body))
 
 
 # -- contexts and exceptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
@@ -62,8 +62,10 @@ class _Entry:
 class Explorer:
     """All paths of one file, within a budget."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, starts: Container[str] | None = None) -> None:
+        """`starts`: the functions, by name, that paths may start with ("": the module); None: all."""
         self.program = program
+        self._starts = starts
         #: the steps that are left for unusual paths
         self.left = FILE_BUDGET
         #: the steps of all paths so far
@@ -89,7 +91,7 @@ class Explorer:
             started = []
             for entry in now:
                 path = self._usual(entry) if not self._came_by(entry) else None
-                if path is not None:
+                if path is not None and self._may_start(entry):
                     started.append(entry)
                     yield path
             yield from self._unusual(started)
@@ -109,6 +111,9 @@ class Explorer:
                             found.append((rank - 2 * self._depth(stmt), stmt, cls))
                     case s.Class():
                         visit(stmt.body, stmt)
+                        for function in self.program.callees.inherited(stmt) if self.program.project else ():
+                            if self.program.words_of(function).events:
+                                found.append((-2 * self._depth(function), function, stmt))
                     case s.If() | s.Try() | s.With():
                         for block in s.blocks(stmt):
                             visit(block, cls)
@@ -146,17 +151,22 @@ class Explorer:
         entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
         for entry in entries:
             body = own if entry.function is None else entry.function.body
-            entry.reach = self._reach(body, entry.cls)
+            entry.reach = self._reach(entry, body)
             size = sum(1 for _ in s.walk_stmts(body))
             size += len(self.program.core) if entry.function is None else 0
             size += sum(self._sizes.get(node, 0) for node in entry.reach)
             entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
-        return entries
+        # the module is run all the same: its names are those that functions see
+        return [entry for entry in entries if entry.function is None or self._may_start(entry)]
 
-    def _reach(self, body: list[s.Stmt], cls: s.Class | None) -> frozenset[int]:
+    def _may_start(self, entry: _Entry) -> bool:
+        return self._starts is None or (entry.function.name if entry.function is not None else "") in self._starts
+
+    def _reach(self, entry: _Entry, body: list[s.Stmt]) -> frozenset[int]:
         """The functions that are come by from here, that which makes the object included."""
         callees = self.program.callees
-        waiting = [*callees.under(body), *(callees.of_class(cls) if cls is not None else ())]
+        called = callees.under(body) if entry.function is None else self.program.called_by(entry.function)
+        waiting = [*called, *(callees.of_class(entry.cls) if entry.cls is not None else ())]
         seen: set[int] = set()
         while waiting:
             current = waiting.pop()
@@ -264,7 +274,9 @@ class Explorer:
         """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
         self._module_names(interpreter, run)
         me = self._make_self(interpreter, run, cls, function.name) if cls is not None else None
-        value = v.Function(function.name, function, run.module, me)
+        program = self.program.owner(function.node)
+        env = run.module if program is self.program else run.enter(program)
+        value = v.Function(function.name, function, env, me)
         if _has_step_loop(self.program, function) or function.name.startswith("test"):
             self._call(interpreter, run, value, None)
             return

@@ -81,17 +81,17 @@ class Callees:
         yield from self._meant(call.func, home)
         for handed in (*call.args, *call.kwargs.values()):
             if isinstance(handed, s.Name | s.Attr):
-                yield from self._functions(handed, home)
+                yield from self.functions(handed, home)
 
     def _meant(self, func: s.Expr, home: Home) -> Iterator[s.Def]:
         """What runs when this is called."""
-        yield from self._functions(func, home)
-        for cls in self._classes_named(func, home):
+        yield from self.functions(func, home)
+        for cls in self.classes_named(func, home):
             yield from self.of_class(cls)
         for cls in self.classes(func, home):
             yield from self.method(cls, "__call__")
 
-    def _functions(self, expr: s.Expr, home: Home) -> tuple[s.Def, ...]:
+    def functions(self, expr: s.Expr, home: Home) -> tuple[s.Def, ...]:
         """The functions and methods that an expression can be."""
         known = self._functions_of.get(expr.node)
         if known is None:
@@ -120,7 +120,7 @@ class Callees:
                 if found is not None and isinstance(found.node, s.Def):
                     yield found.node
                     return
-                for cls in (*self.classes(expr.base, home), *self._classes_named(expr.base, home)):
+                for cls in (*self.classes(expr.base, home), *self.classes_named(expr.base, home)):
                     yield from self.method(cls, expr.name)
                     yield from self.owner(cls)._kept_in(cls, expr.name)
             case _:
@@ -154,13 +154,13 @@ class Callees:
         """`go = partial(update, optimizer)`, `go = lambda: update(x)`: a call of one is a call of the other."""
         match value:
             case s.Name() | s.Attr():
-                yield from self._functions(value, home)
+                yield from self.functions(value, home)
             case s.Lambda():
                 yield from self.of_expression(value.body)
             case s.Call():
                 for part in (*value.args, *value.kwargs.values()):
                     if isinstance(part, s.Name | s.Attr):
-                        yield from self._functions(part, home)
+                        yield from self.functions(part, home)
             case s.IfExp():
                 yield from self._in_value(value.then, home)
                 yield from self._in_value(value.other, home)
@@ -186,6 +186,16 @@ class Callees:
         for other in self._derived.get(id(cls), ()):
             yield from self._own_method(other, name)
 
+    def inherited(self, cls: s.Class) -> Iterator[s.Def]:
+        """The methods that a class has from classes of other files, and does not replace."""
+        own = {d.name for one in self._classes.lineage(cls) for d in one.body if isinstance(d, s.Def)}
+        for dotted in sorted(self._classes.foreign(cls)):
+            found = self._program.elsewhere(dotted)
+            if found is not None and isinstance(found.node, s.Class):
+                theirs = found.program.callees
+                for one in theirs._classes.lineage(found.node):
+                    yield from (d for d in one.body if isinstance(d, s.Def) and d.name not in own)
+
     def _own_method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         member = self._program.member(cls, name)
         if isinstance(member, s.Def):
@@ -193,7 +203,7 @@ class Callees:
 
     # -- the classes of objects
 
-    def _classes_named(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
+    def classes_named(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
         """The class that a name means."""
         if isinstance(expr, s.Name):
             place = home.owner(expr.id)
@@ -226,8 +236,8 @@ class Callees:
             case s.Call(func=s.Attr(base=base, name=name)) if name in MODULE_PASSTHROUGH:
                 yield from self.classes(base, home)
             case s.Call():
-                yield from self._classes_named(expr.func, home)
-                yield from self._returned(self._functions(expr.func, home))
+                yield from self.classes_named(expr.func, home)
+                yield from self._returned(self.functions(expr.func, home))
             case s.IfExp():
                 yield from self.classes(expr.then, home)
                 yield from self.classes(expr.other, home)
@@ -252,7 +262,7 @@ class Callees:
             yield place.cls  # `self`, whatever it is called
             return
         if param.annotation is not None:
-            yield from self._classes_named(param.annotation, place)
+            yield from self.classes_named(param.annotation, place)
         for value, caller in self._homes.handed(name, place):
             yield from self.classes(value, caller)
 

@@ -62,8 +62,6 @@ class Evaluator:
         self._depth = depth
         self._inside: list[s.Node] = []
         self._known: dict[object, Value] = {}
-        #: what the keys of the results speak of by id must stay alive
-        self._alive: list[object] = []
 
     def run(self, body: list[s.Stmt]) -> bool:
         """Runs a block; False if its end is not reached."""
@@ -199,7 +197,7 @@ class Evaluator:
 
     def _comprehension(self, expr: s.Comprehension) -> Value:
         turns = self.domain.iterate(self.ev(expr.iterable), expr.target)
-        whole = turns.whole and not expr.conditions and expr.kind != "dict"
+        whole = turns.whole and not expr.conditions and expr.kind is not s.Display.DICT
         kept, self.frame.names = self.frame.names, dict(self.frame.names)
         found: list[Value] = []
         for value in turns.values if whole else [self.joined(turns.values)]:
@@ -207,7 +205,7 @@ class Evaluator:
             for condition in expr.conditions:
                 self.ev(condition)
             made = self.ev(expr.element)
-            inner = isinstance(expr.element, s.Comprehension) and expr.element.kind == "inner"
+            inner = isinstance(expr.element, s.Comprehension) and expr.element.kind is s.Display.INNER
             found.extend(made.items if inner and isinstance(made, Collection) else [made])
         self.frame.names = kept
         return Collection(found if whole or not found else [Rest(self.joined(found))])
@@ -354,11 +352,10 @@ class Evaluator:
             frame.no_grad = turns_off(code.decorators, self.dotted, outside=frame.no_grad)
         frame.state = self.domain.enter(frame, caller)
         self.followed.add(id(code))
-        key = (id(code), id(function.owner), frame.no_grad, frame.state,
+        key = (id(code), function.owner, frame.no_grad, frame.state,
                tuple((name, value.signature()) for name, value in names.items()))  # fmt: skip
         known = self._known.get(key)
         if known is None:
-            self._alive.append((function, names, dict(names)))
             known = self._known[key] = self._entered(code, frame, caller)
         return known
 
@@ -469,7 +466,7 @@ def _entries(value: Value) -> dict[str, Value] | None:
     return value.entries if isinstance(value, Collection) and not value.items else None
 
 
-_DISPLAYS = {"list": Kind.LIST, "tuple": Kind.TUPLE, "set": Kind.LIST}
+_DISPLAYS = {s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST}
 
 # by type, not by match: this runs for every expression
 _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {

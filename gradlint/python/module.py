@@ -150,7 +150,17 @@ class Program:
     @property
     def trains(self) -> bool:
         """Gradients are made, cleared, clipped or used here; in a file with models and losses alone they are not."""
-        return bool(self.all_words.seen & _TRAINS)
+        if self.all_words.seen & _TRAINS:
+            return True
+        return self.project is not None and self._leads_to_training()
+
+    def _leads_to_training(self) -> bool:
+        """A function of another file is called that does so, or a class is derived from one of another file."""
+        every = (self.body, *(d.body for definitions in self.functions.values() for d in definitions))
+        called = {d.node: d for body in every for d in self.callees.under(body)}
+        for cls in self.classes.values():
+            called.update({d.node: d for d in self.callees.inherited(cls)})
+        return any(self.words_of(d).events for d in called.values() if self.owner(d.node) is not self)
 
     @property
     def foreign(self) -> bool:

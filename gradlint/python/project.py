@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -61,14 +62,29 @@ class Roots:
         self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
 
     def read(self, path: str) -> bytes | None:
-        real = os.path.realpath(path)
-        if not real.startswith(self._real) or not os.path.isfile(real):
-            return None
         try:
-            with open(real, "rb") as file:
-                return file.read()
-        except OSError:
+            found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+                return None
+            real = os.path.realpath(path)
+            if not real.startswith(self._real):
+                return None
+            return _content(real, found.st_mtime_ns, found.st_size)
+        except (OSError, ValueError):
             return None
+
+
+@functools.lru_cache(maxsize=256)
+def _content(path: str, changed: int, size: int) -> bytes:
+    """What is in a file; many files ask for the same one."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@functools.lru_cache(maxsize=64)
+def _read(data: bytes) -> reading.Source | None:
+    text = reading.read(data)
+    return text if isinstance(text, reading.Source) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +106,11 @@ class Project:
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _count: int = 0
     _bytes: int = 0
+
+    @classmethod
+    def on_disk(cls, folders: Sequence[str], target_torch: tuple[int, int] | None = None) -> Project:
+        roots = Roots(folders)
+        return cls(roots.folders, roots.read, target_torch)
 
     # -- names
 
@@ -202,12 +223,12 @@ class Project:
         if self._count >= MOST_MODULES or self._bytes + len(data) > MOST_BYTES:
             self.exhausted.append(f"{path} was not read: enough other files were")
             return None
-        text = reading.read(data)
-        if not isinstance(text, reading.Source):
+        text = _read(data)
+        if text is None:
             return None
         self._count += 1
         self._bytes += len(data)
-        lowering = Lowering(text.tree, self._count * _NUMBERS)
+        lowering = Lowering(text.tree, first=self._count * _NUMBERS)
         program = Program(lowering.body, self.target_torch, path, self)
         return Foreign(path, text, lowering, program)
 

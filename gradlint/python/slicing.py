@@ -86,7 +86,24 @@ class Slice:
         for cls in self._program.classes.values():
             # a module that is made may divide what its forward returns
             flows.append(({cls.name}, self._returned_by(cls)))
-        self.needed = _closure(needed, flows)
+        self.needed = _closure(needed | self._needed_elsewhere(), flows)
+
+    def _needed_elsewhere(self) -> set[str]:
+        """The names in the functions of other files that are called, or inherited, and have to do with gradients."""
+        program = self._program
+        if program.project is None:
+            return set()
+        every = (program.body, *(d.body for definitions in program.functions.values() for d in definitions))
+        waiting = [d for body in every for d in program.callees.under(body)]
+        waiting += [d for cls in program.classes.values() for d in program.callees.inherited(cls)]
+        seen: dict[int, s.Def] = {}
+        while waiting:
+            current = waiting.pop()
+            if current.node not in seen and program.owner(current.node) is not program:
+                seen[current.node] = current
+                waiting.extend(program.called_by(current))
+        eventful = [d for d in seen.values() if program.words_of(d).events]
+        return set().union(*(program.owner(d.node).own_words(d.body).seen for d in eventful))
 
     def _returned_by(self, cls: s.Class) -> set[str]:
         found: set[str] = set()

@@ -24,7 +24,7 @@ class Value:
 
     def signature(self) -> object:
         """Two values with the same signature lead a function to the same result."""
-        return id(self)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +118,12 @@ class Collection(Value):
         return Collection(list(self.items), dict(self.entries), self.kind)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class External(Value):
     """Something imported, or of Python's own; the full dotted name, and where it is named (-1: where it is used)."""
 
     dotted: str
     node: int = -1
-
-    def signature(self) -> object:
-        return self.dotted, self.node
 
 
 @dataclass(slots=True, eq=False)

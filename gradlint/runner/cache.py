@@ -96,12 +96,10 @@ class Cache:
         """Whether the file looks as it did then; if not, its content may still be the same."""
         return self._untouched(self._name(file.path), file.stamp) is not None
 
-    def store(
-        self, file: SourceFile, result: FileResult, digest: str, *, parsed: bool, probes: Probes | None = None
-    ) -> None:
+    def store(self, file: SourceFile, result: FileResult, digest: str, *, parsed: bool) -> None:
         if result.crashes or result.unreadable:
             return  # both may be cured by a change that no key of the cache can see
-        made_of = {self._name(path): probed for path, probed in (probes or {}).items()}
+        made_of = {self._name(path): probed for path, probed in result.probes}
         entry = [_fingerprint(file.settings), parsed, made_of, encode(result)]
         self._changed[self._name(file.path)] = [_settled(file.stamp), digest, *entry]
 
@@ -258,18 +256,21 @@ Plain = Any  # what `json` reads and writes
 
 def encode(result: FileResult) -> Plain:
     """None for a clean file, the common case, so that an index of thousands stays small."""
-    if not (result.findings or result.suppressed or result.notes or result.exhausted):
+    told = result.elsewhere, result.reached
+    if not (result.findings or result.suppressed or result.notes or result.exhausted or any(told)):
         return None
     cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
     findings = [_finding(finding) for finding in result.findings]
-    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted)]
+    elsewhere = [_finding(finding) for finding in result.elsewhere]
+    reached = [[path, row] for path, row in result.reached]
+    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted), elsewhere, reached]
 
 
 def decode(plain: Plain, path: str) -> FileResult:
     """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
     if plain is None:
         return FileResult(path)
-    findings, suppressed, notes, cells, exhausted = plain
+    findings, suppressed, notes, cells, exhausted, elsewhere, reached = plain
     return FileResult(
         path,
         tuple(_read_finding(finding) for finding in findings),
@@ -277,6 +278,8 @@ def decode(plain: Plain, path: str) -> FileResult:
         notes=tuple(str(note) for note in notes),
         cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
         exhausted=tuple(str(what) for what in exhausted),
+        elsewhere=tuple(_read_finding(finding) for finding in elsewhere),
+        reached=tuple((str(where), int(row)) for where, row in reached),
     )
 
 
@@ -296,9 +299,11 @@ def _finding(finding: Finding) -> Plain:
         int(finding.severity),
         finding.message,
         _span(finding.span),
-        [[_span(related.span), related.message] for related in finding.related],
+        [[_span(related.span), related.message, related.path] for related in finding.related],
         None if finding.fix is None else _fix(finding.fix),
         finding.grade.value,
+        finding.path,
+        list(finding.entries),
     ]
 
 
@@ -307,16 +312,18 @@ def _fix(fix: Fix) -> Plain:
 
 
 def _read_finding(plain: Plain) -> Finding:
-    code, name, severity, message, span, related, fix, grade = plain
+    code, name, severity, message, span, related, fix, grade, path, entries = plain
     return Finding(
         str(code),
         str(name),
         Severity(severity),
         str(message),
         _read_span(span),
-        tuple(Related(_read_span(place), str(said)) for place, said in related),
+        tuple(Related(_read_span(place), str(said), str(where)) for place, said, where in related),
         None if fix is None else _read_fix(fix),
         Grade(grade),
+        str(path),
+        tuple(int(row) for row in entries),
     )
 
 

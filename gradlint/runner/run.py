@@ -7,7 +7,6 @@ import gc
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint import documents, engine
@@ -15,9 +14,11 @@ from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
+from gradlint.runner.ledger import settled
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
 
 if TYPE_CHECKING:
+    from gradlint.python.project import Project
     from gradlint.runner.cache import Cache
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
@@ -96,9 +97,11 @@ class Task(NamedTuple):
         digest = None if self.digest is None else self.digest(source)
         if digest is not None and digest == asked.known:
             return Outcome(None, digest)
-        if worth_parsing(source, file.settings, file.path) or (asked.checked and not sound(source, file.path)):
+        project = engine.project_of(file.path, file.settings)
+        if worth_parsing(source, file.settings, file.path, project) or (asked.checked and not sound(source, file.path)):
             return Candidate(file, source, digest)
-        return Outcome(FileResult(file.shown), digest)
+        probes = () if project is None else tuple(project.probes.items())
+        return Outcome(FileResult(file.shown, probes=probes), digest)
 
     def work(self, asked: Asked | Candidate) -> Outcome:
         """All that there is to do; nothing is written here."""
@@ -121,10 +124,14 @@ def run(
     jobs: int,
     tick: Tick | None = None,
     fix: FixPlan | None = None,
+    importers: Sequence[SourceFile] = (),
 ) -> Run:
-    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress."""
+    """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress.
+
+    `importers` are linted for what they know of the others, and are not told of themselves.
+    """
     relax_collector()
-    return _Work(list(files), cache, jobs, tick or _silent, fix).done()
+    return _Work(list(files), cache, jobs, tick or _silent, fix, importers).done()
 
 
 def _silent(done: int, total: int) -> None:
@@ -133,9 +140,11 @@ def _silent(done: int, total: int) -> None:
 
 class _Work:
     def __init__(
-        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None
-    ) -> None:
+        self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None,
+        importers: Sequence[SourceFile],
+    ) -> None:  # fmt: skip
         self._files = files
+        self._importers = importers
         self._cache = cache
         self._jobs = jobs
         self._tick = tick
@@ -150,10 +159,13 @@ class _Work:
         while waiting:  # other names of files that are fixed by now; the cache knows them only as they were
             self._cache, self._jobs = None, 1
             waiting = self._wave(waiting)
+        asked = sorted(self._run.results, key=lambda result: result.path)
+        others = self._others(saved)
         if saved is not None:
             saved.save()
         self._run.checked = len(self._files)
-        self._run.results.sort(key=lambda result: result.path)
+        paths = {file.shown: file.path for file in (*self._files, *self._importers)}
+        self._run.results = settled(asked, others, paths)
         if self._fixes is not None:
             self._run.fixed = sorted(self._fixes.files, key=lambda file: file.path)
             self._run.failures = sorted(self._fixes.failures)
@@ -170,6 +182,14 @@ class _Work:
             self._run.results.append(self._settle(file, outcome, kept))
             self._progress()
         return later
+
+    def _others(self, cache: Cache | None) -> list[FileResult]:
+        """What the importers know; they are never fixed."""
+        if not self._importers:
+            return []
+        work = _Work(list(self._importers), cache, self._jobs, _silent, None, ())
+        work._wave(work._files)
+        return work._run.results
 
     def _progress(self) -> None:
         self._tick(len(self._run.results), len(self._files))
@@ -192,13 +212,13 @@ class _Work:
         return self._task.unsafe is not None and fixable(result, unsafe=self._task.unsafe)
 
     def _outcomes(self, files: list[Asked]) -> Iterator[tuple[Asked | Candidate, Outcome]]:
-        """Of every file. They are looked at here, one by one, until so many have to be parsed that it is worth while to
-        share out those, and all others as they are."""
-        files = sorted(files, key=lambda asked: -asked.file.stamp.size)
+        """Of every file. They are looked at here, the largest first, until so many have to be parsed that it is worth
+        while to share out those, and all others as they are."""
+        files = sorted(files, key=lambda asked: asked.file.stamp.size)
         waiting: list[Candidate] = []
         size = 0
         while files and not self._enough(len(waiting), size):
-            asked = files.pop(0)
+            asked = files.pop()
             looked = self._task.look(asked)
             if isinstance(looked, Outcome):
                 yield asked, looked
@@ -213,7 +233,10 @@ class _Work:
             return
         from gradlint.runner.processes import share_out
 
-        batches: list[Sequence[Asked | Candidate]] = [*([candidate] for candidate in waiting), *_batches(files)]
+        batches: list[Sequence[Asked | Candidate]] = [
+            *([candidate] for candidate in waiting),
+            *_batches(reversed(files)),
+        ]
         yield from share_out(self._task.work, batches, self._jobs, _failed)
 
     def _enough(self, count: int, size: int) -> bool:
@@ -237,24 +260,24 @@ class _Work:
         return result
 
 
-def _batches(files: list[Asked]) -> Iterator[list[Asked]]:
+def _batches(files: Iterable[Asked]) -> Iterator[list[Asked]]:
     """Files of one folder at a time, those folders first in which there is most to do."""
-    folders = {
-        folder: list(inside)
-        for folder, inside in groupby(
-            sorted(files, key=lambda asked: (os.path.dirname(asked.file.path), -asked.file.stamp.size)),
-            key=lambda asked: os.path.dirname(asked.file.path),
-        )
-    }
-    for inside in sorted(folders.values(), key=lambda inside: -sum(asked.file.stamp.size for asked in inside)):
+    folders: dict[str, list[Asked]] = {}
+    for asked in files:
+        folders.setdefault(os.path.dirname(asked.file.path), []).append(asked)
+    for inside in sorted(folders.values(), key=_size, reverse=True):
         batch: list[Asked] = []
         for asked in inside:
             batch.append(asked)
-            if sum(one.file.stamp.size for one in batch) > _BATCH_BYTES:
+            if _size(batch) > _BATCH_BYTES:
                 yield batch
                 batch = []
         if batch:
             yield batch
+
+
+def _size(files: Iterable[Asked]) -> int:
+    return sum(asked.file.stamp.size for asked in files)
 
 
 def _failed(asked: Asked | Candidate, reason: str) -> Outcome:
@@ -314,7 +337,9 @@ def _as_it_is(file: SourceFile) -> FileResult:
 
 def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None) -> tuple[Run, bytes]:
     """A run over one source that is already in memory, such as what came through stdin, and the text it gave."""
-    if fix is None or (not worth_parsing(source, settings, shown) and sound(source, shown)):
+    if fix is None or (
+        not worth_parsing(source, settings, shown, engine.project_of(shown, settings)) and sound(source, shown)
+    ):
         return Run([lint_text(source, shown, settings)], checked=1, parsed=1), source
     fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
     run = Run([fixed.result], checked=1, parsed=1)
@@ -325,7 +350,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:
     """One source that is already in memory."""
-    if not worth_parsing(source, settings, shown) and sound(source, shown):
+    if not worth_parsing(source, settings, shown, engine.project_of(shown, settings)) and sound(source, shown):
         return FileResult(shown)
     return lint_one(source, _in_memory(source, shown, settings))
 
@@ -334,11 +359,11 @@ def _in_memory(source: bytes, shown: str, settings: Settings) -> SourceFile:
     return SourceFile(shown, shown, UNKNOWN, settings, True)
 
 
-def worth_parsing(source: bytes, settings: Settings, path: str = "") -> bool:
+def worth_parsing(source: bytes, settings: Settings, path: str = "", project: Project | None = None) -> bool:
     """Whether any rule could say anything: about an event, a number, or one of our own comments."""
     if b"torch" in source and kind_of(path) is not Kind.PYTHON:
         return True  # what else is asked of the bytes goes by the lines of a program
-    return engine.worth_reading(source, settings, path) or b"gradlint:" in source
+    return engine.worth_reading(source, settings, path, project) or b"gradlint:" in source
 
 
 def sound(source: bytes, path: str) -> bool:

@@ -33,8 +33,6 @@ from gradlint.events import (
 )
 from gradlint.knowledge.frameworks import BY_NAME
 from gradlint.records import replace
-from gradlint.runtime.closures import superseded
-from gradlint.runtime.lines import Files
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -52,11 +50,33 @@ from gradlint.runtime.recording import (
     Updated,
     Zeroed,
 )
-from gradlint.runtime.turns import Turns
+from gradlint.runtime.turns import Files, Turns
+
+
+def superseded(recording: Recording) -> frozenset[int]:
+    """The happenings (their indices) of all evaluations within a step but its last."""
+    found: set[int] = set()
+    waiting: list[Happening] = []
+    for happening in recording.happenings:
+        waiting.append(happening)
+        if isinstance(happening, Stepped) and happening.closure and happening.place is not None:
+            calls = {h.index: call for h in waiting if (call := _evaluation(h, happening.place)) is not None}
+            last = max(calls.values(), default=0)
+            found.update(index for index, call in calls.items() if call != last)
+            waiting = []
+    return frozenset(found)
+
+
+def _evaluation(happening: Happening, step: Place) -> int | None:
+    """Which call of the closure it was done in; None if it was not done by this step."""
+    for inner, outer in zip(happening.places, happening.places[1:], strict=False):
+        if (outer.file, outer.line, outer.call) == (step.file, step.line, step.call):
+            return inner.call
+    return None
+
 
 #: parameters that no optimizer has
 _NOBODY = "nobody"
-
 _EDITS = {
     "divide": EditKind.DIVIDE,
     "scale": EditKind.SCALE,

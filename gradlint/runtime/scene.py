@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gradlint.machine import trace
-from gradlint.runtime.lines import Files
 from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Met, Raised, Recording, Stepped
 from gradlint.runtime.replay import Replay, replay
+from gradlint.runtime.turns import Files
 
 
 @dataclass(frozen=True, slots=True)

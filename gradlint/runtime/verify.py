@@ -12,8 +12,8 @@ from pathlib import Path
 from gradlint.config.load import ConfigTree
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
 from gradlint.runtime.health import symptoms
-from gradlint.runtime.launch import Job, Outcome, run
-from gradlint.runtime.launching.entry import Module
+from gradlint.runtime.launch.orders import Module
+from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised, Recording
 from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
 from gradlint.runtime.verification import Judged, Side, Verdict, Verification

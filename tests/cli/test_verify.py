@@ -330,7 +330,7 @@ def test_a_time_limit_behind_the_first_steps(
 ) -> None:
     """It trains no more, and does not end: what the steps showed counts."""
     trained = tmp_path / "trained"
-    monkeypatch.setattr("gradlint.runtime.launch.time", Clock(trained))
+    monkeypatch.setattr("gradlint.runtime.launch.run.time", Clock(trained))
     text = MISTAKE.replace("range(40)", "range(3)")
     write("train.py", f"import time\n{text}\nopen({str(trained)!r}, 'w').close()\ntime.sleep(600)\n")
     code, data, _ = _run(gradlint, "train.py", "--timeout", "900", "--no-fix")

@@ -398,4 +398,5 @@ def test_configuration_that_would_take_long_is_a_mistake(tmp_path: Path, text: s
 
 def test_many_dots_in_strings_are_no_key(tmp_path: Path) -> None:
     pins = ", ".join(f'"one==1.2.{number}; python_version < \\"3.9\\""' for number in range(50))
-    _read(tmp_path, f"[project]\ndependencies = [{pins}]\n[tool.gradlint]\n", "pyproject.toml")
+    read = _read(tmp_path, f"[project]\ndependencies = [{pins}]\n[tool.gradlint]\n", "pyproject.toml")
+    assert read.source == str(tmp_path / "pyproject.toml")

@@ -120,3 +120,11 @@ def test_a_file_with_too_much_to_follow_is_left_alone() -> None:
     code = f"class Net(nn.Module):\n  def __init__(self):\n    x = 0\n{wide}"
     assert _counts(code) == [5]
     assert _counts(code + loops) == []
+
+
+def test_names_mean_what_their_scope_says() -> None:
+    build = "def build(n=6):\n    return nn.Sequential(*[nn.Linear(1, 1), nn.Tanh()] * n, nn.Linear(1, 1))\n"
+    assert _counts(build + "def main(depth):\n    meter.build(depth)\n") == [6]
+    assert _counts(build + "def main(depth):\n    build(depth)\n") == []
+    layer = "def f():\n    from elsewhere import Linear\n    return nn.Sequential(Linear(1), nn.Tanh(), Linear(1))\n"
+    assert _counts(f"from torch.nn import Linear\n{layer}") == []

@@ -273,3 +273,28 @@ def test_a_crash_takes_no_other_finding_with_it(monkeypatch: pytest.MonkeyPatch)
     result = lint(source, "train.py", Settings())
     assert [found.rule for found in result.crashes] == ["numerics"]
     assert "GL405" in {finding.code for finding in result.findings}
+
+
+LOGGED = "def nothing(x):\n    return torch.log(x)\nclass C:\n    def update(self, x):\n        return torch.log(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "reached"),
+    [
+        ("loss = nothing(x)", True),
+        ("loss = C().update(x)", True),
+        ("loss = meter.update(x)", False),
+        ("loss = update(x)", False),
+        ("def f(nothing):\n    loss = nothing(x)", False),
+        ("def f():\n    from elsewhere import nothing\n    loss = nothing(x)", False),
+        ("def f():\n    C = other\n    loss = C().update(x)", False),
+        ("def f():\n    from numpy import log\n    loss = log(x)\nf()", False),
+        ("def f():\n    from torch import log\n    loss = log(x)\nf()", True),
+        ("def f():\n    from torch import log\ndef g():\n    loss = log(x)\ng()", False),
+        ("with timer('no_grad_probe'):\n    loss = nothing(x)", True),
+        ("with torch.no_grad(), torch.enable_grad():\n    loss = nothing(x)", True),
+        ("with torch.set_grad_enabled(False):\n    loss = nothing(x)", False),
+    ],
+)
+def test_names_mean_what_their_scope_says(source: str, reached: bool) -> None:
+    assert bool(_reached(f"import torch\n{LOGGED}{source}")) is reached

@@ -10,8 +10,7 @@ import pytest
 
 from gradlint import events
 from gradlint.events import Backward, Clip, Edit, EditKind, Mark, Opaque, Step, Unscale, Update
-from gradlint.facts.settings.clipping import clip_settings
-from gradlint.facts.settings.trainers import second_divisions
+from gradlint.facts.settings import clip_settings, second_divisions
 from gradlint.knowledge import torch_api
 from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import About, Context, Does, Makes, Row, Setting, Thing

@@ -213,6 +213,7 @@ async def test_settings_of_other_servers_change_nothing(editor: Editor) -> None:
     assert await editor.codes(uri, 1) == []
     _configure(editor, {"gradlint": {}})
     await editor.until(lambda: [p for p in editor.published if p.uri == uri][-1].diagnostics)
+    assert await editor.codes(uri, 1) == ["GL101"]
 
 
 async def test_settings_that_the_editor_keeps_are_asked_for(editor: Editor) -> None:
@@ -224,6 +225,7 @@ async def test_settings_that_the_editor_keeps_are_asked_for(editor: Editor) -> N
     editor.set_configuration({"enable": True}, section="gradlint")
     _configure(editor, None)
     await editor.until(lambda: [p for p in editor.published if p.uri == uri][-1].diagnostics)
+    assert await editor.codes(uri, 1) == ["GL101"]
 
 
 async def test_linting_on_save_only(editor: Editor) -> None:

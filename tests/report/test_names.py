@@ -59,7 +59,8 @@ def test_every_format_can_be_written(path: str, format_: str) -> None:
 @pytest.mark.parametrize("format_", MACHINE)
 @given(path=ANY_PATH)
 def test_any_name_in_any_format(format_: str, path: str) -> None:
-    "\n".join(rendered(format_, _report(path))).encode("utf-8")
+    text = "\n".join(rendered(format_, _report(path)))
+    assert MADE.code.encode() in text.encode("utf-8")  # strictly
 
 
 @pytest.mark.parametrize("format_", ["json", "github", "gitlab", "junit", "markdown"])

@@ -232,4 +232,4 @@ def test_any_words_make_a_valid_log(message: str, said: str, path: str) -> None:
     here = Span(Position(1, 1), Position(1, 2))
     story = Related(here, re.sub(r"\[|\]", "", said))
     made: Finding = finding(here, message=re.sub(r"\[|\]", "", message), related=(story,))
-    _run(report([FileResult(path, (made,))]))
+    assert [told["ruleId"] for told in _run(report([FileResult(path, (made,))]))["results"]] == [made.code]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +23,29 @@ def _name(path: Path) -> str:
 
 def _lint(path: Path) -> FileResult:
     return lint_with(rule_of(path), path.read_text(encoding="utf-8"), str(path))
+
+
+def _reason(path: Path) -> str | None:
+    """What the first lines say of the file: a comment or a docstring, above or below its first import."""
+    for line in path.read_text(encoding="utf-8-sig").splitlines()[:4]:
+        text = line.strip()
+        if text.startswith(("# ", '"""')) and not text.startswith(
+            ("# expect", "# gradlint", "# noqa", "# type:", "# -*-")
+        ):
+            return text
+    return None
+
+
+def test_every_fixture_begins_with_its_reason() -> None:
+    """Of a bad one: what is wrong; of a good one: why it is right. What a fix makes of a file keeps its words."""
+    silent = [_name(path) for path in sorted(FIXTURES.glob("*/*.py")) if len(_reason(path) or "") < 12]
+    assert silent == []
+
+
+def test_names_say_what_is_shown() -> None:
+    """Numbers of a list that nobody has are no names."""
+    numbered = [_name(path) for path in sorted(FIXTURES.glob("*/*.py")) if re.search(r"_(item)?\d+(_|$)", path.stem)]
+    assert numbered == []
 
 
 @pytest.mark.parametrize("path", spread(BAD, 55), ids=_name)
@@ -45,6 +69,5 @@ def test_bad(path: Path) -> None:
 @pytest.mark.parametrize("path", spread(GOOD, 55), ids=_name)
 def test_good(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert text.startswith("# "), "begin with a comment that says why this is right"
     assert expectations(text) == []
     assert [(f.span.start.row, f.code, f.message) for f in _lint(path).findings] == []

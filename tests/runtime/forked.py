@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from gradlint.runtime import launch
+from gradlint.runtime.launch import run
 from gradlint.runtime.prove import running
 from tests.runtime.zygote import zygote
 
@@ -23,17 +23,17 @@ def forked() -> Iterator[None]:
     if not hasattr(os, "fork"):
         yield
         return
-    real = launch._command
+    real = run._command
 
-    def command(job: launch.Job, folder: Path) -> list[str]:
-        bootstrap = str(launch._BOOTSTRAP)
+    def command(job: run.Job, folder: Path) -> list[str]:
+        bootstrap = str(run._BOOTSTRAP)
         return zygote().command(bootstrap) if job.nproc == 1 else zygote().ranks(job.nproc, bootstrap)
 
-    launch._command = command
+    run._command = command
     try:
         yield
     finally:
-        launch._command = real
+        run._command = real
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.runtime.health import Symptom, symptoms
-from gradlint.runtime.launch import Job, run
+from gradlint.runtime.launch.run import Job, run
 from gradlint.runtime.verdicts import Case
 from gradlint.runtime.verification import Side
 from tests.patience import PATIENCE

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.runtime import launch
-from gradlint.runtime.launch import Job, LaunchError, Outcome, run
+from gradlint.runtime.launch import run as launch
+from gradlint.runtime.launch.run import Job, LaunchError, Outcome, run
 from gradlint.runtime.recording import Raised, Stepped
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
@@ -254,7 +254,8 @@ class TestLimit:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_who_ends_us_ends_all_of_it(self, tmp_path: Path, number: signal.Signals) -> None:
         write(tmp_path, {"train.py": STUBBORN})
-        call = f"from gradlint.runtime.launch import *; run(Job(Path({str(tmp_path / 'train.py')!r})), on_output=print)"
+        script = str(tmp_path / "train.py")
+        call = f"from gradlint.runtime.launch.run import *; run(Job(Path({script!r})), on_output=print)"
         pids = tmp_path / "pids"
         outer = subprocess.Popen(
             [sys.executable, "-c", call],

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from gradlint.runtime.launch import Job, Outcome, run
+from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised, Recording, Stepped
 from tests.patience import PATIENCE
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture

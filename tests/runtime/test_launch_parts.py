@@ -10,23 +10,30 @@ from pathlib import Path
 import pytest
 
 from gradlint.config.reading import ConfigError
-from gradlint.runtime import devices, launch
-from gradlint.runtime.launching.ending import Ending, elsewhere, endings, note_trouble, troubles
-from gradlint.runtime.launching.entry import Entry, examine, find_module
-from gradlint.runtime.launching.family import Family
-from gradlint.runtime.launching.orders import Orders, read
-from gradlint.runtime.launching.output import Follower, end_of
-from gradlint.runtime.launching.tracebacks import tell, without_our_frames
+from gradlint.runtime.launch import run
+from gradlint.runtime.launch.ending import (
+    Ending,
+    Follower,
+    elsewhere,
+    end_of,
+    endings,
+    note_trouble,
+    tell,
+    troubles,
+    without_our_frames,
+)
+from gradlint.runtime.launch.orders import Entry, Orders, examine, find_module, read
+from gradlint.runtime.launch.run import Family
 from tests.runtime.launched import contents, is_alive, write
 
 
 def test_launching_needs_no_torch() -> None:
-    code = "import gradlint.runtime.launch, gradlint.runtime.devices, sys; sys.exit('torch' in sys.modules)"
+    code = "import gradlint.runtime.launch.run, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_torch_is_found_without_an_import() -> None:
-    code = "import sys; from gradlint.runtime.launch import *; print(torch_is_installed(), 'torch' in sys.modules)"
+    code = "import sys; from gradlint.runtime.launch.run import *; print(torch_is_installed(), 'torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "True False\n"
 
@@ -92,7 +99,7 @@ def test_copies_run_in_place_of_originals(tmp_path: Path) -> None:
     copies = {str(tmp_path / name): str(tmp_path / "copies" / name) for name in ("a.py", "b.py", "run.py")}
     code = f"""
 import linecache, runpy, sys, traceback
-from gradlint.runtime.launching.overlay import Overlay
+from gradlint.runtime.launch.orders import Overlay
 overlay = Overlay({copies!r})
 overlay.install()
 sys.path.insert(0, {str(tmp_path)!r})
@@ -113,7 +120,7 @@ import decimal
 
 class TestTracebacks:
     def test_our_frames_are_cut_out_of_a_text(self) -> None:
-        ours = launch.__file__
+        ours = run.__file__
         text = (
             "Traceback (most recent call last):\n"
             f'  File "{ours}", line 1, in run\n    call()\n    ^^^^^^\n'
@@ -224,35 +231,35 @@ class TestModules:
 
 class TestDevices:
     def test_what_is_there_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(devices, "available", lambda: {"cuda": 2})
-        assert [devices.resolve(wanted) for wanted in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+        monkeypatch.setattr(run, "available", lambda: {"cuda": 2})
+        assert [run.resolve(wanted) for wanted in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
         with pytest.raises(ConfigError, match="torch sees no mps device on this machine"):
-            devices.resolve("mps")
+            run.resolve("mps")
 
     def test_nothing_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(devices, "available", dict)
-        assert devices.resolve("auto") == "cpu"
-        assert devices.too_few("cpu", 8) == ""
+        monkeypatch.setattr(run, "available", dict)
+        assert run.resolve("auto") == "cpu"
+        assert run.too_few("cpu", 8) == ""
 
     def test_ranks_beyond_the_devices_go_to_the_cpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(devices, "available", lambda: {"cuda": 2})
-        assert devices.too_few("cuda", 2) == ""
-        assert devices.too_few("cuda", 4) == "4 ranks, and 2 cuda devices: they run on the CPU"
+        monkeypatch.setattr(run, "available", lambda: {"cuda": 2})
+        assert run.too_few("cuda", 2) == ""
+        assert run.too_few("cuda", 4) == "4 ranks, and 2 cuda devices: they run on the CPU"
 
     def test_no_such_device(self) -> None:
         with pytest.raises(ConfigError, match="unknown device `gpu`"):
-            devices.resolve("gpu")
+            run.resolve("gpu")
 
     def test_torch_that_cannot_be_imported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(tmp_path, {"torch.py": "raise ImportError('libcudart.so is missing')"})
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        devices.available.cache_clear()
+        run.available.cache_clear()
         with pytest.raises(ConfigError, match=r"torch cannot be imported: ImportError: libcudart\.so is missing"):
-            devices.available()
+            run.available()
 
     @pytest.mark.slow
     def test_torch_is_asked(self) -> None:
         import torch
 
-        devices.available.cache_clear()
-        assert ("cuda" in devices.available()) == torch.cuda.is_available()
+        run.available.cache_clear()
+        assert ("cuda" in run.available()) == torch.cuda.is_available()

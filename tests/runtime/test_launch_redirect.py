@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gradlint.runtime.launch import Job, Outcome, run
+from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Met
 from tests.patience import PATIENCE
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture

@@ -16,8 +16,18 @@ import pytest
 from gradlint.runtime.prove import running
 from gradlint.runtime.prove.case import all_cases, chosen
 from gradlint.runtime.prove.observed import Job, Observed, Run, Used, clipped, cosine
-from gradlint.runtime.prove.pairs import BY_HAND, Pair, pair
-from gradlint.runtime.prove.proving import Proof, Proofs, judged, prove, prove_pairs, run_id, scripts
+from gradlint.runtime.prove.proving import (
+    BY_HAND,
+    Pair,
+    Proof,
+    Proofs,
+    judged,
+    pair,
+    prove,
+    prove_pairs,
+    run_id,
+    scripts,
+)
 from gradlint.runtime.prove.running import Ran, Script
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import workers_forked

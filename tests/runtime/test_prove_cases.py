@@ -16,7 +16,7 @@ from gradlint.engine import lint
 from gradlint.model import FixSafety
 from gradlint.registry import all_rules, by_code
 from gradlint.runtime.prove.case import Case, all_cases, chosen, proofs
-from gradlint.runtime.prove.pairs import BY_HAND, PairError, pair
+from gradlint.runtime.prove.proving import BY_HAND, PairError, pair
 from tests.patience import PATIENCE
 from tests.rules.expectations import expectations
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from gradlint.runtime.lines import Files
 from gradlint.runtime.recording import Place
-from gradlint.runtime.turns import Turns
+from gradlint.runtime.turns import Files, Turns
 
 FILE = "train.py"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gradlint.model import Cell
-from gradlint.runtime.lines import Files
 from gradlint.runtime.page.text import shortened
 from gradlint.runtime.recording import Happening, Met, Place, Recording
+from gradlint.runtime.turns import Files
 
 _SEPARATOR = re.compile(r"[\\/]+")
 _LONGEST = 160

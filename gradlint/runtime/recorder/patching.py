@@ -1,4 +1,4 @@
-"""Putting our functions in the place of torch's, also of modules that are loaded later, and taking them all out again."""
+"""Puts our functions in the place of torch's, also in modules that are loaded later, and takes them all out again."""
 
 from __future__ import annotations
 

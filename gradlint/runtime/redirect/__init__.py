@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 import torch
 
-from gradlint.runtime.redirect import accelerator, ranks, tensors
-from gradlint.runtime.redirect.accelerator import Pretence
-from gradlint.runtime.redirect.landing import Landing
+from gradlint.runtime.redirect import accelerator, ranks
+from gradlint.runtime.redirect.accelerator import Landing, Pretence
 from gradlint.runtime.redirect.ranks import WhenImported, at_once
 
 
@@ -29,6 +28,6 @@ def install(
 ) -> None:
     """For the rest of this process; `note` is told what the script's author should know."""
     landing = Landing(note)
-    tensors.install(landing)
+    accelerator.install_tensors(landing)
     accelerator.install(landing, pretence)
     ranks.install(landing, when_imported)

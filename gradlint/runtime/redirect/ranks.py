@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from gradlint.runtime.redirect.landing import Landing, replace
+from gradlint.runtime.redirect.accelerator import Landing, replace
 
 Function = Callable[..., Any]
 

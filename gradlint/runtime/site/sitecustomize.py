@@ -11,7 +11,7 @@ from importlib.util import spec_from_file_location as _spec_from_file_location
 
 _here = os.path.dirname(os.path.abspath(__file__))
 _gradlint = os.path.join(os.path.dirname(os.path.dirname(_here)), "__init__.py")
-_this_python = "{} {}".format(sys.prefix, sys.hexversion)  # noqa: UP032 - as in launching/orders.py, for old ones too
+_this_python = "{} {}".format(sys.prefix, sys.hexversion)  # noqa: UP032 - as in launch/orders.py, for old ones too
 
 sys.path[:] = [_folder for _folder in sys.path if os.path.abspath(_folder) != _here]
 
@@ -21,7 +21,7 @@ if os.environ.get("GRADLINT_PYTHON") == _this_python:
         if _spec is not None and _spec.loader is not None:
             sys.modules["gradlint"] = _module_from_spec(_spec)
             _spec.loader.exec_module(sys.modules["gradlint"])
-            from gradlint.runtime.launching import children as _children
+            from gradlint.runtime.launch import children as _children
 
             _children.watch()
     except Exception:  # nothing that goes wrong here may become a problem of the user's process

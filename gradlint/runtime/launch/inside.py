@@ -1,0 +1,182 @@
+"""The process that runs the script: what `python script.py` does, with the recorder in place before the first line."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING
+
+from gradlint.runtime.launch import children, orders
+from gradlint.runtime.launch.ending import Ending, elsewhere, note_trouble, tell, trimmed
+from gradlint.runtime.launch.orders import TROUBLE, Orders, Overlay
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from gradlint.runtime.recorder.session import Recorder
+
+
+class Session:
+    """The recorder of this process, from its start to its end."""
+
+    def __init__(self, recorder: ModuleType, started: Recorder) -> None:
+        self._recorder = recorder
+        self._started = started
+        self._closed = False
+        self._how, self._code = "finished", 0
+        self._error: BaseException | None = None
+
+    @property
+    def has_enough(self) -> bool:
+        """The recorder has seen as many steps as were wanted: whatever leaves the script now, we have begun it."""
+        return self._started.stopped
+
+    def ending(self, how: str, code: int = 0, error: BaseException | None = None) -> None:
+        """What will be said at the end, after threads that still run and what the script does at exit."""
+        self._how, self._code, self._error = how, code, error
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._recorder.finish(self._how, code=self._code, error=self._error)
+
+
+def begin(told: Orders) -> Session:
+    """Imports torch, and the recorder with it."""
+    from gradlint.runtime import recorder
+
+    wish = recorder.Wish(
+        folder=told.folder, script=told.script, steps=told.steps, seed=told.seed, device=told.device, own=told.own
+    )
+    started = recorder.start(wish)
+    from gradlint.runtime import redirect  # imports torch, which is there by now
+    from gradlint.runtime.redirect.accelerator import Pretence
+
+    if redirect.needed(told.device):
+        imports = started.parts.imports
+        redirect.install(
+            started.note,
+            lambda name, patch: imports.when(name, lambda _, module: patch(module)),
+            Pretence(told.pretended, started.places.is_own_file),
+        )
+    return Session(recorder, started)
+
+
+def start(told: Orders) -> Session:
+    """As `begin`; what goes wrong is told to the one who started us, and ends this process."""
+    try:
+        return begin(told)
+    except Exception:
+        note_trouble(told.folder, traceback.format_exc())
+        sys.exit(TROUBLE)
+
+
+#: seconds that a script has, once it was stopped, for its threads, its children and what it does at exit
+GRACE = 10.0
+
+
+def run(instead: Sequence[str]) -> None:
+    """Runs the script that was ordered, or another one with its arguments, to its end."""
+    told = orders.read(os.environ[orders.VARIABLE])
+    if instead:
+        told = children.as_plain_script(told, instead)
+    overlay = Overlay(told.overlay)
+    overlay.install()
+    children.prepare()
+    session = start(told)
+    atexit.register(session.close)  # the first to be registered is the last to be called
+    try:
+        _execute(told, overlay)
+    except BaseException as error:
+        if session.has_enough:
+            session.ending("enough")
+            _leave_soon(session)
+            sys.exit(0)
+        if isinstance(error, SystemExit):
+            session.ending("exit", _exit_code(error.code))
+            raise
+        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        session.ending("raised", code, error)
+        _report(error, told)
+        sys.exit(code)
+
+
+def _execute(told: Orders, overlay: Overlay) -> None:
+    sys.argv[:] = [told.script, *told.arguments]
+    if not getattr(sys.flags, "safe_path", False) or told.module:
+        sys.path.insert(0, told.home)
+    sys.path.extend(folder for folder in told.paths if folder not in sys.path)
+    spec = _spec(told)
+    overlay.show(told.script)
+    code: CodeType = compile(overlay.read(told.script), told.script, "exec", dont_inherit=True)
+    main = _main(told, spec)
+    if told.script.endswith(".ipynb"):  # IPython's own names, which have nobody to show anything to
+        main.__dict__.update(get_ipython=lambda: None, display=lambda *objects, **options: None)
+    exec(code, main.__dict__)
+
+
+def _spec(told: Orders) -> importlib.machinery.ModuleSpec | None:
+    """That of a script which is a module of its package; the package is imported, as `python -m` does."""
+    if not told.module:
+        return None
+    if "." in told.module:
+        importlib.import_module(told.module.rpartition(".")[0])
+    loader = importlib.machinery.SourceFileLoader(told.module, told.script)
+    return importlib.util.spec_from_file_location(told.module, told.script, loader=loader)
+
+
+def _main(told: Orders, spec: importlib.machinery.ModuleSpec | None) -> ModuleType:
+    """A fresh `__main__`. Processes that it spawns look at `__spec__` and `__file__` to find it again."""
+    main = ModuleType("__main__")
+    main.__file__ = told.script
+    main.__spec__ = spec
+    main.__package__ = spec.parent if spec else None
+    main.__loader__ = spec.loader if spec else importlib.machinery.SourceFileLoader("__main__", told.script)
+    main.__dict__.update(__builtins__=builtins, __cached__=None)
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    sys.modules["__main__"] = main
+    return main
+
+
+def _report(error: BaseException, told: Orders) -> None:
+    """On stderr as Python would, or as the script wants it; and for the one who started us."""
+    text = tell(error)
+    home = os.path.dirname(told.script)
+    Ending(time.time(), text, elsewhere(error, home)).write(told.folder)
+    if sys.excepthook is sys.__excepthook__:
+        sys.stderr.write(text)
+    else:
+        error = error.with_traceback(trimmed(error.__traceback__))
+        sys.excepthook(type(error), error, error.__traceback__)
+    sys.stderr.flush()
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def _leave_soon(session: Session) -> None:
+    """The loop was broken off, so that threads and children may wait for ever for what will not come."""
+
+    def leave() -> None:
+        session.close()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(0)
+
+    timer = threading.Timer(GRACE, leave)
+    timer.daemon = True
+    timer.start()

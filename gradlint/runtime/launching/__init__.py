@@ -1,1 +1,0 @@
-"""What a script needs to run as its author ran it, while it is recorded. Without torch; `launch` is the way in."""
