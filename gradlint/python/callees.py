@@ -49,9 +49,12 @@ class Callees:
         known = self._of_body.get(id(body))
         if known is None:
             found: dict[int, s.Def] = {}
-            for stmt in s.walk_stmts(body):
+            for stmt in body:
                 for expr in s.expressions(stmt):
                     for definition in self.of_expression(expr):
+                        found[id(definition)] = definition
+                for block in s.blocks(stmt):
+                    for definition in self.under(block) if block else ():
                         found[id(definition)] = definition
             known = self._of_body[id(body)] = tuple(found.values())
             self._kept.append(body)
