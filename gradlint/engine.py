@@ -168,7 +168,11 @@ def _judged(
         inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes, project, location)
         reading = read(inquiry, text)
     drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
-    elsewhere = _elsewhere([finding for finding, _ in drafted if finding.path], settings, project)
+    found = [finding for finding, _ in drafted if finding.path]
+    elsewhere = _elsewhere(found, settings, project)
+    told = {(finding.code, finding.path, finding.span) for finding in elsewhere}
+    hidden = (f for f in found if (f.code, f.path, f.span) not in told)
+    silenced = tuple(sorted({(f.path, f.span.start.row, f.span.end.row) for f in hidden}))
     drafted = [(finding, draft) for finding, draft in drafted if not finding.path]
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
@@ -191,7 +195,7 @@ def _judged(
         exhausted += tuple(project.exhausted)
     return FileResult(
         path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted,
-        elsewhere=elsewhere, reached=reached, probes=probes,
+        elsewhere=elsewhere, reached=reached, silenced=silenced, probes=probes,
     )  # fmt: skip
 
 

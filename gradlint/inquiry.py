@@ -86,7 +86,7 @@ class Reading:
         """All that was said of another text with the same program."""
         self.paths, self.exhausted, self._by_place = other.paths, other.exhausted, other._by_place
         self._events, self._optimizers, self.steps = other._events, other._optimizers, other.steps
-        self._entries, self.reached = other._entries, other.reached
+        self._entries, self.reached, self.project = other._entries, other.reached, other.project
 
     def path_of(self, draft: Draft) -> tuple[Event, ...]:
         return self._events.get(id(draft), ())

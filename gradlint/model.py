@@ -174,6 +174,8 @@ class FileResult:
     #: what was found in other files, and the functions of other files (path and row) that were followed to their ends
     elsewhere: tuple[Finding, ...] = ()
     reached: tuple[tuple[str, int], ...] = ()
+    #: places in other files (path, first and last row) where a comment silences what was found there
+    silenced: tuple[tuple[str, int, int], ...] = ()
     #: every other file that was asked for, with a digest of what it held, or None if it was not there
     probes: tuple[tuple[str, str | None], ...] = ()
 

@@ -78,10 +78,16 @@ class Memory:
     def _read(self, inquiry: Inquiry, source: Source, path: str, settings: Settings) -> Reading:
         reading = inquiry.lowered(source)
         # taken before they read the program, for that leaves marks on it
-        said = settings.options, settings.target_torch, sorted(settings.enabled_for(path)), reading.lowering.body
+        said = (
+            settings.options,
+            settings.target_torch,
+            settings.project,
+            sorted(settings.enabled_for(path)),
+            reading.lowering.body,
+        )
         key = hashlib.blake2b(pickle.dumps(said, pickle.HIGHEST_PROTOCOL)).digest()
         known, before = self._known.pop(path, (b"", reading))
-        if known == key:
+        if known == key and (before.project is None or not before.project.changed):
             reading.take_over(before)
         else:
             inquiry.asked(reading)

@@ -112,6 +112,11 @@ class Project:
         roots = Roots(folders)
         return cls(roots.folders, roots.read, target_torch)
 
+    @property
+    def changed(self) -> bool:
+        """Whether a file that was asked for holds something else by now."""
+        return any(_digest(self.read(path)) != known for path, known in self.probes.items())
+
     # -- names
 
     def resolve(self, dotted: str, importer: str) -> Definition | None:
@@ -234,8 +239,12 @@ class Project:
 
     def _bytes_of(self, path: str) -> bytes | None:
         data = self.read(path)
-        self.probes[path] = None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
+        self.probes[path] = _digest(data)
         return data
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _member(found: Definition, names: Sequence[str]) -> Definition | None:

@@ -256,21 +256,31 @@ Plain = Any  # what `json` reads and writes
 
 def encode(result: FileResult) -> Plain:
     """None for a clean file, the common case, so that an index of thousands stays small."""
-    told = result.elsewhere, result.reached
+    told = result.elsewhere, result.reached, result.silenced
     if not (result.findings or result.suppressed or result.notes or result.exhausted or any(told)):
         return None
     cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
     findings = [_finding(finding) for finding in result.findings]
     elsewhere = [_finding(finding) for finding in result.elsewhere]
     reached = [[path, row] for path, row in result.reached]
-    return [findings, result.suppressed, list(result.notes), cells, list(result.exhausted), elsewhere, reached]
+    silenced = [list(place) for place in result.silenced]
+    return [
+        findings,
+        result.suppressed,
+        list(result.notes),
+        cells,
+        list(result.exhausted),
+        elsewhere,
+        reached,
+        silenced,
+    ]
 
 
 def decode(plain: Plain, path: str) -> FileResult:
     """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
     if plain is None:
         return FileResult(path)
-    findings, suppressed, notes, cells, exhausted, elsewhere, reached = plain
+    findings, suppressed, notes, cells, exhausted, elsewhere, reached, silenced = plain
     return FileResult(
         path,
         tuple(_read_finding(finding) for finding in findings),
@@ -280,6 +290,7 @@ def decode(plain: Plain, path: str) -> FileResult:
         exhausted=tuple(str(what) for what in exhausted),
         elsewhere=tuple(_read_finding(finding) for finding in elsewhere),
         reached=tuple((str(where), int(row)) for where, row in reached),
+        silenced=tuple((str(where), int(first), int(last)) for where, first, last in silenced),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence, Set
 
-from gradlint.model import FileResult, Finding, Span
+from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, Span
 from gradlint.records import replace
 
 _Key = tuple[str, Span]
@@ -21,20 +21,32 @@ def settled(
     told only if a line of its story stands in one that was.
     """
     results = [*asked, *others]
-    if not any(result.elsewhere or result.reached for result in results):
+    if not any(result.elsewhere or result.reached or result.silenced for result in results):
         return list(asked)
     told: dict[str, dict[_Key, Finding]] = {}
     reached: dict[str, set[int]] = {}
+    silenced: dict[str, set[int]] = {}
     for result in sorted(results, key=lambda result: result.path):
         for finding in result.elsewhere:
             told.setdefault(os.path.realpath(finding.path), {}).setdefault(_key(finding), finding)
         for path, row in result.reached:
             reached.setdefault(os.path.realpath(path), set()).add(row)
+        for path, first, last in result.silenced:
+            silenced.setdefault(os.path.realpath(path), set()).update(range(first, last + 1))
     wanted = {os.path.realpath(paths.get(result.path, result.path)) for result in asked}
     found = []
+    seen = {os.path.realpath(paths.get(result.path, result.path)) for result in results}
+    for path in told.keys() - seen:
+        findings = [f for f in told[path].values() if any(_is_in(line.path, wanted) for line in f.related)]
+        if findings:
+            found.append(_of_file(FileResult(shown_path(path)), {_key(f): f for f in findings}, set()))
     for result in results:
         path = os.path.realpath(paths.get(result.path, result.path))
         whole = _of_file(result, told.get(path, {}), reached.get(path, set()))
+        if path in silenced:  # a comment that another file's analysis needs is of use
+            useful = silenced[path]
+            kept = (f for f in whole.findings if f.code != UNUSED_SUPPRESSION or f.span.start.row not in useful)
+            whole = replace(whole, findings=tuple(kept))
         if path in wanted:
             found.append(whole)
         elif near := tuple(f for f in whole.findings if any(_is_in(line.path, wanted) for line in f.related)):
@@ -49,6 +61,12 @@ def _of_file(result: FileResult, others: Mapping[_Key, Finding], called: Set[int
     known = {_key(finding) for finding in own}
     new = [replace(finding, path="") for key, finding in others.items() if key not in known]
     return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
+
+
+def shown_path(path: str) -> str:
+    """Below the current folder, the relative path people type; elsewhere the whole path."""
+    here = os.path.join(os.getcwd(), "")
+    return path[len(here) :] if path.startswith(here) else path
 
 
 def _key(finding: Finding) -> _Key:

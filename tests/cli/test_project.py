@@ -1,0 +1,203 @@
+"""Mistakes that span files: small trees, checked whole and file by file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+ENGINE = """\
+def train_one_epoch(model, optimizer, loader, n):
+    for i, x in enumerate(loader):
+        loss = model(x).mean() / n
+        loss.backward()
+        if (i + 1) % n == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+MAIN = """\
+import torch
+from engine import train_one_epoch
+
+
+def main(net, loader):
+    model = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.AdamW(model.parameters())
+    train_one_epoch(model, optimizer, loader, 4)
+"""
+PLAIN_MAIN = MAIN.replace("torch.nn.parallel.DistributedDataParallel(net)", "net.cuda()")
+
+
+def _write(project: Path, **files: str) -> None:
+    for name, text in files.items():
+        (project / f"{name}.py").write_text(text)
+
+
+def _told(gradlint: Command, *arguments: str) -> list[tuple[str, str, int]]:
+    found = gradlint("check", "--output-format", "json", *arguments).json()
+    return [(Path(f["filename"]).name, f["code"], f["location"]["row"]) for f in found]
+
+
+def test_a_callee_is_told_what_its_caller_knows(gradlint: Command, project: Path) -> None:
+    _write(project, engine=ENGINE, main=MAIN)
+    (finding,) = gradlint("check", "--output-format", "json").json()
+    assert (Path(finding["filename"]).name, finding["code"], finding["location"]["row"]) == ("engine.py", "GL501", 4)
+    here, there = finding["related"]
+    assert "filename" not in here
+    assert there == {
+        "message": "it is called from here",
+        "filename": str(project / "main.py"),
+        "location": {"row": 8, "column": 5},
+        "end_location": {"row": 8, "column": 49},
+    }
+    assert "  ::: main.py:8:5: it is called from here" in gradlint("check").out
+
+
+@pytest.mark.parametrize("asked", [[], ["."], ["engine.py"], ["engine.py", "main.py"]], ids=str)
+@pytest.mark.parametrize("options", [[], ["--no-cache"], ["-j", "1"]], ids=str)
+def test_it_is_the_same_whatever_is_asked_for(
+    gradlint: Command, project: Path, asked: list[str], options: list[str]
+) -> None:  # fmt: skip
+    _write(project, engine=ENGINE, main=MAIN)
+    assert _told(gradlint, *options, *asked) == [("engine.py", "GL501", 4)]
+
+
+def test_a_hook_does_not_fail_on_a_neighbour(gradlint: Command, project: Path) -> None:
+    _write(project, engine=ENGINE.replace("loss.backward()", "loss.backward()\n        1 / 0"), main=PLAIN_MAIN)
+    _write(project, other="import torch\nclip = torch.nn.utils.clip_grad_norm\nfrom main import main\n")
+    assert gradlint("check", "main.py").code == 0
+
+
+def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, project: Path) -> None:
+    _write(project, engine=ENGINE, main=MAIN)
+    assert _told(gradlint, "main.py") == [("engine.py", "GL501", 4)]
+
+
+@pytest.mark.parametrize("how", ["--no-project", "gradlint.toml", "pyproject.toml"])
+def test_it_can_be_switched_off(gradlint: Command, project: Path, how: str) -> None:
+    _write(project, engine=ENGINE, main=MAIN)
+    if how == "gradlint.toml":
+        (project / how).write_text("project = false\n")
+    elif how == "pyproject.toml":
+        (project / how).write_text("[tool.gradlint]\nproject = false\n")
+    assert _told(gradlint, *([how] if how.startswith("--") else [])) == []
+
+
+def test_src_names_further_roots(gradlint: Command, project: Path) -> None:
+    lib = project / "lib"
+    lib.mkdir()
+    (lib / "engine.py").write_text(ENGINE)
+    (project / "main.py").write_text(MAIN)
+    assert _told(gradlint) == []
+    (project / "gradlint.toml").write_text('src = ["lib"]\n')
+    assert _told(gradlint) == [("engine.py", "GL501", 4)]
+    (project / "gradlint.toml").write_text("src = 3\n")
+    assert gradlint("check").code == 2
+
+
+def test_nothing_is_stale(gradlint: Command, project: Path) -> None:
+    _write(project, engine=ENGINE, main=MAIN)
+    assert _told(gradlint) == [("engine.py", "GL501", 4)]
+    _write(project, main=PLAIN_MAIN)
+    assert _told(gradlint) == []
+    _write(project, main=MAIN)
+    assert _told(gradlint) == [("engine.py", "GL501", 4)]
+    (project / "engine.py").unlink()
+    assert _told(gradlint) == []
+    _write(project, engine=ENGINE)
+    assert _told(gradlint) == [("engine.py", "GL501", 4)]
+
+
+def test_a_comment_in_the_callee_silences_it_and_is_of_use(gradlint: Command, project: Path) -> None:
+    silent = ENGINE.replace("loss.backward()", "loss.backward()  # gradlint: ignore[GL501]")
+    _write(project, engine=silent, main=MAIN)
+    assert _told(gradlint) == []
+    _write(project, main=PLAIN_MAIN)
+    assert _told(gradlint) == [("engine.py", "GL901", 4)]
+
+
+def test_a_caller_that_knows_better_is_believed(gradlint: Command, project: Path) -> None:
+    engine = ENGINE.replace(" or i + 1 == len(loader)", "").replace("n)", "cfg)", 1).replace(" n", " cfg.accum")
+    run = "from engine import train_one_epoch\n\n\nclass C:\n    accum = {}\n\n\ndef main(m, optimizer, loader):\n"
+    run += "    train_one_epoch(m, optimizer, loader, C)\n"
+    _write(project, engine=engine)
+    assert _told(gradlint) == [("engine.py", "GL304", 6)]
+    _write(project, run=run.format(1))
+    assert _told(gradlint) == []
+    assert _told(gradlint, "engine.py") == []
+    _write(project, run=run.format(4))
+    assert _told(gradlint) == [("engine.py", "GL304", 6)]
+
+
+LOOP = """\
+def train(model, optimizer, loader):
+    for x in loader:
+        {line}
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "train", "told"),
+    [
+        (
+            "import torch\n\ndef tidy(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+            "from other import tidy\n\n" + LOOP.format(line="model(x).mean().backward()") + "        tidy(model)\n",
+            [("other.py", "GL101", 4)],
+        ),
+        (
+            "import torch\n\ndef make(net):\n    return torch.nn.parallel.DistributedDataParallel(net)\n",
+            (
+                f"from other import make\n{ENGINE}\ndef main(net, optimizer, loader):\n"
+                "    train_one_epoch(make(net), optimizer, loader, 4)\n"
+            ),
+            [("train.py", "GL501", 5)],
+        ),
+        (
+            (
+                "import torch\n\nclass Base:\n    def fit(self, optimizer, loader, n):\n"
+                "        self.model = torch.nn.parallel.DistributedDataParallel(self.model)\n"
+                "        for i, x in enumerate(loader):\n            loss = self.loss(x) / n\n"
+                "            loss.backward()\n            if (i + 1) % n == 0 or i + 1 == len(loader):\n"
+                "                optimizer.step()\n                optimizer.zero_grad()\n"
+            ),
+            (
+                "from other import Base\n\nclass Mine(Base):\n    def loss(self, x):\n"
+                "        return self.model(x).mean()\n"
+            ),
+            [("other.py", "GL501", 8)],
+        ),
+        (
+            (
+                "import torch\nfrom contextlib import contextmanager\n\n@contextmanager\ndef fast():\n"
+                "    with torch.autocast('cuda', dtype=torch.float16):\n        yield\n"
+            ),
+            (
+                "from other import fast\n\ndef train(model, optimizer, loader):\n    for x in loader:\n"
+                "        optimizer.zero_grad()\n        with fast():\n            model(x).mean().backward()\n"
+                "        optimizer.step()\n"
+            ),
+            [("train.py", "GL208", 7)],
+        ),
+        (
+            "from torch.optim.lr_scheduler import LRScheduler\n\nclass Warmup(LRScheduler):\n    pass\n",
+            (
+                "from other import Warmup\n\ndef train(model, optimizer, loader):\n    scheduler = Warmup(optimizer)\n"
+                "    for x in loader:\n        scheduler.step()\n        optimizer.zero_grad()\n"
+                "        model(x).mean().backward()\n        optimizer.step()\n"
+            ),
+            [("train.py", "GL406", 6)],
+        ),
+    ],
+    ids=["a helper that clips", "a builder that wraps", "a base class", "a context manager", "a scheduler class"],
+)
+def test_what_another_file_defines_is_followed(
+    gradlint: Command, project: Path, other: str, train: str, told: list[tuple[str, str, int]]
+) -> None:
+    _write(project, other=other, train=train)
+    found = _told(gradlint, "--select", told[0][1])
+    assert found == told
+    assert _told(gradlint, "--select", told[0][1], "--no-project") != told
