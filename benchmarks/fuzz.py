@@ -97,7 +97,7 @@ def alike(failed: Failed) -> str:
     if failed.kind == "hang":
         return failed.kind
     told = lines[-1] if failed.kind == "crash" else lines[0]
-    return f"{failed.kind}: {re.sub(r'[0-9]+', '_', told)[:120]}"
+    return f"{failed.kind}: {re.sub(r'0x[0-9a-f]+|[0-9]+', '_', told)[:120]}"
 
 
 def smaller(given: Input, still: Callable[[Input], bool], tries: int = _TRIES) -> Input:

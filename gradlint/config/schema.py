@@ -196,7 +196,10 @@ class _Reader:
 
     def _option(self, value: object, default: Value, *keys: str) -> Value:
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise ConfigError(f"{self._where(*keys)}: {str(value)[:9]}… is larger than any number here") from None
         if type(value) is not type(default) or not isinstance(value, Value):
             raise self._wrong(_kind(default), value, *keys)
         return value

@@ -13,6 +13,7 @@ from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
 from gradlint.paths.run import FAR
 from gradlint.python import syntax as s
+from gradlint.python.constants import as_float
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -397,9 +398,7 @@ def _limit(value: v.Symbol) -> float | None:
     left, right = value.operands
     if value.op not in _ORDERS or not isinstance(left, v.Unknown) or left.called or not isinstance(right, v.Known):
         return None
-    number = right.value
-    plain = isinstance(number, int | float) and not isinstance(number, bool) and not right.counter
-    return float(number) if plain and isinstance(number, int | float) else None
+    return None if right.counter else as_float(right.value)
 
 
 def _real(op: str, a: v.Known, b: v.Known) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import repeat
 
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
@@ -77,6 +78,7 @@ class Explorer:
         self.exhausted: list[str] = []
         self._module_run: Run | None = None
         self._depths: dict[int, int] = {}
+        self._looping: dict[int, bool] = {}
         self._sizes: dict[int, int] = {}
 
     def paths(self) -> Iterator[Path]:
@@ -149,12 +151,15 @@ class Explorer:
         own: list[s.Stmt] = [stmt for stmt in self.program.core if not isinstance(stmt, s.Def | s.Class)]
         entries = [_Entry(-1)]
         entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
+        sizes: dict[int, int] = {}
         for entry in entries:
             body = own if entry.function is None else entry.function.body
             entry.reach = self._reach(entry, body)
             size = sum(1 for _ in s.walk_stmts(body))
             size += len(self.program.core) if entry.function is None else 0
-            size += sum(self._sizes.get(node, 0) for node in entry.reach)
+            if id(entry.reach) not in sizes:
+                sizes[id(entry.reach)] = sum(map(self._sizes.get, entry.reach, repeat(0)))
+            size += sizes[id(entry.reach)]
             entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
         # the module is run all the same: its names are those that functions see
         return [entry for entry in entries if entry.function is None or self._may_start(entry)]
@@ -164,16 +169,13 @@ class Explorer:
 
     def _reach(self, entry: _Entry, body: list[s.Stmt]) -> frozenset[int]:
         """The functions that are come by from here, that which makes the object included."""
-        callees = self.program.callees
-        called = callees.under(body) if entry.function is None else self.program.called_by(entry.function)
-        waiting = [*called, *(callees.of_class(entry.cls) if entry.cls is not None else ())]
-        seen: set[int] = set()
-        while waiting:
-            current = waiting.pop()
-            if current.node not in seen:
-                seen.add(current.node)
-                waiting.extend(self.program.called_by(current))
-        return frozenset(seen)
+        callees, below = self.program.callees, self.program.reached_from
+        found = frozenset[int]() if entry.function is None else below(entry.function)
+        more = callees.under(body) if entry.function is None else ()
+        for definition in (*more, *(callees.of_class(entry.cls) if entry.cls is not None else ())):
+            if definition.node not in found or not below(definition) <= found:
+                found |= {definition.node, *below(definition)}
+        return found
 
     def _came_by(self, entry: _Entry) -> bool:
         return entry.function is not None and id(entry.function) in self.reached
@@ -276,7 +278,7 @@ class Explorer:
         program = self.program.owner(function.node)
         env = run.module if program is self.program else run.enter(program)
         value = v.Function(function.name, function, env, me)
-        if _has_step_loop(self.program, function) or function.name.startswith("test"):
+        if self._has_step_loop(function) or function.name.startswith("test"):
             self._call(interpreter, run, value, None)
             return
         # called once for each batch, as its own loop would do
@@ -293,6 +295,18 @@ class Explorer:
             if steady is not None and steady.reached(run.module) and steady.repeat():
                 break
         run.loops.pop()
+
+    def _has_step_loop(self, function: s.Def) -> bool:
+        """Whether the function, or one that it calls, loops over batches."""
+        below = self.program.reached_from(function)
+        return self._loops(function) or any(self._loops(self.program.met[node]) for node in below)
+
+    def _loops(self, function: s.Def) -> bool:
+        known = self._looping.get(function.node)
+        if known is None:
+            known = _loops_over_batches(self.program.owner(function.node), function)
+            self._looping[function.node] = known
+        return known
 
     def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
         assert isinstance(value.node, s.Def)
@@ -358,21 +372,13 @@ def _counts(param: s.Param) -> bool:
 
 def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:
     """Those that no other one calls; where all call each other, the first."""
-    called = {node for entry in entries for node in entry.reach - {entry.node}}
+    by_reach: dict[int, list[_Entry]] = {}  # functions that call each other share theirs
+    for entry in entries:
+        by_reach.setdefault(id(entry.reach), []).append(entry)
+    called: set[int] = set()
+    for first, *others in by_reach.values():
+        called |= first.reach if others else first.reach - {first.node}
     return [entry for entry in entries if entry.node not in called] or [*entries[:1]]
-
-
-def _has_step_loop(program: Program, function: s.Def) -> bool:
-    """Whether the function, or one that it calls, loops over batches."""
-    waiting, seen = [function], {function.node}
-    while waiting:
-        current = waiting.pop()
-        if _loops_over_batches(program.owner(current.node), current):
-            return True
-        called = [d for d in program.called_by(current) if d.node not in seen]
-        seen.update(d.node for d in called)
-        waiting.extend(called)
-    return False
 
 
 def _loops_over_batches(program: Program, function: s.Def) -> bool:

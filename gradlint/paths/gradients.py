@@ -35,6 +35,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+from gradlint.python.constants import as_float
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -201,7 +202,7 @@ class Gradients:
                 self.run.emit(Zero, node, params=grad.params)
         elif name in ("clamp_", "clip_"):
             limit = a.get(1, "max")
-            value = float(limit.value) if isinstance(limit, v.Known) and isinstance(limit.value, int | float) else None
+            value = as_float(limit.value) if isinstance(limit, v.Known) else None
             self.run.emit(
                 Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
                 target=grad.key,
@@ -350,7 +351,7 @@ class Gradients:
         target = a.get(0, "parameters", "params", "model", "optimizer")
         limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
         value = limit.value if isinstance(limit, v.Known) else None
-        threshold = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        threshold = as_float(value)
         algorithm = a.kwargs.get("gradient_clip_algorithm")
         if algorithm is not None and not (isinstance(algorithm, v.Known) and algorithm.value == "norm"):
             threshold = None  # it may limit values

@@ -151,7 +151,7 @@ def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
     inverse = inverse_of(other)
     if inverse is not None:
         by, value = inverse
-        whole = int(value) if value is not None and value == int(value) else None
+        whole = int(value) if value is not None and float(value).is_integer() else None
         divisors = _divided_again(tensor, value)
         return result.but(norm=Norm.DIVIDED, divisor=by, divisor_value=whole, divisors=divisors)
     if isinstance(other, v.Known) and isinstance(other.value, int | float) and abs(other.value) >= 1:

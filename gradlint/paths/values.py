@@ -6,6 +6,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.python.constants import as_float
 from gradlint.python.syntax import Display
 from gradlint.records import dataclass, field, replace
 
@@ -315,13 +316,13 @@ class Managing(Value):
 
 def number_of(value: Value | None) -> float | None:
     """The number that the file says this is, if it is always the same."""
-    if not isinstance(value, Known) or isinstance(value.value, bool) or not isinstance(value.value, int | float):
+    if not isinstance(value, Known) or (number := as_float(value.value)) is None:
         return None
     if value.made_up:
         return value.real
-    return None if value.counter or not value.exact else float(value.value)
+    return None if value.counter or not value.exact else number
 
 
 def whole_number(value: Value | None) -> int | None:
     number = number_of(value)
-    return int(number) if number is not None and number == int(number) else None
+    return int(number) if number is not None and number.is_integer() else None

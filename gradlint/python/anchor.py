@@ -89,6 +89,7 @@ _STATEMENTS = {
     cst.SimpleStatementLine, cst.FunctionDef, cst.ClassDef, cst.If, cst.For, cst.While, cst.With, cst.Try, cst.TryStar,
     cst.Match,
 }  # fmt: skip
+_F_STRING = re.compile(r"""[fF][rR]?["']|[rR][fF]["']""")
 _BLANK = re.compile(r"(?:[\s\\]|#[^\r\n]*)*")
 _STRINGS_ARE_PLACED = sys.version_info >= (3, 12)
 
@@ -278,7 +279,8 @@ class Anchors:
     def _strings(self) -> dict[ast.expr, ast.JoinedStr]:
         """The expressions inside of f-strings, and the outermost string that each stands in."""
         found: dict[ast.expr, ast.JoinedStr] = {}
-        for string in ast.walk(self.tree):
+        written = (stmt for chunk in self.chunks if _F_STRING.search(chunk.text) for stmt in chunk.stmts)
+        for string in (node for stmt in written for node in ast.walk(stmt)):
             if isinstance(string, ast.JoinedStr):
                 for inner in ast.walk(string):
                     if isinstance(inner, ast.expr) and inner is not string:

@@ -32,7 +32,8 @@ def bound_by(stmt: s.Stmt) -> Iterator[Bound]:
     """
     for expr in s.expressions(stmt):
         for part in s.walk_expr(expr):
-            yield from _bound_inside(part)
+            if type(part) in _BINDING:  # few of very many are
+                yield from _bound_inside(part)
     match stmt:
         case s.Assign():
             yield from (Bound(target, stmt.value) for target in stmt.targets)
@@ -46,6 +47,9 @@ def bound_by(stmt: s.Stmt) -> Iterator[Bound]:
             yield Bound(s.Name(stmt.node, stmt.name), None)
         case _:
             return
+
+
+_BINDING = frozenset({s.Walrus, s.Comprehension, s.Lambda})
 
 
 def _bound_inside(part: s.Expr) -> Iterator[Bound]:

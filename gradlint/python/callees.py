@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: what runs when an object is made, or called
 _RUN_BY_CALL = ("__init__", "__call__")
+#: through so many hands an object is followed to the place where it was made; Python's stack has an end
+_DEEPEST = 200
 
 
 class Callees:
@@ -40,15 +42,19 @@ class Callees:
         #: by node; what is being looked for is nothing yet, so that a value that stands for itself is none
         self._functions_of: dict[int, tuple[s.Def, ...]] = {}
         self._classes_of: dict[int, tuple[s.Class, ...]] = {}
+        self._depth = 0
 
     def under(self, body: list[s.Stmt]) -> tuple[s.Def, ...]:
         """Those that a block leads to at once, each once."""
         known = self._of_body.get(id(body))
         if known is None:
             found: dict[int, s.Def] = {}
-            for stmt in s.walk_stmts(body):
+            for stmt in body:
                 for expr in s.expressions(stmt):
                     for definition in self.of_expression(expr):
+                        found[id(definition)] = definition
+                for block in s.blocks(stmt):
+                    for definition in self.under(block) if block else ():
                         found[id(definition)] = definition
             known = self._of_body[id(body)] = tuple(found.values())
             self._kept.append(body)
@@ -213,11 +219,13 @@ class Callees:
     def classes(self, expr: s.Expr, home: Home) -> tuple[s.Class, ...]:
         """The classes of the file that an object can be of; none if the file does not say."""
         known = self._classes_of.get(expr.node)
-        if known is None:
+        if known is None and self._depth < _DEEPEST:
             self._classes_of[expr.node] = ()
+            self._depth += 1
             found = {id(cls): cls for cls in self._classes_meant(expr, home)}
+            self._depth -= 1
             known = self._classes_of[expr.node] = tuple(found.values())
-        return known
+        return known or ()
 
     def _classes_meant(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
         match expr:

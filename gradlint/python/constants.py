@@ -67,6 +67,16 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float)
 
 
+def as_float(number: object) -> float | None:
+    """A number, but no boolean; None for what is none, and for what no float can hold."""
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        return None
+    try:
+        return float(number)
+    except OverflowError:
+        return None
+
+
 @dataclass(slots=True, eq=False)
 class Scope:
     """The names that a function (or the module) binds; None stands for a value that is not written down."""
@@ -138,7 +148,7 @@ class Constants:
         """The number that an expression stands for."""
         found, _ = self.value(expr, scope)
         number = found.value if isinstance(found, s.Const) else None
-        return float(number) if isinstance(number, int | float) and not isinstance(number, bool) else None
+        return as_float(number)
 
     def entries(self, expr: s.Expr | None, scope: Scope) -> tuple[dict[str, s.Expr], bool, Scope]:
         """The entries of a dict, whether these are all, and the scope they are written in."""

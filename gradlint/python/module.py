@@ -91,6 +91,9 @@ class Program:
         self.stars: list[str] = []
         self._foreign: dict[str, Definition | None] = {}
         self._closing = False
+        self._reached: dict[int, frozenset[int]] = {}
+        #: the functions that `reached_from` has come by
+        self.met: dict[int, s.Def] = {}
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -293,6 +296,26 @@ class Program:
     def called_by(self, definition: s.Def) -> tuple[s.Def, ...]:
         """The functions that one leads to at once, wherever it stands."""
         return self.owner(definition.node).callees.under(definition.body)
+
+    def reached_from(self, definition: s.Def) -> frozenset[int]:
+        """All functions that one leads to, by their nodes; those that call each other share one set."""
+        if definition.node not in self._reached:
+            edges: dict[int, tuple[int, ...]] = {}
+            waiting = [definition]
+            while waiting:
+                current = waiting.pop()
+                if current.node not in edges and current.node not in self._reached:
+                    called = self.called_by(current)
+                    self.met.update((d.node, d) for d in called)
+                    edges[current.node] = tuple(d.node for d in called)
+                    waiting.extend(called)
+            known = {node for called in edges.values() for node in called if node in self._reached}
+            for ring in components(edges | dict.fromkeys(known, ())):
+                if ring.isdisjoint(known):
+                    at_once = {callee for node in ring for callee in edges[node]}
+                    found = at_once.union(*(self._reached[callee] for callee in at_once - ring))
+                    self._reached.update(dict.fromkeys(ring, frozenset(found)))
+        return self._reached[definition.node]
 
     @property
     def callees(self) -> Callees:

@@ -269,6 +269,8 @@ class Document:
         if item.holds(anchor):
             raise NotFixable("a statement cannot be put into itself")
         siblings = anchor.siblings()
+        if anchor not in siblings:
+            raise NotFixable("the statement that it belongs to has moved itself")
         item.block = anchor.block
         siblings.insert(siblings.index(anchor) + offset, item)
         anchor.block.touch()

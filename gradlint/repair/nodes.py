@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import libcst as cst
 
+from gradlint.python.constants import as_float
+
 
 class NotFixable(Exception):  # noqa: N818  # not an error: an answer, with its reason
     """This rewrite is not possible here; the text says why."""
@@ -64,9 +66,10 @@ def number(node: cst.CSTNode | None) -> float | None:
     """The value of a number as it is written, with its sign."""
     match node:
         case cst.Integer() | cst.Float():
-            return float(node.evaluated_value)
+            return as_float(node.evaluated_value)
         case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() | cst.Float() as value):
-            return -float(value.evaluated_value)
+            known = number(value)
+            return None if known is None else -known
         case _:
             return None
 

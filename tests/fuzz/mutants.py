@@ -78,7 +78,7 @@ COMMENTS = (
 ODD = (
     "\t", "\x0c", "\r", "\r\n", "\n", "\\\n", "\\", ";", "\x00", "\ufeff", "\u2028", "\x85", "\u202e", "\x1b[2J",
     "\xa0", "é", "\u0301", "\U0001f525", "\ud800", '"""', "'''", "f'{", "rb'", "(" * 120, ")" * 30, "[" * 250,
-    "lambda:" * 40, "not " * 200, "a." * 300, "-" * 400, "1" * 5000, "0x", "1_0", "0777", "1e", "x" * 3000,
+    "lambda:" * 40, "not " * 200, "a." * 300, "-" * 400, "1" * 5000, "0x", "1_0", "0777", "9" * 400, "1e", "x" * 3000,
     "    " * 30, "::", "->", ":=", "**", "//=", "@", "...", "# gradlint: ignore", "match", "case", "type X = int\n",
     "except*", "async ", "await ", "print x", "$", "?", "`", "%%bash\n", "%time ", "!ls", "def f[T](x): pass\n",
     "t'{x}'", "{{ cookiecutter }}", "<<<<<<< HEAD\n", "```", "___",
@@ -227,7 +227,7 @@ def _other_expression(
         lambda: ast.ListComp(old, [ast.comprehension(ast.Name(rng.choice(pool.names)), borrowed, [], 0)]),
         lambda: ast.JoinedStr([ast.FormattedValue(old, -1)]),
         lambda: ast.Await(old),
-        lambda: ast.Constant(rng.choice((0, -1, 1, 3, 1e999, "", None, True, 2**70, 1j, b"", ...))),
+        lambda: ast.Constant(rng.choice((0, -1, 1, 3, 1e999, "", None, True, 10**400, 1j, b"", ...))),
     )
     return rng.choice(made)()
 

@@ -20,7 +20,7 @@ TOML = (
     b'[per-file-ignores]\n"tests/**" = ["GL"]\n"*.py" = ["GL4"]\n\n[severity]\nGL1 = "advice"\nGL405 = "error"\n',
     b'target-torch = "2.1"\nexclude = ["a/**", "*.ipynb"]\nextend-exclude = ["build"]\ninclude-markdown = true\n',
     b'fixable = ["GL1"]\nunfixable = ["GL101"]\nunsafe-fixes = true\nfix = false\nbaseline = "baseline.json"\n',
-    b"[rules.GL108]\nmax-norm = 1.0\n[rules.saturating-activations]\nlayers = 3\n",
+    b"[rules.clip-threshold-too-small]\nthreshold = 1.0\n[rules.deep-saturating-stack]\nlayers = 3\n",
 )
 PYPROJECT = (
     (

@@ -28,6 +28,31 @@ FOUND = {
         b"def train(loader, accum):\n    for () in enumerate(loader):\n        loss.backward()\n"
         b"        if i % accum == accum - 1:\n            optimizer.step()\n            optimizer.zero_grad()\n",
     ),
+    "clearing that holds the loop": Input(
+        "train.py",
+        b"def train():\n    for()in ():\n        for()in optimizer.zero_grad():\n            loss.backward()\n"
+        b"            if(step)%cfg['']==0:optimizer.step\n            if 50==0:([''])\n        loss.backward()",
+    ),
+    "division by infinity": Input(
+        "train.py",
+        b"class OwnStep:\n    def compute_loss():\n        loss=model().loss/1e309\n        loss.backward()",
+    ),
+    "division by more than a float can hold": Input(
+        "train.py",
+        b"for x in loader:\n    loss = model(x) / " + b"9" * 400 + b"\n    loss.backward()\n    optimizer.step()\n",
+    ),
+    "multiplication by more than a float can hold": Input(
+        "train.py",
+        b"for x in loader:\n    loss = model(x) * " + b"9" * 400 + b"\n    loss.backward()\n    optimizer.step()\n",
+    ),
+    "a limit that no float can hold": Input(
+        "train.py",
+        b"import torch\nfor x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n"
+        b"    torch.nn.utils.clip_grad_norm_(model.parameters(), " + b"9" * 400 + b")\n    optimizer.zero_grad()\n",
+    ),
+    "an option that no float can hold": Input(
+        "gradlint.toml", b"[rules.clip-threshold-too-small]\nthreshold = " + b"9" * 400
+    ),
 }
 
 
