@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gradlint.model import Edit
     from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
-    from gradlint.repair.trial import Offers
+    from gradlint.repair.trial import Trial
     from gradlint.rule import Draft, Rule
 
 Text = TypeVar("Text")
@@ -264,7 +264,7 @@ class _Offering:
         self._enabled = enabled
         self._watched = watched
         self._settings = settings
-        self._offers: Offers | None = None
+        self._offers: Trial | None = None
 
     def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
@@ -285,15 +285,15 @@ class _Offering:
             offered = replace(offered, safety=FixSafety.UNSAFE)  # only the author knows what code does that is not seen
         return replace(finding, fix=offered)
 
-    def _made(self) -> Offers:
+    def _made(self) -> Trial:
         if self._offers is None:
-            from gradlint.repair.trial import Offers
+            from gradlint.repair.trial import Trial
 
             rules = chosen_rules(self._watched, self._settings)
             inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
-            self._offers = Offers(self._reading, inquiry, known)
+            self._offers = Trial(self._reading, inquiry, known)
         return self._offers
 
 
@@ -303,7 +303,7 @@ def finding_of(draft: Draft, reading: Reading) -> Finding:
     there = draft.site.path
     lines = draft.related
     if there:
-        calls = (site for event in draft.story for site in event.via if not site.path)
+        calls = (site for event in draft.story for site in reversed(event.via) if not site.path)
         lines += tuple((site, "it is called from here") for site in islice(calls, 1))
     located = reading.location if there else ""
     related = tuple(

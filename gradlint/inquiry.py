@@ -10,7 +10,7 @@ from gradlint.model import Grade, Position, RuleCrash, Severity, Span
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from gradlint.events import Event, Path, Site
     from gradlint.machine.judge import Judge
@@ -37,7 +37,7 @@ class Reading:
         self.paths: list[Path] = []
         self.exhausted: tuple[str, ...] = (_TOO_DEEP,) if lowering.too_deep else ()
         #: what it cost, counted: the nodes of the program, and the steps of its paths
-        self.steps = len(lowering.origins)
+        self.steps = lowering.size
         self._by_place: dict[tuple[str, Site], Draft] = {}
         self._events: dict[int, tuple[Event, ...]] = {}
         self._optimizers: dict[type[Rule], set[str | None]] = {}
@@ -152,17 +152,22 @@ class Inquiry:
         self._judge: Judge | None = None
         self.crashes = crashes
 
-    def read(self, source: Source, part: ast.Module | None = None) -> Reading:
-        """What the rules say, once for each place; `part`: of this part of the file only."""
-        return self.asked(self.lowered(source, part))
+    def read(
+        self, source: Source, part: ast.Module | None = None, starts: Container[str] | None = None,
+        like: Reading | None = None,
+    ) -> Reading:  # fmt: skip
+        """What the rules say, once for each place; `part`: of this part of the file only, on paths that start with
+        these functions. `like`: a reading of some of the same statements, which are not lowered again."""
+        return self.asked(self.lowered(source, part, like), starts)
 
-    def lowered(self, source: Source, part: ast.Module | None = None) -> Reading:
+    def lowered(self, source: Source, part: ast.Module | None = None, like: Reading | None = None) -> Reading:
         """The text, of which nothing was said yet."""
         from gradlint.python.lower import Lowering
 
-        return Reading(source, Lowering(part or source.tree), self._project, self._location)
+        known = like.lowering if like is not None else None
+        return Reading(source, Lowering(part or source.tree, known), self._project, self._location)
 
-    def asked(self, reading: Reading) -> Reading:
+    def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
         from gradlint.machine.judge import Judge
         from gradlint.paths.explorer import Explorer
@@ -178,7 +183,7 @@ class Inquiry:
         if not program.trains:
             return reading
         judge = self._judge = self._judge or Judge(self._rules, self._on_crash)
-        explorer = Explorer(program)
+        explorer = Explorer(program, starts)
         for path in explorer.paths():
             reading.paths.append(path)
             for draft in judge.judge(path):

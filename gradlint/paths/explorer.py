@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
@@ -62,8 +62,10 @@ class _Entry:
 class Explorer:
     """All paths of one file, within a budget."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, starts: Container[str] | None = None) -> None:
+        """`starts`: the functions, by name, that paths may start with ("": the module); None: all."""
         self.program = program
+        self._starts = starts
         #: the steps that are left for unusual paths
         self.left = FILE_BUDGET
         #: the steps of all paths so far
@@ -89,7 +91,7 @@ class Explorer:
             started = []
             for entry in now:
                 path = self._usual(entry) if not self._came_by(entry) else None
-                if path is not None:
+                if path is not None and self._may_start(entry):
                     started.append(entry)
                     yield path
             yield from self._unusual(started)
@@ -154,7 +156,11 @@ class Explorer:
             size += len(self.program.core) if entry.function is None else 0
             size += sum(self._sizes.get(node, 0) for node in entry.reach)
             entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
-        return entries
+        # the module is run all the same: its names are those that functions see
+        return [entry for entry in entries if entry.function is None or self._may_start(entry)]
+
+    def _may_start(self, entry: _Entry) -> bool:
+        return self._starts is None or (entry.function.name if entry.function is not None else "") in self._starts
 
     def _reach(self, entry: _Entry, body: list[s.Stmt]) -> frozenset[int]:
         """The functions that are come by from here, that which makes the object included."""

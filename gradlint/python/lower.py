@@ -47,15 +47,24 @@ _COMPREHENSIONS = {
 class Lowering:
     """One file's translation; the number of a small node is its place in `origins`, counted from `first`."""
 
-    def __init__(self, module: ast.Module, first: int = 0) -> None:
+    def __init__(self, module: ast.Module, known: Lowering | None = None, *, first: int = 0) -> None:
+        """`known`: that of a file with some of the same statements; what was made of these is used again."""
         self.first = first
         self._generator = False
         self._depth = 0
         #: something was left out that is nested more deeply than the limit
         self.too_deep = False
         #: the node that each small node was made of; parts that have none of their own have that of the whole
-        self.origins: list[ast.expr | ast.stmt | ast.pattern] = []
-        self.body = self._block(module.body)
+        self.origins: list[ast.expr | ast.stmt | ast.pattern] = [] if known is None else [*known.origins]
+        #: what was made of each statement of the module, and of how many nodes it consists
+        self._made: dict[ast.stmt, tuple[s.Stmt | None, int]] = {}
+        for stmt in module.body:
+            begun = len(self.origins)
+            made = known._made.get(stmt) if known is not None else None
+            self._made[stmt] = made or (self._statement(stmt), len(self.origins) - begun)
+        self.body = [lowered for lowered, _ in self._made.values() if lowered is not None]
+        #: the nodes of the body
+        self.size = sum(size for _, size in self._made.values())
 
     def origin(self, number: int) -> ast.expr | ast.stmt | ast.pattern:
         """The node that a small node was made of."""

@@ -228,7 +228,7 @@ class Project:
             return None
         self._count += 1
         self._bytes += len(data)
-        lowering = Lowering(text.tree, self._count * _NUMBERS)
+        lowering = Lowering(text.tree, first=self._count * _NUMBERS)
         program = Program(lowering.body, self.target_torch, path, self)
         return Foreign(path, text, lowering, program)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,9 +13,8 @@ from gradlint.model import Fix, FixSafety, Severity
 from gradlint.python.source import Broken, Source
 from gradlint.records import dataclass
 from gradlint.repair.bound_names import newly_unbound
+from gradlint.repair.change import Change, Original, Part
 from gradlint.repair.edits import difference
-from gradlint.repair.focus import Focus
-from gradlint.repair.switches import newly_unswitched
 
 if TYPE_CHECKING:
     from gradlint.inquiry import Inquiry, Reading
@@ -45,8 +45,9 @@ class _Verdict:
 
     before: Reading
     after: Reading
-    #: where paths that come by the changed code may start
-    starts: frozenset[str]
+    part: Part
+    #: the part is not the whole file
+    narrow: bool
 
     def beyond(self, code: str, *, advice: bool) -> Counter[str]:
         """What is there beyond what may be: all that was, without one of the finding's own code.
@@ -60,19 +61,18 @@ class _Verdict:
 
     def harm(self, licence: Licence) -> str | None:
         """What the fix does to training beside what it is meant to do."""
-        if licence.aspects and (exhausted(self.before.paths, self.starts) or exhausted(self.after.paths, self.starts)):
+        if licence.aspects and any(exhausted(x.paths, self.part.starts) for x in (self.before, self.after)):
             return "the code is too long to follow to its end"
         return harm(self.before.paths, self.after.paths, licence)
 
 
-class Offers:
+class Trial:
     """The fixes for one file's findings."""
 
     def __init__(self, reading: Reading, inquiry: Inquiry, before: Reading | None = None) -> None:
         """`before`: what the inquiry says of the source, if that is known."""
         self._source = reading.source
-        self._tree = reading.source.tree
-        self._focus = Focus(reading.source)
+        self._original = Original(reading.source)
         self._reading = reading
         self._inquiry = inquiry
         #: the steps that are left for trials
@@ -80,41 +80,40 @@ class Offers:
         self._before = self._paid(inquiry.read(reading.source)) if before is None else before
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
-        self._seen: dict[str, _Verdict | str] = {}
-        self._narrowed: dict[frozenset[str], Reading] = {}
-        self._readings: dict[str, Reading] = {}
+        self._seen: dict[str, _Verdict | Refusal] = {}
+        self._parts: dict[Part, Reading] = {}
+        self._readings: dict[tuple[str, Part | None], Reading] = {}
 
     def offer(self, draft: Draft) -> Fix | str | None:
         """A fix; or why there is none; or None if the rule proposes none."""
         reasons: list[str] = []
-        code = draft.rule.meta.code
         self._trials = _TRIALS
         if self._left <= 0:
             return _SPENT
-        for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, code, Licence()):
+        for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, draft, Licence()):
             message = "; ".join(dict.fromkeys(cure.messages))
             return Fix(cure.safety, message, difference(self._source.text, cure.text))
         return "; ".join(dict.fromkeys(reasons)) or None
 
     def _cures(
-        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], code: str, licence: Licence,
+        self, reading: Reading, draft: Draft, depth: int, reasons: list[str], finding: Draft, licence: Licence,
         homes: frozenset[str] = frozenset(),
     ) -> Iterator[_Cure]:  # fmt: skip
         """Texts in which the finding is gone and no other has come; those that need no further mending first.
 
-        `licence`: what the fixes so far may change of the training.
+        `draft`: what is mended now, the finding or what its fix uncovers. `licence`: what the fixes so far may change
+        of the training.
         """
         licence |= Licence(frozenset(draft.rule.mends), reading.optimizers_of(draft.rule))
+        code = finding.rule.meta.code
         uncovering: list[tuple[_Cure, Counter[str]]] = []
         for repair in draft.repairs:
             tried = _attempt(reading, draft, repair)
-            if isinstance(tried, Refusal):
-                reasons.append(tried.reason)
+            now = tried if isinstance(tried, Refusal) else self._judged(tried, finding)
+            if isinstance(now, Refusal):
+                reasons.append(now.reason)
                 continue
-            now = self._judged(tried)
-            if isinstance(now, str):
-                reasons.append(now)
-                continue
+            assert isinstance(tried, str)
             extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
             cure = _Cure(tried, (repair.message,), repair.safety or draft.rule.meta.fix)
             harm = now.harm(licence) if not extra else None
@@ -128,76 +127,97 @@ class Offers:
                 uncovering.append((cure, extra))
         for cure, extra in uncovering:
             if depth:
-                here = homes or touched_functions(self._source.text, cure.text) | {reading.function_of(draft)}
-                yield from self._with_companions(cure, extra, depth, reasons, code, licence, here)
+                here = homes or self._touched(cure.text) | {reading.function_of(draft)}
+                yield from self._with_companions(cure, extra, depth, reasons, finding, licence, here)
             else:
-                reasons.append(f"it would leave {', '.join(sorted(extra))}")
+                reasons.append(_left_over(extra))
 
     def _with_companions(
-        self, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str], code: str, licence: Licence,
+        self, so_far: _Cure, extra: Counter[str], depth: int, reasons: list[str], finding: Draft, licence: Licence,
         homes: frozenset[str],
     ) -> Iterator[_Cure]:  # fmt: skip
         """What a fix uncovers in the functions it was made in was wrong before, and is mended with it; what it causes
         elsewhere is not."""
-        reading = self._read(so_far.text)
+        verdict = self._seen[so_far.text]
+        assert isinstance(verdict, _Verdict)
+        reading = self._read(so_far.text, verdict.part if verdict.narrow else None)
         found = False
         for draft in reading.drafts:
             if draft.rule.meta.code not in extra or reading.function_of(draft) not in homes:
                 continue
-            for cure in self._cures(reading, draft, depth - 1, [], code, licence, homes):
+            for cure in self._cures(reading, draft, depth - 1, [], finding, licence, homes):
                 found = True
                 yield _Cure(cure.text, (*so_far.messages, *cure.messages), _weaker(so_far.safety, cure.safety))
         if not found:
-            reasons.append(f"it would leave {', '.join(sorted(extra))}")
+            reasons.append(_left_over(extra))
 
-    def _read(self, text: str) -> Reading:
-        if text not in self._readings:
-            self._readings[text] = self._paid(self._inquiry.read(Source.of(text)))
-        return self._readings[text]
+    def _read(self, text: str, part: Part | None) -> Reading:
+        """What is said of a text that is tried, at its own places: what a fix uncovers is mended there."""
+        if (text, part) not in self._readings:
+            source = Source.of(text)
+            given = (source,) if part is None else (source, part.of(source.tree), part.starts)
+            self._readings[text, part] = self._paid(self._inquiry.read(*given))
+        return self._readings[text, part]
 
-    def _judged(self, text: str) -> _Verdict | str:
-        """What the rules say of a text, or why it cannot be."""
+    def _touched(self, text: str) -> frozenset[str]:
+        """The functions in which a text that was tried differs."""
+        change = self._original.change(text)
+        assert isinstance(change, Change)
+        return change.functions()
+
+    def _judged(self, text: str, finding: Draft) -> _Verdict | Refusal:
+        """What the rules say of a text, or why it cannot be.
+
+        The part of the file that the change matters to is enough, if the rules find there what is to be mended.
+        """
         found = self._seen.get(text)
         if found is None:
             self._trials -= 1
             if self._trials < 0:
-                return "too many ways were tried"
+                return Refusal("too many ways were tried")
             found = self._seen[text] = self._judge(text)
+        if isinstance(found, _Verdict) and found.narrow and not self._is_told(finding, found.before):
+            found = self._seen[text] = self._judge(text, whole=True)
         return found
 
-    def _judge(self, text: str) -> _Verdict | str:
+    def _is_told(self, finding: Draft, reading: Reading) -> bool:
+        """Whether a reading of a part of the file has the finding, too."""
+        place, rule = self._reading.origin(finding.site), finding.rule
+        return any(draft.rule is rule and reading.origin(draft.site) is place for draft in reading.drafts)
+
+    def _judge(self, text: str, *, whole: bool = False) -> _Verdict | Refusal:
         if text == self._source.text:
-            return "it would change nothing"
-        source = self._focus.read(text)
-        if isinstance(source, Broken):
-            return f"the result would not parse: {source.message}"
-        if not isinstance(source, Source):
-            return "the result would not parse"
-        names = self._focus.concerned(source.tree)
-        old, new = (x if names is None else self._focus.narrowed(x, names) for x in (self._tree, source.tree))
-        whole = names is None or self._focus.imports_change(source.tree)
-        unbound = newly_unbound(self._tree, source.tree) if whole else newly_unbound(old, new)
+            return Refusal("it would change nothing")
+        change = self._original.change(text)
+        if not isinstance(change, Change):
+            return Refusal(f"the result would not parse{f': {change.message}' if isinstance(change, Broken) else ''}")
+        part = change.part()
+        narrow = not whole and change.is_apart(part)
+        trees = self._source.tree, change.source.tree
+        old, new = (part.of(x) for x in trees) if narrow else trees
+        unbound = newly_unbound(*trees) if change.of_imports else newly_unbound(old, new)
         if unbound:
-            return f"`{unbound[0]}` would be used where it may not be bound"
+            return Refusal(f"`{unbound[0]}` would be used where it may not be bound")
         unswitched = newly_unswitched(old, new) if "scaler" in text.lower() else ()
         if unswitched:
-            return f"`{unswitched[0]}` works only under a condition here"
-        self._inquiry.crashes.clear()
-        before = self._before if names is None else self._part(names, old)
+            return Refusal(f"`{unswitched[0]}` works only under a condition here")
+        before = self._part(part, old) if narrow else self._before
         if self._left < before.steps:
-            return _SPENT
-        # what is judged whole has the places of the whole: what it uncovers is mended there
-        after = self._read(text) if names is None else self._paid(self._inquiry.read(source, new))
-        starts = self._focus.reaching(source.tree)
-        for code in self._inquiry.crashes:
-            return f"{code} fails on the result"
-        return _Verdict(before, after, starts)
+            return Refusal(_SPENT)
+        self._inquiry.crashes.clear()
+        if narrow:
+            after = self._paid(self._inquiry.read(change.source, new, part.starts, self._reading))
+        else:
+            after = self._read(text, None)
+        if self._inquiry.crashes:
+            return Refusal(f"{next(iter(self._inquiry.crashes))} fails on the result")
+        return _Verdict(before, after, part, narrow)
 
-    def _part(self, names: frozenset[str], part: ast.Module) -> Reading:
-        """What is said of these definitions before the fix."""
-        if names not in self._narrowed:
-            self._narrowed[names] = self._paid(self._inquiry.read(self._source, part))
-        return self._narrowed[names]
+    def _part(self, part: Part, tree: ast.Module) -> Reading:
+        """What is said of a part of the file before the fix."""
+        if part not in self._parts:
+            self._parts[part] = self._paid(self._inquiry.read(self._source, tree, part.starts, self._reading))
+        return self._parts[part]
 
     def _paid(self, reading: Reading) -> Reading:
         self._left -= reading.steps
@@ -228,14 +248,61 @@ def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:
     return FixSafety.UNSAFE if FixSafety.UNSAFE in (one, other) else FixSafety.SAFE
 
 
-def touched_functions(old: str, new: str) -> frozenset[str]:
-    """The names of the functions whose code differs."""
-    before, after = (dict(_functions(ast.parse(text))) for text in (old, new))
-    return frozenset(name for name, code in after.items() if before.get(name) != code)
+def _left_over(extra: Counter[str]) -> str:
+    return f"it would leave {', '.join(sorted(extra))}"
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    yield "", ast.dump(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, ast.dump(node)
+# -- a scaler that works only under a flag
+
+_CALLS = {"scale", "step", "update", "unscale_"}
+_BLOCKS = {"body", "orelse", "finalbody", "handlers"}
+_FLAG = re.compile(r"(?i)amp|fp16|half|mixed|precision|scaler|autocast|float16")
+
+
+def newly_unswitched(before: ast.Module, after: ast.Module) -> tuple[str, ...]:
+    """Scalers that were used only where a flag said so in some function, and are now used without it there."""
+    old, new = dict(_uses(before)), dict(_uses(after))
+    return tuple(sorted({name for (scope, name), free in new.items() if free and old.get((scope, name)) is False}))
+
+
+def _uses(tree: ast.Module) -> Iterator[tuple[tuple[str, str], bool]]:
+    """((function, scaler), whether some use of it stands under no switch)."""
+    found: dict[tuple[str, str], bool] = {}
+    _walk(tree.body, "", False, found)
+    yield from found.items()
+
+
+def _walk(body: list[ast.stmt], scope: str, switched: bool, found: dict[tuple[str, str], bool]) -> None:
+    for statement in body:
+        _note(statement, scope, switched, found)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            _walk(statement.body, f"{scope}.{statement.name}", False, found)
+            continue
+        asks = isinstance(statement, ast.If) and _is_switch(statement.test)
+        for inner in ("body", "orelse", "finalbody"):
+            _walk(getattr(statement, inner, []), scope, switched or asks, found)
+        for handler in getattr(statement, "handlers", []):
+            _walk(handler.body, scope, switched, found)
+        if asks and isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return | ast.Continue):
+            switched = True  # `if scaler is None: …; return`: what follows stands under it, too
+
+
+def _is_switch(test: ast.expr) -> bool:
+    return _FLAG.search(ast.unparse(test)) is not None
+
+
+def _note(statement: ast.stmt, scope: str, switched: bool, found: dict[tuple[str, str], bool]) -> None:
+    """The calls of a statement's own expressions."""
+    fields = [value for name, value in ast.iter_fields(statement) if name not in _BLOCKS]
+    pending: list[tuple[object, bool]] = [(value, switched) for value in fields]
+    while pending:
+        node, inside = pending.pop()
+        if isinstance(node, list):
+            pending.extend((x, inside) for x in node)
+        elif isinstance(node, ast.AST):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CALLS:
+                base = ast.unparse(node.func.value)
+                if "scaler" in base.lower():
+                    found[scope, base] = found.get((scope, base), False) or not inside
+            under = inside or (isinstance(node, ast.IfExp) and _is_switch(node.test))
+            pending.extend((child, under) for child in ast.iter_child_nodes(node))

@@ -1,14 +1,15 @@
-"""What is offered, what is not and why, and that edits say exactly what changes."""
+"""What is offered, what is not and why, and what it costs to find out."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gradlint.config import Layer, Settings
 from gradlint.engine import fix, lint
@@ -16,15 +17,18 @@ from gradlint.events import Clip, Path, Step
 from gradlint.inquiry import Inquiry, Reading
 from gradlint.machine.judge import Judge
 from gradlint.model import FileResult, FixSafety, Severity
-from gradlint.python.source import Source, read
+from gradlint.python import lower
+from gradlint.python import syntax as s
+from gradlint.python.lower import Lowering
+from gradlint.python.source import Source
 from gradlint.registry import by_code
+from gradlint.repair.change import Change
 from gradlint.repair.document import Document
-from gradlint.repair.edits import applied, difference
-from gradlint.repair.focus import Focus
+from gradlint.repair.edits import applied
 from gradlint.repair.nodes import NotFixable
-from gradlint.repair.switches import newly_unswitched
+from gradlint.repair.trial import newly_unswitched
 from gradlint.rule import Draft
-from tests.searching import examples
+from tests.rules.expectations import FIXTURES
 from tests.sources import CLIP_AFTER_STEP
 
 NORM_USED = """\
@@ -146,29 +150,6 @@ def test_rules_that_are_off_are_watched_all_the_same() -> None:
     assert lint(CLIP_AFTER_STEP.encode(), "train.py", only).findings[0].fix == usual
 
 
-LINES = st.lists(st.sampled_from(["a\n", "b\n", "    c\n", "\n", "d\r\n", "\x0c\n", "e"]), max_size=12).map("".join)
-
-
-@examples(200)
-@given(old=LINES, new=LINES)
-def test_edits_make_the_new_text_of_the_old(old: str, new: str) -> None:
-    assert applied(old, difference(old, new, exact=True)) == new
-
-
-def test_empty_lines_alone_are_no_fix() -> None:
-    old = "a = 1\n\n\nb = 2\nc = 3\n"
-    assert difference(old, "a = 1\n\nb = 2\nc = 3\n") == ()
-    assert applied(old, difference(old, "a = 1\n\nb = 2\nc = 4\n")) == "a = 1\n\n\nb = 2\nc = 4\n"
-    assert applied(old, difference(old, "a = 1\n\n\nc = 3\n")) == "a = 1\n\n\nc = 3\n"
-    text = 's = """x\n\ny"""\n'
-    assert applied(text, difference(text, 's = """x\ny"""\n')) == 's = """x\ny"""\n'
-
-
-def test_an_edit_inside_a_line_names_only_what_changes() -> None:
-    (edit,) = difference("x = 1\nloss.backward\n", "x = 1\nloss.backward()\n")
-    assert (edit.span.start.row, edit.span.start.column, edit.span.end.column, edit.content) == (2, 14, 14, "()")
-
-
 SWITCHED = "def f(scaler, loss, opt, amp):\n    if amp:\n        scaler.step(opt)\n    else:\n        opt.step()\n"
 
 
@@ -193,101 +174,157 @@ def test_a_scaler_behind_an_early_return_stays_there() -> None:
     assert newly_unswitched(before, ast.parse(early + "    scaler.step(opt)\n")) == ("scaler",)
 
 
-FILE = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(6)) + "def caller():\n    f1()\n    f2()\n"
-
-
-def test_only_what_a_fix_concerns_is_looked_at() -> None:
-    focus = Focus(Source.of(FILE))
-    alone = focus.concerned(_tried(focus, FILE.replace("return 3", "return 33")))
-    called = focus.concerned(_tried(focus, FILE.replace("return 1", "return 11")))
-    assert (alone, called) == (frozenset({"f3"}), frozenset({"f1", "f2", "caller"}))
-    assert focus.concerned(_tried(focus, FILE + "f1()\n")) is None, "the module itself was changed"
-    assert ast.unparse(focus.narrowed(ast.parse(FILE), frozenset({"f3"}))) == "def f3():\n    return 3"
-    left = ast.unparse(focus.narrowed(ast.parse(FILE + "f1()\n"), frozenset({"f3"})))
-    assert left == "def f1():\n    pass\n\ndef f3():\n    return 3\nf1()"
-
-
-def _tried(focus: Focus, text: str) -> ast.Module:
-    found = focus.read(text)
-    assert isinstance(found, Source)
-    return found.tree
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        FILE.replace("return 3", "return 33"),
-        FILE.replace("    return 5\n\n\n", "    return 5\n    f1()\n"),
-        FILE.replace("    return 5\n\n\n", '    return """5\n\n\n') + '"""\n',
-        FILE.replace("def f3", "@cache\ndef f3"),
-        FILE.replace("def f3():\n    return 3\n\n\n", ""),
-        "import torch\n" + FILE,
-        FILE + "    f3()",
-        FILE.replace("return 3", "return \\\n        3"),
-        FILE.replace("return 3\n\n\n", "return 3; \\\n\n\n"),
-        FILE.replace("return 3", "return 3\r\n\x0c"),
-        "",
-    ],
-)
-def test_a_text_is_read_as_if_it_were_read_whole(new: str) -> None:
-    found = Focus(Source.of(FILE)).read(new)
-    whole = read(new.encode())
-    assert type(found) is type(whole)
-    if isinstance(found, Source) and isinstance(whole, Source):
-        assert ast.dump(found.tree) == ast.dump(whole.tree)
-
-
-@pytest.mark.parametrize("after", ["x = 1; y = 2\nz = 3\n", "x = 0; y = 1\nz = 4\n", "x = 0\ny = 1\nz = 3\n"])
-def test_statements_that_share_a_row_are_read_together(after: str) -> None:
-    assert ast.dump(_tried(Focus(Source.of("x = 0; y = 2\nz = 3\n")), after)) == ast.dump(ast.parse(after))
-
-
-def _loops(count: int) -> str:
-    return "".join(
-        f"""def train_{n}(model, loader, optimizer):
+LOOP = """\
+def train_{n}(model, loader, optimizer):
     for x in loader:
         optimizer.zero_grad()
         model(x).mean().backward()
         optimizer.step()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+"""
+HELPED = f"""\
+{LOOP}        log(x)
+"""
+METHOD = """\
+    def train_{n}(self, loader):
+        for x in loader:
+            self.optimizer.zero_grad()
+            self.model(x).mean().backward()
+            self.optimizer.step()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+"""
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+"""
+
+
+def _loops(count: int, head: str = "", loop: str = LOOP) -> str:
+    gap = "\n" if loop is METHOD else "\n\n"
+    return f"import torch\n\n\n{head}" + gap.join(loop.format(n=n) for n in range(count))
+
+
+def _costs(source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[FileResult, int, list[Reading]]:
+    """What is said of a text, the steps that this took, and the readings of the trials."""
+    readings: list[Reading] = []
+    asked = Inquiry.asked
+
+    def counted(self: Inquiry, *given: Any) -> Reading:
+        readings.append(asked(self, *given))
+        return readings[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Inquiry, "asked", counted)
+        result = lint(source.encode(), "train.py", Settings())
+    return result, readings[0].steps, readings[1:]
+
+
+def _steps(readings: list[Reading]) -> int:
+    return sum(reading.steps for reading in readings)
+
+
+@pytest.mark.parametrize(
+    ("count", "head", "loop"),
+    [(80, "def log(x):\n    print(x)\n\n\n", HELPED), (20, "", LOOP), (20, TRAINER, METHOD)],
+    ids=["loops that share a helper", "loops", "methods"],
+)
+def test_a_trial_costs_what_comes_by_the_change(
+    count: int, head: str, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Each loop has a mistake: however many there are, a trial follows the paths of one of them."""
+    some, _, few = _costs(_loops(10, head, loop), monkeypatch)
+    more, whole, many = _costs(_loops(count, head, loop), monkeypatch)
+    assert [len([f for f in x.findings if f.fix is not None]) for x in (some, more)] == [10, count]
+    # each is read before its fix and after it
+    assert (len(few), len(many)) == (20, 2 * count)
+    followed = [{path.entry for path in reading.paths} - {""} for reading in many]
+    assert followed == [{f"train_{n}"} for n in range(count) for _ in ("before", "after")]
+    assert 10 * _steps(many) == count * _steps(few)
+    assert _steps(many) <= 3 * whole
+
+
+def test_what_a_trial_does_not_change_is_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The helper is long, and every loop comes by it."""
+    lowered: list[str] = []
+    asked = Lowering._function
+
+    def noted(self: Lowering, node: ast.FunctionDef | ast.AsyncFunctionDef) -> s.Stmt:
+        lowered.append(node.name)
+        return asked(self, node)
+
+    monkeypatch.setitem(lower._STATEMENTS, ast.FunctionDef, noted)
+    result = lint(_loops(8, "def log(x):\n    print(x)\n\n\n", HELPED).encode(), "train.py", Settings())
+    assert all(finding.fix is not None for finding in result.findings)
+    assert Counter(lowered) == {"log": 1, **{f"train_{n}": 2 for n in range(8)}}
+
+
+def test_a_change_of_what_all_come_by_is_tried_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each loop calls the function that steps, and the fix is made in that: nothing of the file may be left out."""
+    step = """\
+def step(model, optimizer):
+    optimizer.step()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 
 
 """
-        for n in range(count)
-    )
+    loop = """\
+def train_{n}(model, loader, optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        step(model, optimizer)
+"""
+    result, _, trials = _costs(_loops(8, step, loop), monkeypatch)
+    assert [(f.code, f.fix is not None) for f in result.findings] == [("GL101", True)]
+    assert {path.entry for path in trials[-1].paths} >= {f"train_{n}" for n in range(8)}
 
 
-def _costs(source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[FileResult, int, list[int]]:
-    """What is said of a text, the steps that this took, and those of each reading for trials."""
-    steps: list[int] = []
-    read_on = Inquiry.read
-
-    def counted(self: Inquiry, *given: Any) -> Reading:
-        reading = read_on(self, *given)
-        steps.append(reading.steps)
-        return reading
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Inquiry, "read", counted)
-        result = lint(source.encode(), "train.py", Settings())
-    return result, steps[0], steps[1:]
+def _definitions(path: FilePath, number: int) -> tuple[list[str], str] | None:
+    """The imports and the definitions of a fixture, with names of their own; None if there is anything else in it."""
+    source = path.read_text(encoding="utf-8")
+    found = ast.parse(source).body[1:]
+    plain = [x for x in found if isinstance(x, ast.Import | ast.ImportFrom)]
+    defined = [x for x in found if isinstance(x, ast.FunctionDef | ast.ClassDef)]
+    if len(plain) + len(defined) < len(found) or not defined:
+        return None
+    code = "\n\n\n".join(ast.unparse(x) for x in defined)
+    for name in {x.name for x in defined}:
+        code = re.sub(rf"\b{name}\b", f"{name}_{number}", code)
+    return [ast.unparse(x) for x in plain], code
 
 
-def test_a_trial_costs_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    some, _, few = _costs(_loops(10), monkeypatch)
-    more, whole, many = _costs(_loops(40), monkeypatch)
-    assert [len([f for f in x.findings if f.fix is not None]) for x in (some, more)] == [10, 40]
-    assert sum(many) == 4 * sum(few)
-    assert sum(many) <= 3 * whole
+def _joined(paths: Iterable[FilePath]) -> str:
+    """One file of several fixtures."""
+    parts = [found for n, path in enumerate(paths) if (found := _definitions(path, n)) is not None]
+    imports = dict.fromkeys(line for lines, _ in parts for line in lines)
+    return "\n\n\n".join(["\n".join(imports), *(code for _, code in parts)]) + "\n"
+
+
+BAD = sorted(FIXTURES.glob("*/bad*.py"))
+LARGE = [_joined(BAD[first::90]) for first in (0, 45)]
+
+
+@pytest.mark.parametrize("source", LARGE, ids=["one", "another"])
+def test_a_part_is_judged_as_the_whole_file(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixtures of all kinds in one file: what comes by a change is less than half of it, and the fixes are the same."""
+    monkeypatch.setattr("gradlint.repair.trial._LEAST", 10**6)
+    part, _, trials = _costs(source, monkeypatch)
+    monkeypatch.setattr(Change, "is_apart", lambda *_: False)
+    full, _, more = _costs(source, monkeypatch)
+    assert sum(finding.fix is not None for finding in part.findings) > 5
+    assert (part.findings, part.notes, part.crashes) == (full.findings, full.notes, ())
+    assert 2 * _steps(trials) < _steps(more)
 
 
 def test_trials_cost_at_most_three_times_what_linting_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here, every fix concerns all; the advice at the head of the file has to wait until the errors were tried."""
     monkeypatch.setattr("gradlint.repair.trial._LEAST", 0)
-    loops = _loops(8).replace("def train_", "# ").replace("\n    ", "\n")
+    loops = _loops(8).removeprefix("import torch").replace("def train_", "# ").replace("\n    ", "\n")
     advice = "from torch.utils.checkpoint import checkpoint\nhidden = checkpoint(block, x)\n"
     result, whole, trials = _costs(f"import torch\n{advice}{loops}", monkeypatch)
-    assert 0 < sum(trials) <= 3 * whole
+    assert 0 < _steps(trials) <= 3 * whole
     fixed = [f.severity for f in result.findings if f.fix is not None]
     assert 0 < len(fixed) < len(result.findings)
     assert set(fixed) == {Severity.ERROR} < {f.severity for f in result.findings}
