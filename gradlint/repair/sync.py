@@ -224,7 +224,8 @@ def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -
         return
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
-    for stored in _stored_choices(bench, statement):
+    stored = _stored_choice(bench, statement)
+    if stored is not None:
         bench.replace(stored, stored.with_changes(body=stored.orelse, orelse=stored.body))
         return
     for choice in within(statement.node, cst.IfExp):
@@ -247,13 +248,14 @@ def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -
     raise NotFixable("the condition of no_sync was not found")
 
 
-def _stored_choices(bench: Bench, statement: Statement) -> list[cst.IfExp]:
+def _stored_choice(bench: Bench, statement: Statement) -> cst.IfExp | None:
     """`ctx = model.no_sync if … else nullcontext` of `with ctx():`."""
     if not isinstance(statement.node, cst.With) or "no_sync" in bench.code(statement.node.items[0].item):
-        return []
+        return None
     name = bench.code(statement.node.items[0].item).partition("(")[0]
     made = [x.value for x in assignments(bench, name)]
-    return [x for x in made if isinstance(x, cst.IfExp) and "no_sync" in bench.code(x)] if len(made) == 1 else []
+    only = made[0] if len(made) == 1 else None
+    return only if isinstance(only, cst.IfExp) and "no_sync" in bench.code(only) else None
 
 
 def _mend_block(bench: Bench, block: Statement, backward: Backward, step: Step) -> None:
