@@ -303,7 +303,7 @@ def finding_of(draft: Draft, reading: Reading) -> Finding:
     there = draft.site.path
     lines = draft.related
     if there:
-        calls = (site for event in draft.story for site in event.via if not site.path)
+        calls = (site for event in draft.story for site in reversed(event.via) if not site.path)
         lines += tuple((site, "it is called from here") for site in islice(calls, 1))
     located = reading.location if there else ""
     related = tuple(

@@ -177,6 +177,10 @@ class FileResult:
     #: every other file that was asked for, with a digest of what it held, or None if it was not there
     probes: tuple[tuple[str, str | None], ...] = ()
 
+    def beside(self, path: str) -> FileResult:
+        """The file that a line of a story stands in: this one, or another."""
+        return FileResult(path) if path else self
+
     def place(self, position: Position) -> Place:
         """Where a position is for people: in the file, or in a cell of the notebook."""
         for cell in reversed(self.cells):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import engine
 from gradlint.documents.escapes import Hidden, hide, is_python
-from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Related, Span, Unreadable
+from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Span, Unreadable
 from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, replace
 from gradlint.repair.edits import applied
@@ -147,7 +147,7 @@ def _placed(finding: Finding, block: Block, hidden: Hidden) -> Finding:
     fix = finding.fix
     if fix is not None:  # where magics are hidden, a fix might carry what stands for them into the page
         fix = None if hidden.originals else replace(fix, edits=tuple(block.edit(edit) for edit in fix.edits))
-    related = tuple(Related(block.span(each.span), each.message) for each in finding.related)
+    related = tuple(replace(each, span=block.span(each.span)) for each in finding.related)
     return replace(finding, span=block.span(finding.span), related=related, fix=fix)
 
 

@@ -22,7 +22,6 @@ from gradlint.model import (
     Fixed,
     FixSafety,
     Position,
-    Related,
     Severity,
     Span,
     Unreadable,
@@ -302,7 +301,7 @@ def _shown(finding: Finding, joined: Joined) -> Finding:
     def shown(span: Span) -> Span:
         return Span(joined.shown(span.start), joined.shown(span.end))
 
-    related = tuple(Related(shown(each.span), each.message) for each in finding.related)
+    related = tuple(replace(each, span=each.span if each.path else shown(each.span)) for each in finding.related)
     return replace(finding, span=shown(finding.span), related=related)
 
 

@@ -160,8 +160,7 @@ class Explorer:
         return [entry for entry in entries if entry.function is None or self._may_start(entry)]
 
     def _may_start(self, entry: _Entry) -> bool:
-        name = entry.function.name if entry.function is not None else ""
-        return self._starts is None or name in self._starts
+        return self._starts is None or (entry.function.name if entry.function is not None else "") in self._starts
 
     def _reach(self, entry: _Entry, body: list[s.Stmt]) -> frozenset[int]:
         """The functions that are come by from here, that which makes the object included."""

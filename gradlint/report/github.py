@@ -26,6 +26,10 @@ def _annotation(finding: Finding, document: Document, path: str) -> str:
     row = document.file_row(span.start)
     properties: dict[str, object] = {"file": path, "line": row, "endLine": document.file_row(span.end)}
     said = finding.message
+    for related in finding.related:
+        if related.path:
+            where = named(related.path, root_folder("GITHUB_WORKSPACE"))
+            said += f" ({where}, line {related.span.start.row}: {related.message})"
     if place.cell is not None:
         said = f"cell {place.cell}, line {place.row}: {said}"
         properties["endLine"] = row

@@ -58,10 +58,12 @@ def _finding(finding: Finding, document: Document) -> Row:
         "related": [
             {
                 "message": related.message,
-                **_cell(result.place(related.span.start).cell),
-                **_locations(related.span, result),
+                **({"filename": writable(related.path)} if related.path else {}),
+                **_cell(there.place(related.span.start).cell),
+                **_locations(related.span, there),
             }
             for related in finding.related
+            for there in (result.beside(related.path),)
         ],
         # beside every finding of the file: the list has no place for what is said of a file
         **({"exhausted": list(result.exhausted)} if result.exhausted else {}),

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from gradlint.model import FileResult, Finding
 from gradlint.report.document import Report
-from gradlint.report.paths import writable
+from gradlint.report.paths import shown_path, writable
 from gradlint.report.text import help_text, ordered
 
 #: what XML 1.0 cannot hold, not even escaped
@@ -57,8 +57,9 @@ def _failure(finding: Finding, result: FileResult, module: str) -> Iterator[str]
     cell = "" if place.cell is None else f"cell {place.cell}, "
     told = [f"{cell}line {place.row}, col {place.column}, {finding.severity.label}: {finding.message}"]
     for related in finding.related:
-        there = result.place(related.span.start)
-        other = "" if there.cell is None else f"cell {there.cell}, "
+        there = result.beside(related.path).place(related.span.start)
+        other = f"{writable(shown_path(related.path))}, " if related.path else ""
+        other += "" if there.cell is None else f"cell {there.cell}, "
         told.append(f"{other}line {there.row}, col {there.column}: {related.message}")
     if said := help_text(finding):
         told.append(f"help: {said}")

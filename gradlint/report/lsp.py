@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gradlint.model import Edit, FileResult, Finding, Position, Severity, Span
+from gradlint.model import Edit, FileResult, Finding, Position, Related, Severity, Span
 from gradlint.registry import rule_url
 from gradlint.report.paths import file_uri
 from gradlint.report.text import ordered
@@ -54,12 +54,26 @@ def diagnostic(
     if finding.related:
         made["relatedInformation"] = [
             {
-                "location": {"uri": places.uri(said.span.start), "range": places.range(said.span)},
+                "location": _elsewhere(said)
+                if said.path
+                else {"uri": places.uri(said.span.start), "range": places.range(said.span)},
                 "message": said.message,
             }
             for said in finding.related
         ]
     return made
+
+
+def _elsewhere(said: Related) -> dict[str, object]:
+    """A line of another file, of which only rows and columns are known."""
+    start, end = said.span.start, said.span.end
+    return {
+        "uri": file_uri(said.path),
+        "range": {
+            "start": {"line": start.row - 1, "character": start.column - 1},
+            "end": {"line": end.row - 1, "character": end.column - 1},
+        },
+    }
 
 
 class Places:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gradlint.model import Finding, Position, Severity
 from gradlint.registry import rule_url
 from gradlint.report.document import Document, Report
-from gradlint.report.paths import named, root_folder
+from gradlint.report.paths import named, root_folder, shown_path, writable
 from gradlint.report.text import Paint, help_text, ordered, summary
 
 #: GitHub refuses comments of more than 65,536 characters; what stands above and below ours needs room as well
@@ -77,11 +77,14 @@ def _finding(finding: Finding, document: Document) -> str:
 
 def _story(finding: Finding, document: Document) -> Iterator[str]:
     """The lines of code in the order of the file, with what happened at each."""
-    places = [(finding.span.start, ""), *((said.span.start, said.message) for said in finding.related)]
-    for position, said in sorted(places, key=lambda place: place[0]):
+    here = [(said.span.start, said.message) for said in finding.related if not said.path]
+    for position, said in sorted([(finding.span.start, ""), *here], key=lambda place: place[0]):
         line = document.line(position).strip()
         told = escaped(said) if said else "**here**"
         yield f"- {_where(document, position)}: {f'{code(line)} ' if line else ''}{told}"
+    for line_elsewhere in (said for said in finding.related if said.path):
+        where = code(writable(shown_path(line_elsewhere.path)))
+        yield f"- {where}, line {line_elsewhere.span.start.row}: {escaped(line_elsewhere.message)}"
 
 
 def _where(document: Document, position: Position) -> str:

@@ -57,6 +57,12 @@ def root_folder(*variables: str) -> str:
     return folder
 
 
+def shown_path(path: str) -> str:
+    """Below the current folder, the relative path people type; elsewhere the whole path."""
+    here = os.path.join(os.getcwd(), "")
+    return path[len(here) :] if path.startswith(here) else path
+
+
 def relative(path: str, root: str) -> str:
     """With slashes, from the root; whole if the file lies elsewhere."""
     if path == STDIN:

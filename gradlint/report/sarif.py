@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from gradlint import __version__
 from gradlint.docs.pages import page, sections
 from gradlint.fingerprints import Print
-from gradlint.model import FileResult, Finding, Fix, Severity, Span
+from gradlint.model import FileResult, Finding, Fix, Related, Severity, Span
 from gradlint.registry import HOME, by_code, rule_url
 from gradlint.report.document import Document, Report
-from gradlint.report.paths import encoded, file_uri, is_absolute, relative, root_folder, writable
+from gradlint.report.paths import encoded, file_uri, is_absolute, named, relative, root_folder, writable
 from gradlint.report.text import help_text
 from gradlint.rule import Rule
 
@@ -106,6 +106,7 @@ class _File:
     def __init__(self, document: Document, root: str) -> None:
         self._document = document
         self._notebook = bool(document.result.cells)
+        self._root = root
         self._artifact = _artifact(document.path, root)
 
     def results(self, codes: Sequence[str]) -> Iterator[Json]:
@@ -124,7 +125,7 @@ class _File:
         }
         if finding.related:
             result["relatedLocations"] = [
-                {"id": number, **self._location(related.span), "message": {"text": related.message}}
+                {"id": number, **self._related(related), "message": {"text": related.message}}
                 for number, related in enumerate(finding.related, start=1)
             ]
         if finding.fix is not None and not self._notebook:
@@ -137,10 +138,17 @@ class _File:
         cell = "" if place.cell is None else f"Cell {place.cell}, line {place.row}: "
         told = [f"{cell}{_plain(finding.message)}"]
         for number, related in enumerate(finding.related, start=1):
-            there = self._document.result.place(related.span.start)
+            there = self._document.result.beside(related.path).place(related.span.start)
             where = f"line {there.row}" if there.cell is None else f"cell {there.cell}, line {there.row}"
+            where = f"{_plain(named(related.path, self._root))}, {where}" if related.path else where
             told.append(f"[{where}]({number}): {_plain(related.message)}")
         return ". ".join((told[0], "; ".join(told[1:]))) if len(told) > 1 else told[0]
+
+    def _related(self, related: Related) -> Json:
+        if not related.path:
+            return self._location(related.span)
+        artifact = _artifact(related.path, self._root)
+        return {"physicalLocation": {"artifactLocation": artifact, "region": _rows_and_columns(related.span)}}
 
     def _location(self, span: Span) -> Json:
         return {"physicalLocation": {"artifactLocation": self._artifact, "region": self._region(span)}}
@@ -148,12 +156,7 @@ class _File:
     def _region(self, span: Span) -> Json:
         if self._notebook:
             return {"startLine": self._document.file_row(span.start)}
-        return {
-            "startLine": span.start.row,
-            "startColumn": span.start.column,
-            "endLine": span.end.row,
-            "endColumn": span.end.column,
-        }
+        return _rows_and_columns(span)
 
     def _logical(self, span: Span, function: str) -> Json:
         cell = self._document.result.place(span.start).cell
@@ -201,3 +204,12 @@ def _notifications(result: FileResult, root: str) -> Iterator[Json]:
         yield {"level": "error", "message": {"text": said}, "locations": where}
     for what in result.exhausted:
         yield {"level": "note", "message": {"text": f"{writable(result.path)}: {what}"}, "locations": where}
+
+
+def _rows_and_columns(span: Span) -> Json:
+    return {
+        "startLine": span.start.row,
+        "startColumn": span.start.column,
+        "endLine": span.end.row,
+        "endColumn": span.end.column,
+    }

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span
-from gradlint.report.paths import harmless
+from gradlint.report.paths import harmless, shown_path
 
 if TYPE_CHECKING:
     from gradlint.runner.write import FixedFile
@@ -144,7 +144,8 @@ def split_lines(text: str) -> list[str]:
 def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResult = _PLAIN_FILE) -> Iterator[str]:
     """The lines of the code frame, in the order of the file; nothing if the file has changed meanwhile."""
     marks = [Mark(finding.span, "^", "")]
-    marks += [Mark(related.span, "-", harmless(related.message)) for related in finding.related]
+    here = [related for related in finding.related if not related.path]
+    marks += [Mark(related.span, "-", harmless(related.message)) for related in here]
     marks = [mark for mark in marks if 1 <= mark.span.start.row <= len(lines)]
     if not marks:
         return
@@ -165,6 +166,11 @@ def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResu
         yield from _row(_shown(row, places), lines[row - 1], at_row, gutter, paint)
         previous = row
     yield bar
+    for related in finding.related:
+        if related.path:
+            start = related.span.start
+            where = f"{' ' * gutter} ::: {harmless(shown_path(related.path))}:{start.row}:{start.column}:"
+            yield f"{paint(where, 'gutter')} {harmless(related.message)}"
     if said := help_text(finding):
         equals = paint(f"{' ' * gutter} =", "gutter")
         yield f"{equals} {paint('help', 'story')}: {harmless(said)}"

@@ -375,4 +375,4 @@ def _cell_texts(result: FileResult, text: str) -> list[str]:
 
 
 def _told_on(finding: Finding, touches: Callable[[Span], bool]) -> bool:
-    return touches(finding.span) or any(touches(related.span) for related in finding.related)
+    return touches(finding.span) or any(touches(related.span) for related in finding.related if not related.path)

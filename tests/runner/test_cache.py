@@ -283,7 +283,7 @@ def test_a_file_with_forged_times_is_read_again(project: Path) -> None:
 def _stored(project: Path, probes: dict[str, str | None]) -> SourceFile:
     cache = Cache(str(project))
     (file,) = FileFinder(ConfigTree()).find(["train.py"])
-    cache.store(file, FileResult("train.py"), "digest", parsed=True, probes=probes)
+    cache.store(file, FileResult("train.py", probes=tuple(probes.items())), "digest", parsed=True)
     cache.save()
     return file
 
