@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 
-from gradlint.comments import lines_of
+from gradlint.python.lines import lines_of
 from gradlint.python.source import Source, read
 from gradlint.records import dataclass
 

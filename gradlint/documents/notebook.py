@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gradlint import engine
-from gradlint.comments import lines_of
 from gradlint.documents.cells import CodeCell, Joined, join
 from gradlint.documents.escapes import hide, is_python
 from gradlint.model import (
@@ -28,6 +27,7 @@ from gradlint.model import (
     Unreadable,
 )
 from gradlint.python.blanks import has_gradients, unfinished
+from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, replace
 from gradlint.repair.edits import applied
 

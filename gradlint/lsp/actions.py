@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
-from gradlint.comments import lines_of
 from gradlint.documents.escapes import hide
 from gradlint.documents.notebook import per_cell
 from gradlint.lsp.publishing import Analyses
 from gradlint.lsp.texts import Analysis, Program
 from gradlint.model import SYNTAX_ERROR, Edit, Finding, FixSafety, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.repair.edits import difference
 
 _OWN = re.compile(r"#\s*gradlint:\s*ignore(?![\w-])\s*\[(?P<codes>[^\]\n]*)\]", re.IGNORECASE)

@@ -13,11 +13,11 @@ from typing import Any
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from gradlint.comments import lines_of
 from gradlint.config.settings import Settings
 from gradlint.documents.notebook import CodeCell, shown_program
 from gradlint.lsp.positions import Shift, Spot, Width, characters
 from gradlint.model import Edit, FileResult, Finding, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, field
 from gradlint.report.text import split_lines
 

@@ -206,9 +206,9 @@ class Bench:
     def attributes(self, name: str) -> Iterator[cst.Attribute]:
         return self._all(cst.Attribute, (x for x in self.document.anchors.every(ast.Attribute) if x.attr == name))
 
-    def names(self, name: str) -> Iterator[cst.Name]:
+    def names(self, name: str) -> list[cst.Name]:
         """Every place that reads or binds this name, outside of imports and parameters."""
-        return self._all(cst.Name, (x for x in self.document.anchors.every(ast.Name) if x.id == name))
+        return list(self._all(cst.Name, (x for x in self.document.anchors.every(ast.Name) if x.id == name)))
 
     @property
     def quote(self) -> str:

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from gradlint.comments import lines_of
 from gradlint.documents import program_text
 from gradlint.documents.cells import Joined, join
 from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.fingerprints import Print, fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.report.text import ordered, split_lines
 
 ReadSource = Callable[[str], bytes | None]
