@@ -375,7 +375,7 @@ def test_results_survive_the_round_trip() -> None:
     elsewhere = replace(finding, path="other.py", entries=(3, 4), related=(Related(span, "there", "third.py"),))
     result = FileResult(
         "train.py", (finding, guessed), suppressed=2, notes=("a note",), cells=(Cell(1, 2, 3),), exhausted=("`f` …",),
-        elsewhere=(elsewhere,), reached=(("other.py", 5),),
+        elsewhere=(elsewhere,), reached=(("other.py", 5, True),),
     )  # fmt: skip
     assert decode(json.loads(json.dumps(encode(result))), "train.py") == result
     assert encode(FileResult("train.py")) is None
