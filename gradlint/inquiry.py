@@ -10,13 +10,12 @@ from gradlint.model import Grade, Position, RuleCrash, Severity, Span
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Sequence
 
     from gradlint.events import Event, Path, Site
     from gradlint.machine.judge import Judge
     from gradlint.python.anchor import Anchors
     from gradlint.python.lower import Lowering
-    from gradlint.python.module import Program
     from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
@@ -169,6 +168,7 @@ class Inquiry:
 
     def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
+        from gradlint.asking import about_file
         from gradlint.facts.file import File
         from gradlint.machine.judge import Judge
         from gradlint.paths.explorer import Explorer
@@ -179,7 +179,8 @@ class Inquiry:
             self._project.main = program
         if program.foreign:
             return reading
-        for draft in self._about_program(program):
+        file = File(program)
+        for draft in about_file(self._rules, file, self._on_crash):
             reading.add(draft)
         if not program.trains:
             return reading
@@ -192,18 +193,12 @@ class Inquiry:
         reading.exhausted += tuple(explorer.exhausted)
         reading.steps += explorer.steps
         # where not all ways were followed, what was not found may still be there; tests leave much at its default
-        whole = not explorer.exhausted and not File(program).is_test
+        whole = not explorer.exhausted and not file.is_test
         for place, node in explorer.reached_elsewhere:
             other = reading._other(place)
             if other is not None:
                 reading.reached.add((place, other.lowering.origin(node).lineno, whole))
         return reading
-
-    def _about_program(self, program: Program) -> Iterator[Draft]:
-        from gradlint.asking import about_file
-        from gradlint.facts.file import File
-
-        return about_file(self._rules, File(program), self._on_crash)
 
     def _on_crash(self, rule: Rule | str, error: Exception) -> None:
         code = rule if isinstance(rule, str) else rule.meta.code
