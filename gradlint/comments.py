@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from gradlint.model import (
     Severity,
     Span,
 )
+from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, field, replace
 from gradlint.registry import all_rules, by_code, by_name
 
@@ -118,11 +118,6 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
         if _matters(comment, row in rows)
         for found in _parse(row, column, comment, known)
     ]
-
-
-def lines_of(text: str) -> list[str]:
-    """Lines with their ends, as Python counts them: a form feed does not end one."""
-    return io.StringIO(text, newline="").readlines()
 
 
 def _matters(comment: str, beside_finding: bool) -> bool:

@@ -44,7 +44,7 @@ class Reading:
         #: the functions that the paths start with on which something was said, by place; -1 stands for the module
         self._entries: dict[tuple[str, Site], set[int]] = {}
         #: the functions of other files that were followed to their ends
-        self.reached: set[tuple[str, int]] = set()
+        self.reached: set[tuple[str, int, bool]] = set()
         self._anchors: dict[str, Anchors] = {}
 
     @property
@@ -169,6 +169,7 @@ class Inquiry:
 
     def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
+        from gradlint.facts.file import File
         from gradlint.machine.judge import Judge
         from gradlint.paths.explorer import Explorer
         from gradlint.python.module import Program
@@ -190,10 +191,12 @@ class Inquiry:
                 reading.add(draft, path)
         reading.exhausted += tuple(explorer.exhausted)
         reading.steps += explorer.steps
+        # where not all ways were followed, what was not found may still be there; tests leave much at its default
+        whole = not explorer.exhausted and not File(program).is_test
         for place, node in explorer.reached_elsewhere:
             other = reading._other(place)
             if other is not None:
-                reading.reached.add((place, other.lowering.origin(node).lineno))
+                reading.reached.add((place, other.lowering.origin(node).lineno, whole))
         return reading
 
     def _about_program(self, program: Program) -> Iterator[Draft]:

@@ -173,7 +173,8 @@ class FileResult:
     exhausted: tuple[str, ...] = ()
     #: what was found in other files, and the functions of other files (path and row) that were followed to their ends
     elsewhere: tuple[Finding, ...] = ()
-    reached: tuple[tuple[str, int], ...] = ()
+    #: (with whether all ways there were)
+    reached: tuple[tuple[str, int, bool], ...] = ()
     #: places in other files (path, first and last row) where a comment silences what was found there
     silenced: tuple[tuple[str, int, int], ...] = ()
     #: every other file that was asked for, with a digest of what it held, or None if it was not there

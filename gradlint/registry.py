@@ -13,6 +13,9 @@ from gradlint.rule import Rule
 
 _PACKAGE = "gradlint.rules"
 
+#: OWNER stands for whoever publishes the repository
+HOME = "https://github.com/OWNER/gradlint"
+
 
 @functools.cache
 def all_rules() -> tuple[type[Rule], ...]:
@@ -65,10 +68,6 @@ def _rules_package() -> ModuleType:
         sys.modules[_PACKAGE] = module
         spec.loader.exec_module(module)
     return sys.modules[_PACKAGE]
-
-
-#: OWNER stands for whoever publishes the repository
-HOME = "https://github.com/OWNER/gradlint"
 
 
 def rule_url(code: str) -> str:

@@ -228,13 +228,15 @@ class Rule:
     ) -> Draft:
         """Draft a finding at an event, filling the message's blanks; `related` tells the story, `repairs` mend it.
 
-        `place`: where it is told, if that is not where the event happens.
+        `place`: where it is told, if that is not where the event happens. What a helper in another file does wrong only
+        because of what happens round its call is told at that call.
         """
         text = in_user_words((message or self.message).format(**names))
         told = list(related)
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
-        return Draft(type(self), place or _site(at), text, lines, severity, tuple(repairs), story=story)
+        place = place or (_seen_from(story) if isinstance(at, Event) else _site(at))
+        return Draft(type(self), place, text, lines, severity, tuple(repairs), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()
@@ -298,6 +300,13 @@ EVENT_HOOKS: dict[type[Event], str] = {
 }  # fmt: skip
 #: all hooks, in the order in which they stand above
 HOOKS = tuple(name for name in vars(Rule) if name.startswith("on_"))
+
+
+def _seen_from(story: tuple[Event, ...]) -> Site:
+    """Where a story is told: at its first event, or at the call that leads there from the file of all others."""
+    first, *others = story
+    apart = bool(others) and all(event.site.path != first.site.path for event in others)
+    return first.beside(others[0].site) if apart else first.site
 
 
 def _site(at: Event | Call | Site) -> Site:

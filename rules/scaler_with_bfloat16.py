@@ -55,12 +55,7 @@ class ScalerWithBfloat16(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta(
-        "GL209",
-        Category.MIXED_PRECISION,
-        Severity.ADVICE,
-        unshowable="in bfloat16 the scale changes no gradient, it only costs time",
-    )
+    meta = RuleMeta("GL209", Category.MIXED_PRECISION, Severity.ADVICE)
     message = (
         "`{scaler}` scales losses that autocast computes in bfloat16: its range is that of float32, no scaler is needed"
     )

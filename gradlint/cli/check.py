@@ -80,7 +80,9 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
     show_envvar=True,
     help="Where results are kept.  [default: the user's cache folder]",
 )
-@click.option("--no-project", is_flag=True, help="Read each file alone, without those that it imports.")
+@click.option(
+    "--project/--no-project", default=None, help="Follow files into those that they import; a preview.  [default: no]"
+)
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -142,7 +144,7 @@ class _Check:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
             files = [file for file in files if file.explicit or not file.path.endswith((".md", ".markdown"))]
-        if request.no_prefilter or request.no_project:
+        if request.no_prefilter or request.project is not None:
             files = [file._replace(settings=self._narrowed(file.settings)) for file in files]
         if not request.show_files:
             if not files:
@@ -153,7 +155,8 @@ class _Check:
 
     def _narrowed(self, settings: Settings) -> Settings:
         prefilter = settings.prefilter and not self._request.no_prefilter
-        return replace(settings, prefilter=prefilter, project=settings.project and not self._request.no_project)
+        project = settings.project if self._request.project is None else self._request.project
+        return replace(settings, prefilter=prefilter, project=project)
 
     def _write_baseline(self, run: Run, files: list[SourceFile], file: str) -> int:
         said = self._gates.write(file, run, files)
@@ -175,9 +178,13 @@ class _Check:
             return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan, importers=self._importers(files))
 
     def _importers(self, files: list[SourceFile]) -> list[SourceFile]:
+        if not any(file.settings.project for file in files):
+            return []
         from gradlint.runner.importers import importers
 
-        return importers(files, [path for path in self._request.paths or (".",) if os.path.isdir(path)], self._tree)
+        folders = [path for path in self._request.paths or (".",) if os.path.isdir(path)]
+        found = importers(files, folders, self._tree)
+        return [file._replace(settings=self._narrowed(file.settings)) for file in found]
 
     def _cache(self) -> Cache | None:
         if self._request.no_cache:

@@ -209,7 +209,11 @@ def _stated_in(folder: str) -> str:
 def _cache(path: str) -> Line:
     cache = Cache(cache_root(path), os.environ.get("GRADLINT_CACHE_DIR"))
     if not cache.usable:
-        return Line("cache", f"{cache.folder or 'no home folder'}: not writable, every run starts anew", "missing")
+        return Line(
+            "cache",
+            f"{cache.folder or 'no home folder'}: not writable, or part of the checkout: every run starts anew",
+            "missing",
+        )
     kept = f"{os.path.getsize(cache.file) / 1024:.0f} kB" if os.path.exists(cache.file) else "not made yet"
     return Line("cache", f"{cache.file}, {kept}")
 

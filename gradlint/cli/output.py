@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from gradlint.report.text import Paint
     from gradlint.runner.run import Run
 
-
 TEXT = ("full", "concise")
 #: formats for programs, and what makes them; each is imported when it is asked for
 MACHINE = {
@@ -63,6 +62,8 @@ HELP = (
     f"How to tell the findings; give it again to write other formats to files. {', '.join(FORMATS)}.  [default: full]"
 )
 STDOUT = "-"
+
+_PATIENCE = 1.0
 
 
 class Target(NamedTuple):
@@ -191,9 +192,6 @@ def rendered(name: str, report: Report) -> Iterable[str]:
     module, _, function = MACHINE[name].partition(":")
     make: Callable[[Report], Iterable[str]] = getattr(importlib.import_module(f"gradlint.report.{module}"), function)
     return make(report)
-
-
-_PATIENCE = 1.0
 
 
 class ProgressBar:

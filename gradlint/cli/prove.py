@@ -14,8 +14,7 @@ from gradlint.cli.selection import complete_rule
 from gradlint.config.reading import ConfigError
 
 if TYPE_CHECKING:
-    from gradlint.runtime.prove.proving import Proof, Proofs
-    from gradlint.runtime.prove.running import Progress
+    from gradlint.runtime.prove.proving import Progress, Proof, Proofs
 
 _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'torch-gradlint[runtime]'"
 
@@ -57,7 +56,7 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
 
 def _progress(scripts: int) -> Progress:
     """Who sits before a terminal sees how far it is; a line that is written over."""
-    from gradlint.runtime.prove.running import quiet
+    from gradlint.runtime.prove.proving import quiet
 
     if not sys.stderr.isatty():
         return quiet

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gradlint.cli.output import Target
     from gradlint.runner.write import FixPlan
 
+STDIN = "-"
+
 
 class Mode(enum.Enum):
     """What a run is for."""
@@ -46,9 +48,6 @@ def chosen(said: FixChoice, configured: FixChoice, *, diff: bool) -> Fixing:
     return Fixing(mode, bool(choice.unsafe_fixes), bool(choice.show_fixes))
 
 
-STDIN = "-"
-
-
 class Request(NamedTuple):
     """The command line, as given."""
 
@@ -66,7 +65,7 @@ class Request(NamedTuple):
     no_cache: bool
     cache_dir: str | None
     no_prefilter: bool
-    no_project: bool
+    project: bool | None
     config: str | None
     isolated: bool
     quiet: bool

@@ -24,6 +24,9 @@ _LONGEST = 500
 _FLOORS = (">=", "==", "===", "~=", ">")
 _POETRY = r"""["'](?:\^|~|>=|==)?\s*(\d+)(?:\.(\d+))?"""
 
+FILES = ("gradlint.toml", "pyproject.toml")
+_INTERESTING = (*FILES, *SOURCES, ".git")
+
 
 def _beside_vision(version: Version) -> Version:
     """0.15 belongs to 2.0, 0.16 to 2.1; 0.14 to 1.13, 0.13 to 1.12."""
@@ -118,10 +121,6 @@ def _poetry_floor(text: str, package: str) -> Version | None:
     return None
 
 
-FILES = ("gradlint.toml", "pyproject.toml")
-_INTERESTING = (*FILES, *SOURCES, ".git")
-
-
 def read_config(path: str) -> Settings | None:
     """The settings of one file; None for a pyproject.toml that does not speak of gradlint."""
     try:
@@ -161,7 +160,7 @@ class ConfigTree:
         self._fixed: Settings | None = None
         if self._overrides.config is not None:
             path = os.path.abspath(self._overrides.config)
-            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path, project=True)
+            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path)
 
     def at(self, folder: str, names: Container[str] | None = None) -> Settings:
         """The settings for the files of an absolute folder; `names` spares the file system if already listed."""
@@ -178,7 +177,7 @@ class ConfigTree:
         return found
 
     def _base(self) -> Settings:
-        return self._fixed or Settings(project=True)
+        return self._fixed or Settings()
 
     def _below(self, above: Settings, folder: str, names: Container[str]) -> Settings:
         settings = above

@@ -10,6 +10,20 @@ import re
 import stat
 from collections.abc import Iterable
 
+#: what configuration and lists of dependencies may take; real ones are a hundredth of it
+LARGEST = 1_000_000
+#: what a list of patterns may take: to compile a pattern costs far more than to read it
+MOST_PATTERNS = 100_000
+_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    # a pipe that nobody writes to would be waited for
+    | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+IRREGULAR = "not a regular file"
+# the parser takes time by the square of a key's parts
+_MOST_DOTS = 50
+_STRING = r"""\"(?:[^"\\\n]|\\.)*\"?|'[^'\n]*'?"""
+
 
 class ConfigError(Exception):
     """A wrong option or configuration value; the command line prints it and exits with 2."""
@@ -33,22 +47,6 @@ def unknown(kind: str, wrong: str, valid: Iterable[str], *, where: str = "") -> 
     else:
         tail = f"did you mean `{hint}`?" if hint else "run `gradlint rules` for the list"
     return ConfigError(f"{where}{': ' if where else ''}unknown {kind} `{wrong}`; {tail}")
-
-
-#: what configuration and lists of dependencies may take; real ones are a hundredth of it
-LARGEST = 1_000_000
-#: what a list of patterns may take: to compile a pattern costs far more than to read it
-MOST_PATTERNS = 100_000
-
-_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    # a pipe that nobody writes to would be waited for
-    | getattr(os, "O_NONBLOCK", 0)
-)  # fmt: skip
-IRREGULAR = "not a regular file"
-# the parser takes time by the square of a key's parts
-_MOST_DOTS = 50
-_STRING = r"""\"(?:[^"\\\n]|\\.)*\"?|'[^'\n]*'?"""
 
 
 def read_small(path: str, limit: int = LARGEST) -> bytes:

@@ -13,6 +13,9 @@ from gradlint.registry import all_rules, by_code, by_name
 
 ALL = "ALL"
 
+#: configured severities, selectors still as written
+Severities = tuple[tuple[str, Severity], ...]
+
 
 class Layer(NamedTuple):
     """One source of choices; the command line's layer lies over the configuration file's."""
@@ -117,10 +120,6 @@ def _best(selectors: Iterable[str]) -> dict[str, int]:
         for code in expand(selector):
             best[code] = max(rank, best.get(code, -1))
     return best
-
-
-#: configured severities, selectors still as written
-Severities = tuple[tuple[str, Severity], ...]
 
 
 class Preset(enum.Enum):

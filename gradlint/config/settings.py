@@ -16,6 +16,8 @@ from gradlint.records import dataclass
 if TYPE_CHECKING:
     from gradlint.rule import OptionValue
 
+Pairs = tuple[tuple[str, tuple[str, ...]], ...]
+
 
 class FixChoice(NamedTuple):
     """The four switches of `--fix` and its companions, as one source of choices gives them."""
@@ -28,9 +30,6 @@ class FixChoice(NamedTuple):
     def over(self, below: FixChoice) -> FixChoice:
         """These choices where they were made, else those below."""
         return FixChoice(*(own if own is not None else other for own, other in zip(self, below, strict=True)))
-
-
-Pairs = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,7 @@ from gradlint.docs.facts import facts
 from gradlint.model import FixSafety
 from gradlint.rule import Rule
 
-SECTIONS = (
-    "What it does",
-    "Why is this bad?",
-    "Example",
-    "Use instead",
-    "Fix safety",
-    "Known limits",
-    "References",
-)
+SECTIONS = ("What it does", "Why is this bad?", "Example", "Use instead", "Fix safety", "Known limits", "References")
 
 FIX_LABELS = {FixSafety.NONE: "–", FixSafety.SAFE: "safe", FixSafety.UNSAFE: "unsafe"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from gradlint.comments import lines_of
 from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, parses
 from gradlint.model import Cell, Edit, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.records import dataclass
 
 

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 
-from gradlint.comments import lines_of
+from gradlint.python.lines import lines_of
 from gradlint.python.source import Source, read
 from gradlint.records import dataclass
 
@@ -36,6 +36,10 @@ _CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#.*)?\r?\n)*[ \t]*%%(?P<name>!|[\w.]+)[^\
 _LANGUAGE = re.compile(r"\s*%(?:fs|md|md-sandbox|r|scala|sh|sql)\b")
 #: a session that was copied from a terminal: IPython takes it, but its columns are not those of a program
 _PROMPT = re.compile(r"\s*(?:>>> |In \[\d+\]: )")
+
+_PIECE = re.compile(
+    r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>'''|\"\"\"|'|\")|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comment>#)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,6 @@ def _replaced(line: str, keep: Callable[[str], int]) -> str | None:
 def _is_code(text: str) -> bool:
     """Whether a piece of a line is Python; what ends within a comment is not."""
     return parses(text) and not parses(f"{text})")
-
-
-_PIECE = re.compile(
-    r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>'''|\"\"\"|'|\")|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comment>#)"
-)
 
 
 class _Lines:

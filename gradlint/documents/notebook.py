@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gradlint import engine
-from gradlint.comments import lines_of
 from gradlint.documents.cells import CodeCell, Joined, join
 from gradlint.documents.escapes import hide, is_python
 from gradlint.model import (
@@ -28,6 +27,7 @@ from gradlint.model import (
     Unreadable,
 )
 from gradlint.python.blanks import has_gradients, unfinished
+from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, replace
 from gradlint.repair.edits import applied
 
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.documents import Keep
 
-
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
+
+__all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
+Cells = tuple[CodeCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +188,6 @@ def _written(old: str, new: str) -> str:
     return head + between.join(lines) + tail
 
 
-__all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
-
-Cells = tuple[CodeCell, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class FixedCells:
     """The new texts of the cells that were changed, by number; what was mended, and what is left."""
@@ -243,13 +240,7 @@ def fix_cells(
         return result if keep is None else keep(result, shown_program(now))
 
     mended, done, result = engine.fixed(
-        tuple(cells),
-        path,
-        settings,
-        unsafe=unsafe,
-        lint=linted,
-        program=lambda now: join(now).program,
-        edited=_edited,
+        tuple(cells), path, settings, unsafe=unsafe, lint=linted, program=lambda now: join(now).program, edited=_edited
     )
     return FixedCells(_changed(cells, mended), done, result)
 

@@ -189,7 +189,7 @@ def _for(ev: Evaluator, stmt: s.For) -> None:
             ev.assign(stmt.target, value)
             run(ev, stmt.body)
         return
-    ev.assign(stmt.target, ev.joined(turns.values) if turns.values else ev.domain.unknown(""))
+    ev.assign(stmt.target, ev.joined(turns.values))
     _turns(ev, stmt.body)
     run(ev, stmt.orelse)
 

@@ -8,15 +8,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
-from gradlint.comments import lines_of
 from gradlint.documents.escapes import hide
 from gradlint.documents.notebook import per_cell
 from gradlint.lsp.publishing import Analyses
 from gradlint.lsp.texts import Analysis, Program
 from gradlint.model import SYNTAX_ERROR, Edit, Finding, FixSafety, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.repair.edits import difference
 
 _OWN = re.compile(r"#\s*gradlint:\s*ignore(?![\w-])\s*\[(?P<codes>[^\]\n]*)\]", re.IGNORECASE)
+
+QUICK_FIX = types.CodeActionKind.QuickFix.value
+FIX_ALL = "source.fixAll.gradlint"
+NOTEBOOK_FIX_ALL = "notebook.source.fixAll.gradlint"
+KINDS = (QUICK_FIX, FIX_ALL, NOTEBOOK_FIX_ALL)
+EXPLAIN, APPLY = "gradlint.explainRule", "gradlint.fixAll"
+FIX_ALL_TITLE = "Fix all gradlint findings"
 
 
 def ignoring(text: str, code: str, span: Span) -> Edit | None:
@@ -68,14 +75,6 @@ def _line_ends(text: str) -> Iterator[tuple[int, int | None]]:
                 yield token.start[0], None
     except (tokenize.TokenError, SyntaxError, ValueError):
         return
-
-
-QUICK_FIX = types.CodeActionKind.QuickFix.value
-FIX_ALL = "source.fixAll.gradlint"
-NOTEBOOK_FIX_ALL = "notebook.source.fixAll.gradlint"
-KINDS = (QUICK_FIX, FIX_ALL, NOTEBOOK_FIX_ALL)
-EXPLAIN, APPLY = "gradlint.explainRule", "gradlint.fixAll"
-FIX_ALL_TITLE = "Fix all gradlint findings"
 
 
 class Actions:

@@ -25,6 +25,14 @@ UNNAMED = "untitled.py"
 #: in front of each message: its length
 HEADER = struct.Struct("!I")
 
+#: the user's folder must not be where modules are imported from: it may hold an `ast.py` of its own
+START = """\
+import os, sys
+sys.path[:] = [p for p in sys.path if p and os.path.realpath(p) != os.getcwd()] + [sys.argv[1]]
+from gradlint.lsp.worker import main
+main()
+"""
+
 
 class Task(enum.Enum):
     """The findings; or the text with all fixes applied."""
@@ -75,15 +83,6 @@ class Failure:
 def packed(message: Job | Cancel | Answer | Failure) -> bytes:
     body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return HEADER.pack(len(body)) + body
-
-
-#: the user's folder must not be where modules are imported from: it may hold an `ast.py` of its own
-START = """\
-import os, sys
-sys.path[:] = [p for p in sys.path if p and os.path.realpath(p) != os.getcwd()] + [sys.argv[1]]
-from gradlint.lsp.worker import main
-main()
-"""
 
 
 class LintingError(Exception):

@@ -30,6 +30,10 @@ _LEVELS = {
 
 logger = logging.getLogger("gradlint.lsp")
 
+#: how long to wait for the next key, in seconds
+DEBOUNCE = 0.01
+Send = Callable[[types.PublishDiagnosticsParams], None]
+
 
 class EditorHandler(logging.Handler):
     """Sends records as `window/logMessage`; sending is itself logged by the library, so it listens to no echo."""
@@ -232,12 +236,6 @@ def _worth_parsing(program: Program, settings: Settings) -> bool:
         return worth_parsing(program.source(), settings)
     text = "\n".join(text.content for text in program.cells.values())
     return worth_parsing(text.encode("utf-8", "replace"), settings)
-
-
-#: how long to wait for the next key, in seconds
-DEBOUNCE = 0.01
-
-Send = Callable[[types.PublishDiagnosticsParams], None]
 
 
 class Publisher:

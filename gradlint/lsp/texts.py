@@ -13,15 +13,18 @@ from typing import Any
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from gradlint.comments import lines_of
 from gradlint.config.settings import Settings
 from gradlint.documents.notebook import CodeCell, shown_program
 from gradlint.lsp.positions import Shift, Spot, Width, characters
 from gradlint.model import Edit, FileResult, Finding, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, field
 from gradlint.report.text import split_lines
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+
+Diagnostics = dict[str, list[types.Diagnostic]]
+_LANGUAGE = "python"
 
 
 class Text:
@@ -93,9 +96,6 @@ class Text:
 
     def edits(self, edits: Iterable[Edit]) -> list[types.TextEdit]:
         return [types.TextEdit(self.range(edit.span), edit.content) for edit in edits]
-
-
-Diagnostics = dict[str, list[types.Diagnostic]]
 
 
 @dataclass(slots=True)
@@ -246,9 +246,6 @@ def _range_moved(place: types.Range, shift: Shift) -> types.Range | None:
     start, end = (Spot(p.line, p.character) for p in (place.start, place.end))
     moved = shift.moved(start, end)
     return None if moved is None else types.Range(*(types.Position(*spot) for spot in moved))
-
-
-_LANGUAGE = "python"
 
 
 class Texts:

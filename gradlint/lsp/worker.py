@@ -33,9 +33,20 @@ if TYPE_CHECKING:
     from gradlint.model import FileResult
     from gradlint.python.source import Source
 
-
 #: what of a result counts, given the program
 Keep = Callable[[FileResult, str], FileResult]
+
+#: programs that are remembered: as many as somebody works on at a time
+_MOST = 4
+_SAMPLE = b"""import torch
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+"""
 
 
 class Baselines:
@@ -59,10 +70,6 @@ class Baselines:
             baseline = read_baseline(file)
             self._read[file] = stamp, baseline
         return baseline.silence
-
-
-#: programs that are remembered: as many as somebody works on at a time
-_MOST = 4
 
 
 class Memory:
@@ -192,17 +199,6 @@ def _fixed(job: Job, keep: Keep | None) -> Answer:
         return Answer(job.number, mended.result, mended.texts)
     fixed = fix(job.source, job.path, job.settings, unsafe=job.unsafe, keep=keep)
     return Answer(job.number, fixed.result, {} if fixed.source == job.source else {0: decoded(fixed.source)})
-
-
-_SAMPLE = b"""import torch
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-"""
 
 
 def warm_up() -> None:

@@ -18,6 +18,15 @@ from gradlint.runner.files import FileFinder
 
 SECTION = "gradlint"
 
+_SELECTING = ("select", "extendSelect", "ignore", "fixable", "unfixable")
+_SWITCHES = ("enable", "isolated", "unsafeFixes", "showSyntaxErrors")
+KEYS = (*_SWITCHES, "run", "preset", *_SELECTING, "configuration")
+#: files that shape the settings of the folders below them
+WATCHED = (*FILES, *SOURCES, ".gitignore")
+#: how long what was read is trusted while somebody types, in seconds
+_TRUSTED = 2.0
+Stamps = tuple[tuple[str, int, int], ...]
+
 
 class Run(enum.Enum):
     """When a document is linted."""
@@ -38,11 +47,6 @@ class Options:
     #: None: as the configuration file says
     unsafe_fixes: bool | None = None
     show_syntax_errors: bool = True
-
-
-_SELECTING = ("select", "extendSelect", "ignore", "fixable", "unfixable")
-_SWITCHES = ("enable", "isolated", "unsafeFixes", "showSyntaxErrors")
-KEYS = (*_SWITCHES, "run", "preset", *_SELECTING, "configuration")
 
 
 def options_from(raw: object, folder: str | None = None) -> tuple[Options, list[str]]:
@@ -142,14 +146,6 @@ def _path(value: object, folder: str | None) -> str | None:
         raise ConfigError(f"{SECTION}.configuration: must be the path of a file, not {value!r}")
     expanded = os.path.expandvars(os.path.expanduser(value.replace("${workspaceFolder}", folder or ".")))
     return os.path.normpath(os.path.join(folder or "", expanded))
-
-
-#: files that shape the settings of the folders below them
-WATCHED = (*FILES, *SOURCES, ".gitignore")
-#: how long what was read is trusted while somebody types, in seconds
-_TRUSTED = 2.0
-
-Stamps = tuple[tuple[str, int, int], ...]
 
 
 class Workspace:

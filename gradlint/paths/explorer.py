@@ -266,8 +266,7 @@ class Explorer:
             run.exhausted = True
         self.steps += budget - max(run.budget, 0)
         self.reached |= run.reached
-        if not run.exhausted:
-            self.reached_elsewhere |= run.reached_elsewhere
+        self.reached_elsewhere |= run.reached_elsewhere
         if function is None and self._module_run is None:
             self._module_run = run
         return run

@@ -334,13 +334,19 @@ class Names:
         if isinstance(stmt, s.Def):
             return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
         if isinstance(stmt, s.Assign):
-            return self.it.conditions.settle(name, self.it.ev(stmt.value))
+            value = self.it.ev(stmt.value)
+            if stmt.annotation is not None and isinstance(value, v.Known):
+                if value.value is None:
+                    return None  # a field that whoever makes the object gives its value
+                if isinstance(value.value, bool):
+                    return self.flag(name, value.value)
+            return self.it.conditions.settle(name, value)
         for base in cls.node.bases:
             found = self.base_class(base, cls)
             if found is not None:
-                value = self.find_in_class(found, name, depth + 1)
-                if value is not None:
-                    return value
+                inherited = self.find_in_class(found, name, depth + 1)
+                if inherited is not None:
+                    return inherited
         return None
 
     def base_class(self, base: s.Expr, cls: v.ClassValue) -> v.ClassValue | None:

@@ -149,6 +149,9 @@ class Evaluator:
         return self.joined([self.ev(item) for item in expr.items])
 
     def joined(self, values: list[Value]) -> Value:
+        """What is known of any one of these."""
+        if not values:
+            return self.domain.unknown("")
         found = values[0]
         for value in values[1:]:
             found = self.domain.join(found, value)
@@ -329,8 +332,7 @@ class Evaluator:
 
     def element(self, value: Value) -> Value:
         """Any one of what a value holds."""
-        turns = self.domain.iterate(value, None).values
-        return self.joined(turns) if turns else self.domain.unknown("")
+        return self.joined(self.domain.iterate(value, None).values)
 
     # -- functions
 

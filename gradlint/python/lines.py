@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import ast
+import io
 import re
 from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
 
 _END = re.compile(r"\r\n?|\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends; a form feed does not end one."""
+    return io.StringIO(text, newline="").readlines()
 
 
 class Lines:

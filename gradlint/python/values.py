@@ -242,4 +242,4 @@ class Domain(Protocol):
         """A value gets a name, becomes a part of something that is not Python's own, or is returned; gives it back."""
 
     def enter(self, frame: Frame, caller: Frame) -> object:
-        """What the domain wants to remember of a call while it runs."""
+        """What the domain remembers of a call while it runs; it may switch gradients off in its frame."""

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec
 import libcst as cst
 
 from gradlint.events import Event, Mark, Opaque, Site, Step
+from gradlint.records import replace
 from gradlint.repair import (
     arguments,
     boundary,
@@ -130,6 +131,14 @@ class Numbers(Family):
     fuse = Verb(fuse.fuse)
 
 
+def _at_home(event: Event) -> Event | None:
+    """An event of another file as this one sees it: at the call that leads there."""
+    if not event.site.path:
+        return event
+    own = [site for site in event.via if not site.path]
+    return replace(event, site=own[-1], via=tuple(own[:-1])) if own else None
+
+
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
 
@@ -148,7 +157,7 @@ class Bench:
         """`origins`: the nodes of Python's tree that sites are numbered by."""
         self.document = document
         self._origins = origins
-        happened = [e for e in events if not isinstance(e, Mark | Opaque)]
+        happened = [home for e in events if not isinstance(e, Mark | Opaque) and (home := _at_home(e)) is not None]
         # a loop is followed for several turns, but each place need be known once
         self.events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
@@ -165,6 +174,8 @@ class Bench:
 
     def node(self, at: Event | Call | Site) -> cst.CSTNode:
         site = at if isinstance(at, Site) else at.site
+        if site.path:
+            raise NotFixable("a part of it stands in another file")
         found = self.document.anchors.node(self._origins[site.node])
         if found is None:
             raise NotFixable("its code was not found")
@@ -195,9 +206,9 @@ class Bench:
     def attributes(self, name: str) -> Iterator[cst.Attribute]:
         return self._all(cst.Attribute, (x for x in self.document.anchors.every(ast.Attribute) if x.attr == name))
 
-    def names(self, name: str) -> Iterator[cst.Name]:
+    def names(self, name: str) -> list[cst.Name]:
         """Every place that reads or binds this name, outside of imports and parameters."""
-        return self._all(cst.Name, (x for x in self.document.anchors.every(ast.Name) if x.id == name))
+        return list(self._all(cst.Name, (x for x in self.document.anchors.every(ast.Name) if x.id == name)))
 
     @property
     def quote(self) -> str:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import ast
 import copy
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gradlint.python.lines import Lines
 from gradlint.python.source import Source, parsed, read
 from gradlint.records import dataclass
+from gradlint.repair.edits import shared, shared_end
 
 if TYPE_CHECKING:
     from gradlint.model import Unreadable
-    from gradlint.python.lines import Lines
     from gradlint.python.source import Broken, Newer
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -40,46 +43,70 @@ class Original:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.body = source.tree.body
-        self._rows = source.text.split("\n")
-        self._mentions: dict[ast.stmt, Mentions] = {}
-        self._first = [_range(x)[0] - 1 for x in self.body]
+        self.lines = source.lines()
+        self._first = [_range(x)[0] for x in self.body]
         #: whether a statement may be cut off from those before it: it begins a row of its own
-        self._apart = [True, *((x.end_lineno or 0) <= row for x, row in zip(self.body, self._first[1:], strict=False))]
+        self._apart = [True, *((x.end_lineno or 0) < row for x, row in zip(self.body, self._first[1:], strict=False))]
 
     def change(self, text: str) -> Change | Broken | Newer | Unreadable:
         """A text that is tried; the places in its tree are right in what changed and in front of it."""
-        found = self._spliced(text) or read(text.encode("utf-8", "surrogatepass"))
-        return Change(self, found) if isinstance(found, Source) else found
+        found = self._spliced(text)
+        if found is not None:
+            return found
+        whole = read(text.encode("utf-8", "surrogatepass"))
+        if not isinstance(whole, Source):
+            return whole
+        return Change(self, whole, Side(self.body, self.lines), Side(whole.tree.body, whole.lines()))
 
-    def _spliced(self, text: str) -> Source | None:
+    def _spliced(self, text: str) -> Change | None:
         """None where the rows do not tell which statements have changed."""
         if self.source.masked is not None or not self.body or "\r" in text or "\f" in text:
             return None
-        old, new = self._rows, text.split("\n")
-        most = min(len(old), len(new))
-        head = next((n for n in range(most) if old[n] != new[n]), most)
-        tail = next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
-        first, apart = self._first, self._apart
-        low = max((n for n, row in enumerate(first) if row <= head and apart[n]), default=None)
-        if low is None:
+        old, first, apart = self.source.text, self._first, self._apart
+        head = shared(old, text)
+        tail = shared_end(old, text, head)
+        low = bisect_right(first, self.lines.position(head)[0]) - 1
+        while low >= 0 and not apart[low]:
+            low -= 1
+        if low < 0:
             return None
-        end = len(old) - tail
-        high = next((n for n in range(low + 1, len(first)) if first[n] >= end and apart[n]), len(first))
-        begin, stop = first[low], first[high] if high < len(first) else len(old)
-        part = "\n" * begin + "\n".join(new[begin : len(new) - (len(old) - stop)])
+        # behind the last row of which something has changed
+        high = bisect_right(first, self.lines.position(len(old) - tail)[0], low + 1)
+        while high < len(first) and not apart[high]:
+            high += 1
+        rest = len(old) - self.lines.start(first[high]) if high < len(first) else 0
+        part = text[self.lines.start(first[low]) : len(text) - rest]
         try:
-            tree = parsed(part)
+            tree = ast.increment_lineno(parsed(part), first[low] - 1)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        body = [*self.body[:low], *tree.body, *self.body[high:]]
-        return Source(self.source.data, text, ast.Module(body, self.source.tree.type_ignores))
+        whole = ast.Module([*self.body[:low], *tree.body, *self.body[high:]], self.source.tree.type_ignores)
+        gone, come = Side(self.body[low:high], self.lines), Side(tree.body, Lines(part), first[low] - 1)
+        return Change(self, Source(self.source.data, text, whole), gone, come)
 
-    def mentions(self, stmt: ast.stmt) -> Mentions:
-        """What is said in a statement of the module; kept, for those of the file are asked about by every trial."""
-        found = self._mentions.get(stmt)
-        if found is None:
-            found = self._mentions[stmt] = _mentions(stmt)
+    @cached_property
+    def mentions(self) -> dict[str, list[tuple[ast.stmt, set[str]]]]:
+        """What leads where, with the statement of the module that says so."""
+        found: dict[str, list[tuple[ast.stmt, set[str]]]] = {}
+        for stmt in self.body:
+            for name, said in _mentions(stmt).items():
+                found.setdefault(name, []).append((stmt, said))
         return found
+
+    @cached_property
+    def mentioned(self) -> dict[str, list[tuple[ast.stmt, str]]]:
+        """The other way round: by what is said."""
+        found: dict[str, list[tuple[ast.stmt, str]]] = {}
+        for name, told in self.mentions.items():
+            for stmt, said in told:
+                for other in said:
+                    found.setdefault(other, []).append((stmt, name))
+        return found
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """What the module's own code mentions."""
+        return frozenset().union(*(said for _, said in self.mentions.get("", ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,77 +142,92 @@ class Part:
         return f"{owner.name}.{stmt.name}" in self.names
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The statements of the module that are gone, or those that have come, and where their rows are found."""
+
+    body: list[ast.stmt]
+    lines: Lines
+    #: the rows in front of those
+    above: int = 0
+
+    def text(self, stmt: ast.stmt) -> str:
+        return "".join(map(self.row, _range(stmt)))
+
+    def row(self, row: int) -> str:
+        return self.lines.row(row - self.above)
+
+
 class Change:
     """A text that is tried, beside the file as it is."""
 
-    def __init__(self, original: Original, source: Source) -> None:
+    def __init__(self, original: Original, source: Source, gone: Side, come: Side) -> None:
         self.source = source
         self._original = original
-        kept, own = {*source.tree.body}, {*original.body}
-        #: the statements of the module that are gone, and those that have come
-        self._gone = [x for x in original.body if x not in kept]
-        self._come = [x for x in source.tree.body if x not in own]
+        self._gone, self._come = gone, come
 
     @property
     def of_imports(self) -> bool:
-        return any(isinstance(x, _Import) for x in (*self._gone, *self._come))
+        return any(isinstance(x, _Import) for x in (*self._gone.body, *self._come.body))
 
     def functions(self) -> frozenset[str]:
         """The names of the functions whose code differs, that of functions inside them included; "" is the module."""
-        before, after = (dict(_functions(*each)) for each in self._sides())
+        before, after = (dict(_functions(side)) for side in (self._gone, self._come))
         return frozenset({"", *(name for name, code in after.items() if before.get(name) != code)})
 
     def part(self) -> Part:
         """What the change can matter to."""
-        mentions: dict[str, list[set[str]]] = {}
-        for stmt in self.source.tree.body:
-            for name, said in self._original.mentions(stmt).items():
-                mentions.setdefault(name, []).append(said)
-        starts = self._changed()
-        grown = True
-        while grown:
-            callers = {name for name, told in mentions.items() if not all(map(starts.isdisjoint, told))}
-            grown = not callers <= starts
-            starts |= callers
-        starts = {name for name in starts if f"{name}()" not in mentions}  # nothing starts with a class
-        names, waiting = set(starts), [*starts]
-        while waiting:
-            for said in mentions.get(waiting.pop(), ()):
-                more = (said & mentions.keys()) - names
-                names |= more
-                waiting.extend(more)
-        functions = frozenset(name.rpartition(".")[2] for name in starts)
-        return Part(functions, frozenset(names), frozenset().union(*mentions.get("", ())))
+        original, gone = self._original, {*self._gone.body}
+        come: dict[str, list[set[str]]] = {}
+        for stmt in self._come.body:
+            for name, said in _mentions(stmt).items():
+                come.setdefault(name, []).append(said)
+
+        def callers(name: str) -> Iterator[str]:
+            yield from (other for stmt, other in original.mentioned.get(name, ()) if stmt not in gone)
+            yield from (other for other, told in come.items() if any(name in said for said in told))
+
+        def callees(name: str) -> Iterator[str]:
+            told = [said for stmt, said in original.mentions.get(name, ()) if stmt not in gone] + come.get(name, [])
+            return (other for said in told for other in said if other in original.mentions or other in come)
+
+        reached = _closure(self._changed(), callers)
+        # nothing starts with a class
+        starts = {name for name in reached if f"{name}()" not in original.mentions and f"{name}()" not in come}
+        used = original.used.union(*come.get("", ()))
+        return Part(frozenset(x.rpartition(".")[2] for x in starts), frozenset(_closure(starts, callees)), used)
 
     def _changed(self) -> set[str]:
         """The functions and classes whose code differs, and what is bound by other statements of the module that do."""
-        old, new = (_rows_by_home(*each) for each in self._sides())
+        old, new = map(_rows_by_home, (self._gone, self._come))
         found = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-        before, after = ({_text(x, lines): x for x in body} for body, lines in self._sides())
+        before, after = ({side.text(x): x for x in side.body} for side in (self._gone, self._come))
         for stmt in (*(before[x] for x in before.keys() - after), *(after[x] for x in after.keys() - before)):
             if not isinstance(stmt, _Definition):
-                found.update(self._original.mentions(stmt))
+                found.update(_mentions(stmt))
         return found
-
-    def _sides(self) -> Iterator[tuple[list[ast.stmt], Lines]]:
-        yield self._gone, self._original.source.lines()
-        yield self._come, self.source.lines()
 
     def is_apart(self, part: Part) -> bool:
         """Whether the part is worth to be looked at alone: the code of the module itself has not changed, and most of
         the file is left out."""
         tree = self._original.source.tree
-        return _outline(self._gone) == _outline(self._come) and _rows(part.of(tree)) <= _WORTH * _rows(tree)
+        return _outline(self._gone.body) == _outline(self._come.body) and _rows(part.of(tree)) <= _WORTH * _rows(tree)
 
 
-def _functions(body: Iterable[ast.stmt], lines: Lines) -> Iterator[tuple[str, str]]:
-    for node in (inner for stmt in body for inner in ast.walk(stmt)):
+def _closure(names: Iterable[str], near: Callable[[str], Iterable[str]]) -> set[str]:
+    """The names, and all that one comes to from them."""
+    found, waiting = set(names), [*names]
+    while waiting:
+        more = {*near(waiting.pop())} - found
+        found |= more
+        waiting.extend(more)
+    return found
+
+
+def _functions(side: Side) -> Iterator[tuple[str, str]]:
+    for node in (inner for stmt in side.body for inner in ast.walk(stmt)):
         if isinstance(node, _Function):
-            yield node.name, _text(node, lines)
-
-
-def _text(stmt: ast.stmt, lines: Lines) -> str:
-    return "".join(map(lines.row, _range(stmt)))
+            yield node.name, side.text(node)
 
 
 def _range(stmt: ast.stmt) -> range:
@@ -194,16 +236,16 @@ def _range(stmt: ast.stmt) -> range:
     return range(first, (stmt.end_lineno or first) + 1)
 
 
-def _rows_by_home(body: Iterable[ast.stmt], lines: Lines) -> dict[str, list[str]]:
+def _rows_by_home(side: Side) -> dict[str, list[str]]:
     """The code of functions and classes, and of the module, each without that of definitions inside it."""
     homes: dict[int, str] = {}
-    for stmt in body:
+    for stmt in side.body:
         for node, place in _walk(stmt):
             if isinstance(node, ast.stmt) and (node is stmt or isinstance(node, _Definition)):
                 homes.update(dict.fromkeys(_range(node), place.home))
     found: dict[str, list[str]] = {}
     for row in sorted(homes):
-        found.setdefault(homes[row], []).append(lines.row(row))
+        found.setdefault(homes[row], []).append(side.row(row))
     return found
 
 

@@ -28,7 +28,7 @@ def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, clos
             raise NotFixable("the condition round the step may say when a window is full")
         if step.site in backward.via:
             # a closure may be called several times for one step: it clears itself
-            bench.insert_first(code, _function(bench, backward))
+            bench.insert_first(code, bench.statement(backward).home)
         elif loop is not None:
             bench.insert_first(code, loop)
         else:
@@ -72,10 +72,6 @@ def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement
         if bench.names_read(owner.node.test) & bound:
             found = _Choice.TURN
     return found
-
-
-def _function(bench: Bench, event: Event) -> Statement:
-    return next(x for x in bench.statement(event).ancestors() if isinstance(x.node, cst.FunctionDef))
 
 
 def clear_behind(bench: Bench, step: Step) -> None:

@@ -13,7 +13,7 @@ from gradlint.knowledge.rows import Context, Does, Opens, Thing
 from gradlint.knowledge.torch_api import FSDP1
 from gradlint.repair.arguments import argument, call_of, call_round, first_argument, named, receiver
 from gradlint.repair.definitions import assignments
-from gradlint.repair.imports import drop_if_last, import_of, reference, rename, uses
+from gradlint.repair.imports import drop_if_last, import_of, reference, rename
 from gradlint.repair.nodes import NotFixable, called
 from gradlint.repair.statements import callers
 
@@ -41,7 +41,7 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
         # all uses of the import at once: it gives another function then
         known = import_of(bench, call.func, "clip_grad_value_")
         rename(bench, known, "clip_grad_norm_", everywhere=True)
-        for name_used in uses(bench, known.local):
+        for name_used in bench.names(known.local):
             one = call_round(bench, name_used)
             _rename_argument(bench, one, "clip_value", "max_norm", limit)
             if known.alias.asname is None:

@@ -7,8 +7,8 @@ import difflib
 import warnings
 from collections.abc import Iterable, Sequence
 
-from gradlint.comments import lines_of
 from gradlint.model import Edit, Position, Span
+from gradlint.python.lines import Lines, lines_of
 
 
 def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
@@ -102,9 +102,8 @@ def _edit(before: list[str], low: int, high: int, new: list[str]) -> Edit:
 
 def _within(old: str, new: str, row: int) -> Edit:
     """Only the part of a line that changes."""
-    most = min(len(old), len(new))
-    head = next((n for n in range(most) if old[n] != new[n]), most)
-    tail = next((n for n in range(most - head) if old[-1 - n] != new[-1 - n]), most - head)
+    head = shared(old, new)
+    tail = shared_end(old, new, head)
     span = Span(Position(row, head + 1), Position(row, len(old) - tail + 1))
     return Edit(span, new[head : len(new) - tail])
 
@@ -118,18 +117,11 @@ def _line_start(lines: list[str], index: int) -> Position:
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
     """The text with the edits made; they must not overlap."""
-    lines = lines_of(text)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    lines = Lines(text)
     for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end), reverse=True):
-        low, high = _offset(starts, edit.span.start), _offset(starts, edit.span.end)
+        low, high = (lines.start(at.row) + at.column - 1 for at in (edit.span.start, edit.span.end))
         text = text[:low] + edit.content + text[high:]
     return text
-
-
-def _offset(starts: list[int], position: Position) -> int:
-    return starts[min(position.row, len(starts)) - 1] + position.column - 1
 
 
 def overlap(some: Sequence[Edit], others: Sequence[Edit]) -> bool:

@@ -23,7 +23,7 @@ from gradlint.repair.definitions import (
     take_out,
 )
 from gradlint.repair.exponentials import fuse_exp
-from gradlint.repair.imports import FUNCTIONAL, dotted, forget_imports, imports, is_module, reference, rename, uses
+from gradlint.repair.imports import FUNCTIONAL, dotted, forget_imports, imports, is_module, reference, rename
 from gradlint.repair.nodes import (
     NotFixable,
     bare,
@@ -288,7 +288,7 @@ def _renamed(bench: Bench, func: cst.BaseExpression, new: str) -> cst.BaseExpres
             if known.alias.asname is not None:
                 return cst.parse_expression(reference(bench, f"{known.dotted.rpartition('.')[0]}.{new}"))
             if not any(other.local == new for other in imports(bench)):
-                rename(bench, known, new, everywhere=len(uses(bench, known.local)) == 1)
+                rename(bench, known, new, everywhere=len(bench.names(known.local)) == 1)
             return cst.Name(new)
     raise NotFixable(f"where `{bench.code(func)}` comes from was not found")
 

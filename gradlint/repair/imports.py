@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
@@ -132,25 +132,16 @@ def _is_docstring(node: cst.CSTNode) -> bool:
             return False
 
 
-def _small(statement: Statement) -> Any:
-    return statement.node.body[0]
-
-
 def _root(statement: Statement) -> str:
     return _key(statement)[1].partition(".")[0]
 
 
 def _key(statement: Statement) -> tuple[bool, str]:
     """As isort sorts by default: `import a` before `from a import b`, each by module."""
-    small = _small(statement)
+    small = statement.node.body[0]
     if isinstance(small, cst.Import):
         return False, small.names[0].evaluated_name
     return True, module_of(small)
-
-
-def uses(bench: Bench, local: str) -> list[cst.Name]:
-    """Every place of the file that reads this name, outside of imports."""
-    return list(bench.names(local))
 
 
 def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
@@ -165,8 +156,7 @@ def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
             del names[at]
     elif not present:
         names.insert(at, known.alias.with_changes(name=cst.Name(new), comma=comma()))
-    names[-1] = names[-1].with_changes(comma=names[-1].comma if _in_parentheses(node) else cst.MaybeSentinel.DEFAULT)
-    bench.document.exchange(known.statement, node, node.with_changes(names=names))
+    _write(bench, known, names)
 
 
 def drop_if_unused(bench: Bench, statement: Statement) -> None:
@@ -174,14 +164,14 @@ def drop_if_unused(bench: Bench, statement: Statement) -> None:
     inside = set(statement.leaves())
     said = set(re.findall(r"\w+", bench.code(statement.node)))
     for known in [x for x in imports(bench) if x.local in said]:
-        places = [bench.document.at(name) for name in uses(bench, known.local)]
+        places = [bench.document.at(name) for name in bench.names(known.local)]
         if places and all(place in inside for place in places):
             drop(bench, known)
 
 
 def drop_if_last(bench: Bench, func: cst.BaseExpression) -> None:
     """The import of a name goes with its last use, which is this one."""
-    if not isinstance(func, cst.Name) or len(uses(bench, func.value)) > 1:
+    if not isinstance(func, cst.Name) or len(bench.names(func.value)) > 1:
         return
     for known in imports(bench):
         if known.local == func.value:
@@ -194,12 +184,15 @@ def drop(bench: Bench, known: Import) -> None:
     if not names:
         bench.document.take_out(bench.document.apart(known.statement, node))
         return
-    names[-1] = names[-1].with_changes(comma=names[-1].comma if _in_parentheses(node) else cst.MaybeSentinel.DEFAULT)
+    _write(bench, known, names)
+
+
+def _write(bench: Bench, known: Import, names: list[cst.ImportAlias]) -> None:
+    """The import with these names; a comma stands behind the last one only in parentheses."""
+    node = known.node
+    if not isinstance(node, cst.ImportFrom) or node.lpar is None:
+        names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     bench.document.exchange(known.statement, node, node.with_changes(names=names))
-
-
-def _in_parentheses(node: cst.Import | cst.ImportFrom) -> bool:
-    return isinstance(node, cst.ImportFrom) and node.lpar is not None
 
 
 FUNCTIONAL = "torch.nn.functional"
@@ -242,7 +235,7 @@ def forget_imports(bench: Bench, removed: Sequence[cst.CSTNode], new: cst.CSTNod
     kept = {name.value for name in within(new, cst.Name)}
     gone = {id(name) for node in removed for name in within(node, cst.Name)}
     for known in list(imports(bench)):
-        places = uses(bench, known.local)
+        places = bench.names(known.local)
         if places and known.local not in kept and all(id(x) in gone for x in places) and not known.statement.replaced:
             drop(bench, known)
 

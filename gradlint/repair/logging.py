@@ -62,16 +62,12 @@ def _names(bench: Bench, clips: Sequence[Clip]) -> list[str]:
     """One norm is `grad_norm`; of several each is named after what was clipped."""
     if len(clips) == 1:
         return ["grad_norm"]
-    targets = [re.sub(r"\.(parameters|named_parameters)\(.*", "", _target(bench, clip)) for clip in clips]
+    given = [call_of(bench, clip).args for clip in clips]
+    targets = [re.sub(r"\.(parameters|named_parameters)\(.*", "", bench.code(x[0].value)) if x else "" for x in given]
     names = [f"{target.rpartition('.')[2].lower()}_grad_norm" for target in targets]
     if len(set(names)) < len(names) or not all(name.isidentifier() for name in names):
         raise NotFixable("the norms of several clips have no names")
     return names
-
-
-def _target(bench: Bench, clip: Clip) -> str:
-    call = call_of(bench, clip)
-    return bench.code(call.args[0].value) if call.args else ""
 
 
 def _loop(bench: Bench, clips: Sequence[Clip]) -> Statement:

@@ -51,9 +51,7 @@ def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequenc
     """By what the gradients were divided by, in the user's words; a loss that is divided already stays as it is."""
     by = divisor_of(bench, edits[0])
     for edit in edits:
-        if any(
-            not isinstance(x.node, cst.FunctionDef | cst.ClassDef) for x in _conditions_round(bench, edit, backwards)
-        ):
+        if _conditions_round(bench, edit, backwards):
             raise NotFixable("the gradients are divided under a condition")
         bench.delete(edit, allowed=_divides, outer=outer)
     raw = [b for b in backwards if b.norm is not Norm.DIVIDED]
@@ -130,17 +128,13 @@ def divide(bench: Bench, backwards: Iterable[Backward], by: str) -> None:
     divisor = _operand(by)
     for backward in {b.site: b for b in backwards}.values():
         loss = loss_of(bench, backward)
-        several = isinstance(loss, cst.List | cst.Tuple)
-        if several or (len(call_of(bench, backward).args) > 1 and _goes_by_autograd(bench, backward)):
+        call = call_of(bench, backward)
+        by_autograd = bench.code(call.func).endswith("autograd.backward")
+        if isinstance(loss, cst.List | cst.Tuple) or (len(call.args) > 1 and by_autograd):
             raise NotFixable("several losses go backward at once")
         code = f"{in_product(bench.code(loss), loss)} / {divisor}"
-        call = bench.node(backward)
-        alone = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.value is loss
+        alone = isinstance(call.func, cst.Attribute) and call.func.value is loss
         bench.replace(loss, f"({code})" if alone else code)
-
-
-def _goes_by_autograd(bench: Bench, backward: Backward) -> bool:
-    return bench.code(call_of(bench, backward).func).endswith("autograd.backward")
 
 
 def _operand(text: str) -> str:
@@ -154,7 +148,7 @@ def _operand(text: str) -> str:
 def redivide(bench: Bench, backward: Backward, step: Step) -> None:
     """The N that the boundary uses in the place of the divisor that is there."""
     size = size_of_window(bench, backward, step)
-    found = list(_divisions(bench, backward, backward.divisor))
+    found = list(_divisions(bench, backward))
     if len(found) != 1:
         raise NotFixable(f"where the loss is divided by `{backward.divisor}` was not found")
     bench.replace(found[0][1], _operand(size))
@@ -168,7 +162,7 @@ def undivide(bench: Bench, backward: Backward | Site) -> None:
     if isinstance(backward, Site):
         _undivide_at(bench, backward)
         return
-    found = list(_divisions(bench, backward, backward.divisor))
+    found = list(_divisions(bench, backward))
     own = [x for x in found if _makes_loss(bench, x[1], backward)]
     if len(own) != 1 or _is_factor(own[0][0]):
         raise NotFixable(f"where the loss is divided by `{backward.divisor}` was not found")
@@ -200,7 +194,7 @@ def _makes_loss(bench: Bench, divisor: cst.BaseExpression, backward: Backward) -
     if statement is bench.statement(backward):
         return True
     loss = bench.code(loss_of(bench, backward))
-    small = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
+    small = statement.small
     if isinstance(small, cst.AugAssign):
         return bench.code(small.target) == loss
     return isinstance(small, cst.Assign) and any(bench.code(t.target) == loss for t in small.targets)
@@ -227,7 +221,7 @@ def drop_division(bench: Bench, division: cst.CSTNode, divisor: cst.BaseExpressi
         bench.document.take_out(bench.document.apart(statement, division))
         return
     assert isinstance(division, cst.BinaryOperation)
-    small = statement.node.body[0] if isinstance(statement.node, cst.SimpleStatementLine) else None
+    small = statement.small
     if isinstance(small, cst.Assign) and small.value is division and len(small.targets) == 1:
         if bench.code(small.targets[0].target) == bench.code(division.left):
             bench.document.take_out(bench.document.apart(statement, division))
@@ -238,13 +232,9 @@ def drop_division(bench: Bench, division: cst.CSTNode, divisor: cst.BaseExpressi
     bench.replace(division, left)
 
 
-def _divisions(bench: Bench, backward: Backward, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    """The divisions by this text in the function of the backward, or in the script's own loop."""
-    yield from divisions_in(bench, bench.statement(backward).home, divisor)
-
-
-def divisions_in(bench: Bench, home: Statement, divisor: str) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    wanted = last_name(divisor)
+def _divisions(bench: Bench, backward: Backward) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """The divisions by its divisor in the function of the backward, or in the script's own loop."""
+    home, wanted = bench.statement(backward).home, last_name(backward.divisor)
     for node in within(home.node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Divide) and last_name(bench.code(node.right)) == wanted:
             yield node, node.right

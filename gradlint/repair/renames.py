@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.events import Site
 from gradlint.repair.arguments import call_round, named
-from gradlint.repair.imports import Import, import_of, imports, rename, uses
+from gradlint.repair.imports import Import, import_of, imports, rename
 from gradlint.repair.nodes import NotFixable, comma
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def rename_function(bench: Bench, func: Site, old: str, new: str) -> None:
     known = import_of(bench, node, old)
     rename(bench, known, new, everywhere=True)
     if known.alias.asname is None:
-        for name in uses(bench, old):
+        for name in bench.names(old):
             bench.replace(name, new)
 
 
@@ -64,7 +64,7 @@ def _exchange_imported(bench: Bench, local: str, places: list[cst.Name]) -> None
     if known is None or old not in _RELU:
         raise NotFixable(f"where `{local}` is imported was not found")
     new = known.dotted[: -len(old)] + _RELU[old]
-    others = [x for x in uses(bench, local) if not any(x is place for place in places)]
+    others = [x for x in bench.names(local) if not any(x is place for place in places)]
     present = next((x.local for x in imports(bench) if x.dotted == new), None)
     if known.alias.asname is not None:
         if others:
@@ -95,7 +95,7 @@ def _migrate(bench: Bench, known: Import, node: cst.CSTNode, dotted: str) -> Non
     if known.dotted == "torch":
         _call_anew(bench, node, f"{known.local}.amp.{name}", device)
         return
-    places = uses(bench, known.local)
+    places = bench.names(known.local)
     if known.dotted.endswith(".amp"):
         rewritten = [_attribute_of(bench, place) for place in places]
         for place in rewritten:
@@ -171,7 +171,7 @@ def _import_names(bench: Bench, known: Import) -> None:
     for alias in moving:
         if alias is not known.alias:
             local = alias.evaluated_alias or alias.evaluated_name
-            for place in uses(bench, local):
+            for place in bench.names(local):
                 _call_anew(bench, place, local, "cuda" if "cuda" in bench.code(node) else "cpu")
     if len(moving) == len(names):
         module = cst.Attribute(cst.Name("torch"), cst.Name("amp"))

@@ -30,7 +30,8 @@ def rounds(
     result = lint(source)
     causes = {code for code, rule in by_code().items() if rule.meta.cause}
     for _ in range(_ROUNDS):
-        wanted = [f for f in result.findings if _allowed(f, unsafe) and fixable(f.code)]
+        offered = [f for f in result.findings if f.fix is not None and (unsafe or f.fix.safety is FixSafety.SAFE)]
+        wanted = [f for f in offered if fixable(f.code)]
         if not wanted:
             break
         # the rest is judged anew without what causes it
@@ -47,10 +48,6 @@ def rounds(
         source, result = new, after
         done.extend(chosen)
     return source, tuple(done), result
-
-
-def _allowed(finding: Finding, unsafe: bool) -> bool:
-    return finding.fix is not None and (unsafe or finding.fix.safety is FixSafety.SAFE)
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:

@@ -177,10 +177,9 @@ def leave_autocast(bench: Bench, backward: Event, autocast: Site) -> None:
 
 def _entered(bench: Bench, backward: Event, made: Statement) -> Statement:
     """`ctx = torch.autocast(…)` is entered by `with ctx:` later."""
-    small = made.node.body[0] if isinstance(made.node, cst.SimpleStatementLine) else None
-    if not isinstance(small, cst.Assign):
+    if not isinstance(made.small, cst.Assign):
         return made
-    name = bench.code(small.targets[0].target)
+    name = bench.code(made.small.targets[0].target)
     for owner in bench.statement(backward).ancestors():
         if isinstance(owner.node, cst.With) and bench.code(owner.node.items[0].item) == name:
             return owner

@@ -49,8 +49,9 @@ def move(
     `past`: behind what does these things, too, if it follows there. `level`: in the block that it is in, behind (or in
     front of) whatever holds the other. `unbound`: not if what this event gives is kept.
     """
-    if unbound is not None:
-        _check_binds_nothing(bench, unbound)
+    kept = bench.names_in(bench.statement(unbound)).bound if unbound is not None else ()
+    if kept:
+        raise NotFixable(f"`{min(kept)}` holds the norm before the clip already")
     goal = before or after
     assert goal is not None
     moved, target = _statements(bench, event, goal)
@@ -190,14 +191,10 @@ def _units(bench: Bench, moved: Statement, target: Statement, event: Event) -> l
             break
         if sum(1 for _ in owner.leaves()) > _MOST_COMPANIONS or leaves_block(bench.code(owner.node)):
             break
-        if isinstance(owner.node, cst.With) and not all(_is_event(bench, x) for x in owner.leaves()):
+        if isinstance(owner.node, cst.With) and not all(x.blocks or bench.events_in(x) for x in owner.leaves()):
             break
         unit = owner
     return [unit, moved] if unit is not moved else [moved]
-
-
-def _is_event(bench: Bench, statement: Statement) -> bool:
-    return bool(statement.blocks) or bool(bench.events_in(statement))
 
 
 def _says_else(bench: Bench, statement: Statement, allowed: tuple[type[Event], ...]) -> bool:
@@ -319,12 +316,6 @@ def move_all(bench: Bench, events: Sequence[Event], before: Event) -> None:
             moved.append(move(bench, event, before=before))
 
 
-def _check_binds_nothing(bench: Bench, event: Event) -> None:
-    bound = bench.names_in(bench.statement(event)).bound
-    if bound:
-        raise NotFixable(f"`{min(bound)}` holds the norm before the clip already")
-
-
 # -- what is taken away
 
 
@@ -336,9 +327,7 @@ def delete(bench: Bench, event: Event | Call, allowed: Callable[[Event], bool] |
     """
     if isinstance(event, Call):
         statement = bench.document.apart(bench.statement(event), bench.node(event))
-        line = statement.node
-        alone = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-        if not isinstance(alone, cst.Expr) or bench.code(alone) != bench.code(event):
+        if not isinstance(statement.small, cst.Expr) or bench.code(statement.small) != bench.code(event):
             raise NotFixable("it is a part of a statement that does something else, too")
         _take_away(bench, statement)
         return

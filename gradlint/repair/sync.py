@@ -67,8 +67,6 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
     elsewhere = bench.statement(backward.forward).function is not place.function
     if elsewhere and not model.startswith("self.") and model not in _wrapped(bench):
         raise NotFixable("the function of the forward has another name for the model")
-    nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
-    quiet = f"{model}.no_sync()"
     loop = inner_loop(bench, backward, step)
     if loop is not None:
         condition, boundary = before_last_turn(bench, loop), False
@@ -77,7 +75,7 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
     if not _always_wrapped(bench):
         wrapped = f"hasattr({model}, {bench.quote}no_sync{bench.quote})"
         condition = f"{condition} or not {wrapped}" if boundary else f"{wrapped} and {condition}"
-    return (nothing, condition, quiet) if boundary else (quiet, condition, nothing)
+    return _choice(bench, f"{model}.no_sync()", condition, boundary=boundary)
 
 
 def _wrapped(bench: Bench) -> set[str]:
@@ -195,8 +193,7 @@ def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
     bench.check_same_value(choice.node.test, first, choice)
     test = bench.code(choice.node.test)
     context = bench.code(block.node.items[0].item)
-    nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
-    header = (context, test, nothing) if in_body else (nothing, test, context)
+    header = _choice(bench, context, test, boundary=not in_body)
     rest = other.items[count:]
     if rest and in_body:
         return False  # what is left of the `else` would need the negated condition
@@ -224,7 +221,8 @@ def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -
         return
     node = bench.node(no_sync)
     statement = bench.statement(no_sync)
-    for stored in _stored_choices(bench, statement):
+    stored = _stored_choice(bench, statement)
+    if stored is not None:
         bench.replace(stored, stored.with_changes(body=stored.orelse, orelse=stored.body))
         return
     for choice in within(statement.node, cst.IfExp):
@@ -247,37 +245,38 @@ def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -
     raise NotFixable("the condition of no_sync was not found")
 
 
-def _stored_choices(bench: Bench, statement: Statement) -> list[cst.IfExp]:
+def _stored_choice(bench: Bench, statement: Statement) -> cst.IfExp | None:
     """`ctx = model.no_sync if … else nullcontext` of `with ctx():`."""
     if not isinstance(statement.node, cst.With) or "no_sync" in bench.code(statement.node.items[0].item):
-        return []
+        return None
     name = bench.code(statement.node.items[0].item).partition("(")[0]
     made = [x.value for x in assignments(bench, name)]
-    return [x for x in made if isinstance(x, cst.IfExp) and "no_sync" in bench.code(x)] if len(made) == 1 else []
+    only = made[0] if len(made) == 1 else None
+    return only if isinstance(only, cst.IfExp) and "no_sync" in bench.code(only) else None
 
 
 def _mend_block(bench: Bench, block: Statement, backward: Backward, step: Step) -> None:
     """`with model.no_sync():` without a condition."""
+    item = block.node.items[0].item
     arms = next((x for x in block.ancestors() if isinstance(x.node, cst.If) and x.holds(bench.statement(step))), None)
     loop = inner_loop(bench, backward, step)
     if arms is not None:
         _change_arms(bench, arms, block)
     elif loop is not None and block.holds(loop):
-        context = _choice(bench, block, before_last_turn(bench, loop), boundary=False)
+        context = _choice(bench, bench.code(item), before_last_turn(bench, loop), boundary=False)
         bench.document.unwrap(block)
         bench.document.wrap(context, loop.blocks[0].items[0], loop.blocks[0].items[-1])
     elif loop is not None:
-        choice = _choice(bench, block, before_last_turn(bench, loop), boundary=False)
-        bench.replace(block.node.items[0].item, _text(choice))
+        bench.replace(item, _text(_choice(bench, bench.code(item), before_last_turn(bench, loop), boundary=False)))
     elif step.guard is None:
         bench.document.unwrap(block)  # every backward is stepped: there is nothing to leave out
     else:
         condition, boundary = before_boundary(bench, step, block)
-        bench.replace(block.node.items[0].item, _text(_choice(bench, block, condition, boundary=boundary)))
+        bench.replace(item, _text(_choice(bench, bench.code(item), condition, boundary=boundary)))
 
 
-def _choice(bench: Bench, block: Statement, condition: str, *, boundary: bool) -> Choice:
-    context = bench.code(block.node.items[0].item)
+def _choice(bench: Bench, context: str, condition: str, *, boundary: bool) -> Choice:
+    """The context while the condition holds, or, of a boundary, while it does not."""
     nothing = f"{reference(bench, 'contextlib.nullcontext')}()"
     return (nothing, condition, context) if boundary else (context, condition, nothing)
 

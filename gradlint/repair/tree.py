@@ -77,6 +77,11 @@ class Statement:
         return self.block.owner
 
     @property
+    def small(self) -> Any:
+        """What a simple line does, or does first; None for a compound statement."""
+        return self.node.body[0] if isinstance(self.node, cst.SimpleStatementLine) else None
+
+    @property
     def kind(self) -> type[cst.CSTNode]:
         return type(self.node)
 

@@ -90,10 +90,10 @@ class Trial:
         self._trials = _TRIALS
         if self._left <= 0:
             return _SPENT
-        for cure in self._cures(self._reading, draft, _COMPANIONS, reasons, draft, Licence()):
-            message = "; ".join(dict.fromkeys(cure.messages))
-            return Fix(cure.safety, message, difference(self._source.text, cure.text))
-        return "; ".join(dict.fromkeys(reasons)) or None
+        cure = next(self._cures(self._reading, draft, _COMPANIONS, reasons, draft, Licence()), None)
+        if cure is None:
+            return "; ".join(dict.fromkeys(reasons)) or None
+        return Fix(cure.safety, "; ".join(dict.fromkeys(cure.messages)), difference(self._source.text, cure.text))
 
     def _cures(
         self, reading: Reading, draft: Draft, depth: int, reasons: list[str], finding: Draft, licence: Licence,

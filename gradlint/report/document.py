@@ -7,19 +7,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gradlint.comments import lines_of
 from gradlint.documents import program_text
-from gradlint.documents.cells import join
+from gradlint.documents.cells import Joined, join
 from gradlint.documents.notebook import NotANotebook, Source, read
-from gradlint.fingerprints import fingerprints
+from gradlint.fingerprints import Print, fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
+from gradlint.python.lines import lines_of
 from gradlint.report.text import ordered, split_lines
 
-if TYPE_CHECKING:
-    from gradlint.documents.cells import Joined
-    from gradlint.fingerprints import Print
+ReadSource = Callable[[str], bytes | None]
 
 
 def json_rows(source: bytes) -> dict[int, list[int]]:
@@ -53,9 +51,6 @@ def _pieces(text: str, source: Source) -> Iterator[tuple[int, str]]:
         piece, end = decoder.raw_decode(text, at)
         yield at, piece
         at = text.find('"', end, source.end)
-
-
-ReadSource = Callable[[str], bytes | None]
 
 
 class Report(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.model import Edit, FileResult, Finding, Position, Related, Severity, Span
 from gradlint.registry import rule_url
@@ -41,7 +41,7 @@ def diagnostic(
 
     `lines` are those of the linted program, `cells` the documents of a notebook's cells: rows are those of the cell.
     """
-    places = Places(result, lines, uri, cells, width=width)
+    places = Places(result, lines, uri, cells, width)
     made: dict[str, object] = {
         "range": places.range(finding.span),
         "severity": SEVERITIES[finding.severity],
@@ -76,32 +76,23 @@ def _elsewhere(said: Related) -> dict[str, object]:
     }
 
 
-class Places:
+class Places(NamedTuple):
     """Where positions are for an editor: lines and characters from 0, characters in the client's units."""
 
-    def __init__(
-        self,
-        result: FileResult,
-        lines: Sequence[str],
-        uri: str,
-        cells: Mapping[int, str] = _NO_CELLS,
-        *,
-        width: Width = utf16,
-    ) -> None:
-        self._result = result
-        self._lines = lines
-        self._uri = uri
-        self._cells = cells
-        self._width = width
+    result: FileResult
+    lines: Sequence[str]
+    address: str
+    cells: Mapping[int, str] = _NO_CELLS
+    width: Width = utf16
 
     def uri(self, position: Position) -> str:
-        cell = self._result.place(position).cell
-        return self._uri if cell is None else self._cells.get(cell, self._uri)
+        cell = self.result.place(position).cell
+        return self.address if cell is None else self.cells.get(cell, self.address)
 
     def position(self, position: Position) -> dict[str, int]:
-        line = self._lines[position.row - 1] if position.row <= len(self._lines) else ""
-        row = self._result.place(position).row
-        return {"line": row - 1, "character": self._width(line, position.column - 1)}
+        line = self.lines[position.row - 1] if position.row <= len(self.lines) else ""
+        row = self.result.place(position).row
+        return {"line": row - 1, "character": self.width(line, position.column - 1)}
 
     def range(self, span: Span) -> dict[str, object]:
         return {"start": self.position(span.start), "end": self.position(span.end)}

@@ -25,6 +25,13 @@ from gradlint.rule import Rule
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 _PROBLEMS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "recommendation"}
 
+Json = dict[str, object]
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "gradlint/v1"
+_ROOT = "%SRCROOT%"
+#: what a reader of SARIF would take for a link
+_LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
+
 
 def descriptors(codes: Sequence[str], severities: Mapping[str, Severity]) -> list[dict[str, object]]:
     """Those that fired, in this order: the pages of all would make every log a megabyte's fraction longer."""
@@ -54,14 +61,6 @@ def _descriptor(rule: type[Rule], severity: Severity) -> dict[str, object]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-Json = dict[str, object]
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-FINGERPRINT = "gradlint/v1"
-_ROOT = "%SRCROOT%"
-#: what a reader of SARIF would take for a link
-_LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
 
 
 def as_sarif(report: Report) -> Iterator[str]:

@@ -17,7 +17,6 @@ from gradlint.runner.ledger import shown_path
 if TYPE_CHECKING:
     from gradlint.runner.write import FixedFile
 
-
 _CODES = {
     "error": "1;31",
     "warning": "1;33",
@@ -33,6 +32,11 @@ _CODES = {
     "removed": "31",
     "plain": "",
 }
+
+_TAB = "    "
+_WIDEST = 140
+_PLAIN_FILE = FileResult("")
+ReadSource = Callable[[str], bytes | None]
 
 
 class Paint:
@@ -122,11 +126,6 @@ def _more(results: Iterable[FileResult], unsafe: bool) -> int:
 
 def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-_TAB = "    "
-_WIDEST = 140
-_PLAIN_FILE = FileResult("")
 
 
 class Mark(NamedTuple):
@@ -257,9 +256,6 @@ def _width(piece: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in piece
     )
-
-
-ReadSource = Callable[[str], bytes | None]
 
 
 def ordered(result: FileResult) -> list[Finding]:

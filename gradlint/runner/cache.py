@@ -14,25 +14,32 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 import gradlint
 from gradlint import __version__
 from gradlint.config.settings import Settings
 from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
+from gradlint.records import replace
 from gradlint.runner.files import SourceFile, Stamp, read_bytes
 from gradlint.runner.write import write_whole
 
 #: what a result was made of beside its file: the content of other files, None for one that was not there
 Probes = Mapping[str, str | None]
 
-_FORMAT = 4
+_FORMAT = 5
 _KEY_SIZE = 32
 _LARGEST = 1 << 28
 # A file written this shortly before it was read may be written again within the same tick of the clock.
 _RACY_NS = 2_000_000_000
 _UNUSED_SECONDS = 30 * 24 * 3600
 _BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+
+Plain = Any  # what `json` reads and writes
+#: what results are made of; an index is written with one format only, so their order may change
+_TYPES = (FileResult, Finding, Related, Fix, Edit, Span, Position, Cell, Severity, Grade, FixSafety)
+_TUPLE = -1
 
 
 def digest_of(source: bytes) -> str:
@@ -57,7 +64,11 @@ class Cache:
         home = user_folder()
         #: None where nothing can be kept
         self.folder = os.path.abspath(folder) if folder else home
-        self._key = b"" if home is None else _key(home)
+        # a home in the very checkout, as some CI systems have it: its key may have come with it
+        if home is None or (home.startswith(self._root) and os.path.exists(os.path.join(root, ".git"))):
+            self._key = b""
+        else:
+            self._key = _key(home)
         installation = f"{os.path.dirname(os.path.abspath(gradlint.__file__))}\0{self._root}"
         python = f"py{sys.version_info[0]}{sys.version_info[1]}"
         name = f"gradlint-{__version__}-{python}-{digest_of(os.fsencode(installation))[:16]}.json"
@@ -251,93 +262,33 @@ def source_stamp() -> str:
     return digest_of(repr(sorted(seen)).encode())[:16]
 
 
-Plain = Any  # what `json` reads and writes
-
-
 def encode(result: FileResult) -> Plain:
-    """None for a clean file, the common case, so that an index of thousands stays small."""
-    told = result.elsewhere, result.reached, result.silenced
-    if not (result.findings or result.suppressed or result.notes or result.exhausted or any(told)):
-        return None
-    cells = [[cell.number, cell.first_row, cell.rows] for cell in result.cells]
-    findings = [_finding(finding) for finding in result.findings]
-    elsewhere = [_finding(finding) for finding in result.elsewhere]
-    reached = [[path, row] for path, row in result.reached]
-    silenced = [list(place) for place in result.silenced]
-    return [
-        findings,
-        result.suppressed,
-        list(result.notes),
-        cells,
-        list(result.exhausted),
-        elsewhere,
-        reached,
-        silenced,
-    ]
+    """As plain JSON values; None for a clean file, the common case, so that an index of thousands stays small."""
+    bare = replace(result, path="", probes=())
+    return None if bare == FileResult("") else _plain(bare)
 
 
 def decode(plain: Plain, path: str) -> FileResult:
-    """Raises ValueError, TypeError, KeyError or IndexError on anything that `encode` did not write."""
-    if plain is None:
-        return FileResult(path)
-    findings, suppressed, notes, cells, exhausted, elsewhere, reached, silenced = plain
-    return FileResult(
-        path,
-        tuple(_read_finding(finding) for finding in findings),
-        suppressed=int(suppressed),
-        notes=tuple(str(note) for note in notes),
-        cells=tuple(Cell(int(number), int(first), int(rows)) for number, first, rows in cells),
-        exhausted=tuple(str(what) for what in exhausted),
-        elsewhere=tuple(_read_finding(finding) for finding in elsewhere),
-        reached=tuple((str(where), int(row)) for where, row in reached),
-        silenced=tuple((str(where), int(first), int(last)) for where, first, last in silenced),
-    )
+    """Raises ValueError, TypeError or IndexError on anything that `encode` did not write."""
+    result = FileResult("") if plain is None else _made(plain)
+    if not isinstance(result, FileResult):
+        raise TypeError("no result")
+    return replace(result, path=path)
 
 
-def _span(span: Span) -> Plain:
-    return [span.start.row, span.start.column, span.end.row, span.end.column]
+def _plain(value: Any) -> Plain:
+    """The place of its type among `_TYPES`, then what it is made of."""
+    if isinstance(value, tuple):
+        return [_TUPLE, *map(_plain, value)]
+    if type(value) not in _TYPES:
+        return value
+    fields = [value.value] if isinstance(value, Enum) else [getattr(value, name) for name in value.__match_args__]
+    return [_TYPES.index(type(value)), *map(_plain, fields)]
 
 
-def _read_span(plain: Plain) -> Span:
-    row, column, end_row, end_column = (int(number) for number in plain)
-    return Span(Position(row, column), Position(end_row, end_column))
-
-
-def _finding(finding: Finding) -> Plain:
-    return [
-        finding.code,
-        finding.name,
-        int(finding.severity),
-        finding.message,
-        _span(finding.span),
-        [[_span(related.span), related.message, related.path] for related in finding.related],
-        None if finding.fix is None else _fix(finding.fix),
-        finding.grade.value,
-        finding.path,
-        list(finding.entries),
-    ]
-
-
-def _fix(fix: Fix) -> Plain:
-    return [fix.safety.value, fix.message, [[_span(edit.span), edit.content] for edit in fix.edits]]
-
-
-def _read_finding(plain: Plain) -> Finding:
-    code, name, severity, message, span, related, fix, grade, path, entries = plain
-    return Finding(
-        str(code),
-        str(name),
-        Severity(severity),
-        str(message),
-        _read_span(span),
-        tuple(Related(_read_span(place), str(said), str(where)) for place, said, where in related),
-        None if fix is None else _read_fix(fix),
-        Grade(grade),
-        str(path),
-        tuple(int(row) for row in entries),
-    )
-
-
-def _read_fix(plain: Plain) -> Fix:
-    safety, message, edits = plain
-    return Fix(FixSafety(safety), str(message), tuple(Edit(_read_span(span), str(text)) for span, text in edits))
+def _made(plain: Plain) -> Any:
+    if not isinstance(plain, list):
+        return plain
+    kind, *fields = plain
+    values = tuple(_made(field) for field in fields)
+    return values if kind == _TUPLE else _TYPES[kind](*values)

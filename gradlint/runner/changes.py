@@ -39,6 +39,8 @@ _DIFF = (
     "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ignore-submodules=all", "--find-renames",
 )  # fmt: skip
 
+_ENDS = re.compile(r"\r\n|\r|\n")
+
 
 class ChangesError(Exception):
     """Why git cannot say what has changed, in words for the user."""
@@ -256,9 +258,6 @@ def _run(top: str, settings: dict[str, str], *arguments: str) -> subprocess.Comp
         raise ChangesError(f"git in {top}: no answer to `git {arguments[0]}` within {PATIENCE:.0f} seconds") from None
     except OSError as error:
         raise ChangesError(f"git cannot be started: {error.strerror}") from None
-
-
-_ENDS = re.compile(r"\r\n|\r|\n")
 
 
 class _Before(NamedTuple):

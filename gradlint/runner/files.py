@@ -13,6 +13,14 @@ from gradlint.config.load import ConfigTree
 from gradlint.config.reading import IRREGULAR, MOST_PATTERNS, read_small
 from gradlint.config.settings import Settings
 
+DEFAULT_EXCLUDES = (
+    ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".gradlint_cache", ".hg", ".ipynb_checkpoints", ".mypy_cache",
+    ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
+    "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
+)  # fmt: skip
+_ENDINGS = (".py", ".ipynb")
+_WITH_MARKDOWN = (*_ENDINGS, ".md", ".markdown")
+
 
 class _Pattern(NamedTuple):
     negated: bool
@@ -108,41 +116,6 @@ def _may_name_python(glob: str) -> bool:
     """Whether a pattern can match a name ending in `.py`: its fixed ending and `.py` must agree."""
     ending = re.split(r"[*?\]\\]", glob)[-1]
     return ".py".endswith(ending) or ending.endswith(".py")
-
-
-DEFAULT_EXCLUDES = (
-    ".bzr",
-    ".direnv",
-    ".eggs",
-    ".git",
-    ".git-rewrite",
-    ".gradlint_cache",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pants.d",
-    ".pyenv",
-    ".pytest_cache",
-    ".pytype",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    ".vscode",
-    "__pycache__",
-    "__pypackages__",
-    "_build",
-    "buck-out",
-    "build",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "venv",
-)
-
-_ENDINGS = (".py", ".ipynb")
-_WITH_MARKDOWN = (*_ENDINGS, ".md", ".markdown")
 
 
 class Stamp(NamedTuple):

@@ -26,7 +26,7 @@ def importers(asked: Sequence[SourceFile], folders: Iterable[str], tree: ConfigT
         if words is None:
             continue
         for candidate in islice(_nearest_first(root, files, tree), MOST_SEARCHED):
-            if candidate.path not in known and candidate.settings.project and _mentions(candidate, words):
+            if candidate.path not in known and _mentions(candidate, words):
                 found[candidate.path] = candidate
     return [found[path] for path in sorted(found)]
 

@@ -25,12 +25,13 @@ def settled(
         return list(asked)
     told: dict[str, dict[_Key, Finding]] = {}
     reached: dict[str, set[int]] = {}
+    in_part: dict[str, set[int]] = {}
     silenced: dict[str, set[int]] = {}
     for result in sorted(results, key=lambda result: result.path):
         for finding in result.elsewhere:
             told.setdefault(os.path.realpath(finding.path), {}).setdefault(_key(finding), finding)
-        for path, row in result.reached:
-            reached.setdefault(os.path.realpath(path), set()).add(row)
+        for path, row, all_ways in result.reached:
+            (reached if all_ways else in_part).setdefault(os.path.realpath(path), set()).add(row)
         for path, first, last in result.silenced:
             silenced.setdefault(os.path.realpath(path), set()).update(range(first, last + 1))
     wanted = {os.path.realpath(paths.get(result.path, result.path)) for result in asked}
@@ -42,7 +43,7 @@ def settled(
             found.append(_of_file(FileResult(shown_path(path)), {_key(f): f for f in findings}, set()))
     for result in results:
         path = os.path.realpath(paths.get(result.path, result.path))
-        whole = _of_file(result, told.get(path, {}), reached.get(path, set()))
+        whole = _of_file(result, told.get(path, {}), reached.get(path, set()) - in_part.get(path, set()))
         if path in silenced:  # a comment that another file's analysis needs is of use
             useful = silenced[path]
             kept = (f for f in whole.findings if f.code != UNUSED_SUPPRESSION or f.span.start.row not in useful)

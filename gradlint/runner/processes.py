@@ -26,10 +26,7 @@ _NEEDED = (
 
 
 def share_out(
-    work: Callable[[Item], Result],
-    batches: Sequence[Sequence[Item]],
-    jobs: int,
-    failed: Callable[[Item, str], Result],
+    work: Callable[[Item], Result], batches: Sequence[Sequence[Item]], jobs: int, failed: Callable[[Item, str], Result]
 ) -> Iterator[tuple[Item, Result]]:
     """Each item with what the work on it gave, in no particular order; `failed` says it of one that cannot be done."""
     pool = _pool(jobs)

@@ -31,6 +31,9 @@ _BATCH_BYTES = 500_000
 
 Tick = Callable[[int, int], None]
 
+#: what is left of a result (of the program that it was made from) when all that is silent is gone
+Keep = Callable[[FileResult, str], FileResult]
+
 
 class Run:
     """What a run saw and did; everything in the order of the paths."""
@@ -381,10 +384,6 @@ def compiles(source: bytes) -> bool:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
-
-
-#: what is left of a result (of the program that it was made from) when all that is silent is gone
-Keep = Callable[[FileResult, str], FileResult]
 
 
 def mend(run: Run, files: Sequence[SourceFile], keep_of: Callable[[SourceFile], Keep], plan: FixPlan) -> None:

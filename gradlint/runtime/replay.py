@@ -75,6 +75,9 @@ def _evaluation(happening: Happening, step: Place) -> int | None:
     return None
 
 
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
 #: parameters that no optimizer has
 _NOBODY = "nobody"
 _EDITS = {
@@ -97,9 +100,6 @@ class Replay:
     happenings: list[Happening] = field(default_factory=list)
     #: by the node of a site
     places: dict[int, Place] = field(default_factory=dict)
-
-    def happened_at(self, site: Site) -> list[Happening]:
-        return [self.happenings[e.index] for e in self.path.events if e.site == site]
 
 
 def replay(recording: Recording, files: Files) -> Replay:

@@ -109,6 +109,9 @@ class Files:
         return found
 
 
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
 #: comprehensions are a part of the statement they stand in
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 _MODULE = "<module>"
@@ -190,10 +193,6 @@ class Turns:
         """Without the calls that turned out to come only once."""
         single = {self._id(loop) for loop, count in self._counts.items() if loop[1] < 0 and count < 2}
         return tuple(f for f in frames if f.loop not in single)
-
-    def loop_at(self, place: Place) -> int:
-        """The loop whose head stands there."""
-        return self._id((place.file, self._files[place.file].at(place.line).start))
 
     def _moved(
         self, last: _Level, place: Place, line: Line, chain: tuple[Place, ...], depth: int, what: object

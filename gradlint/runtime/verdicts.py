@@ -103,6 +103,9 @@ def _file(scene: Scene, settings: Settings) -> File:
         return File(Program([], settings.target_torch))
 
 
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
 #: findings about comments and files, which say nothing of training
 _META = "GL9"
 

@@ -36,13 +36,13 @@ def _write(project: Path, **files: str) -> None:
 
 
 def _told(gradlint: Command, *arguments: str) -> list[tuple[str, str, int]]:
-    found = gradlint("check", "--output-format", "json", *arguments).json()
+    found = gradlint("check", "--project", "--output-format", "json", *arguments).json()
     return [(Path(f["filename"]).name, f["code"], f["location"]["row"]) for f in found]
 
 
 def test_a_callee_is_told_what_its_caller_knows(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE, main=MAIN)
-    (finding,) = gradlint("check", "--output-format", "json").json()
+    (finding,) = gradlint("check", "--project", "--output-format", "json").json()
     assert (Path(finding["filename"]).name, finding["code"], finding["location"]["row"]) == ("engine.py", "GL501", 4)
     here, there = finding["related"]
     assert "filename" not in here
@@ -52,7 +52,7 @@ def test_a_callee_is_told_what_its_caller_knows(gradlint: Command, project: Path
         "location": {"row": 8, "column": 5},
         "end_location": {"row": 8, "column": 49},
     }
-    assert "  ::: main.py:8:5: it is called from here" in gradlint("check").out
+    assert "  ::: main.py:8:5: it is called from here" in gradlint("check", "--project").out
 
 
 @pytest.mark.parametrize("asked", [[], ["."], ["engine.py"], ["engine.py", "main.py"]], ids=str)
@@ -67,7 +67,7 @@ def test_it_is_the_same_whatever_is_asked_for(
 def test_a_hook_does_not_fail_on_a_neighbour(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE.replace("loss.backward()", "loss.backward()\n        1 / 0"), main=PLAIN_MAIN)
     _write(project, other="import torch\nclip = torch.nn.utils.clip_grad_norm\nfrom main import main\n")
-    assert gradlint("check", "main.py").code == 0
+    assert gradlint("check", "--project", "main.py").code == 0
 
 
 def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, project: Path) -> None:
@@ -75,14 +75,22 @@ def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, projec
     assert _told(gradlint, "main.py") == [("engine.py", "GL501", 4)]
 
 
-@pytest.mark.parametrize("how", ["--no-project", "gradlint.toml", "pyproject.toml"])
-def test_it_can_be_switched_off(gradlint: Command, project: Path, how: str) -> None:
+def test_it_can_be_switched_on_and_off(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE, main=MAIN)
-    if how == "gradlint.toml":
-        (project / how).write_text("project = false\n")
-    elif how == "pyproject.toml":
-        (project / how).write_text("[tool.gradlint]\nproject = false\n")
-    assert _told(gradlint, *([how] if how.startswith("--") else [])) == []
+
+    def codes(*options: str) -> list[str]:
+        return gradlint("check", "--output-format", "json", *options).codes()
+
+    assert codes() == []
+    assert codes("--project") == ["GL501"]
+    (project / "pyproject.toml").write_text("[tool.gradlint]\nproject = true\n")
+    assert codes() == ["GL501"]
+    assert codes("--no-project") == []
+    (project / "gradlint.toml").write_text("project = false\n")
+    assert codes() == []
+    assert codes("--project") == ["GL501"]
+    (project / "gradlint.toml").write_text("project = 3\n")
+    assert gradlint("check").code == 2
 
 
 def test_src_names_further_roots(gradlint: Command, project: Path) -> None:
@@ -146,7 +154,7 @@ def train(model, optimizer, loader):
         (
             "import torch\n\ndef tidy(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
             "from other import tidy\n\n" + LOOP.format(line="model(x).mean().backward()") + "        tidy(model)\n",
-            [("other.py", "GL101", 4)],
+            [("train.py", "GL101", 8)],
         ),
         (
             "import torch\n\ndef make(net):\n    return torch.nn.parallel.DistributedDataParallel(net)\n",

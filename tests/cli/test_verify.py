@@ -52,7 +52,7 @@ def _judged(verdict: Verdict, after_fix: Cure = Cure.NO_FIX) -> Judged:
 def _verification(*found: Judged, failure: str = "") -> Verification:
     recording = Recording(1, happenings=[Stepped(i, owner="optimizer1", number=i + 1) for i in range(3)])
     side = Side([recording])
-    silent = Unshowable("GL209", "scaler-with-bfloat16", Severity.ADVICE, "text", os.path.abspath("train.py"), 3)
+    silent = Unshowable("GL703", "unmonitored-gradients", Severity.ADVICE, "text", os.path.abspath("train.py"), 3)
     after = side if any(j.after_fix is Cure.CURED for j in found) else None
     return Verification(
         "train.py", ("--lr", "1"), findings=list(found), unshowable=[silent], before=side, after=after, failure=failure
@@ -103,7 +103,7 @@ def test_text(gradlint: Command, found: list[Verification]) -> None:
     said = " ".join(outcome.out.split())
     assert "GL401 missing-zero-grad confirmed 7 [of] 7 steps cured line 8 cleared 7 times" in said
     assert "GL401 missing-zero-grad not shown" in said
-    assert "GL209 line 3: no run can show this: in bfloat16 the scale changes no gradient" in said
+    assert "GL703 line 3: no run can show this: it changes what is known of a run, not the run" in said
     assert "1 confirmed (1 cured by the fix), 1 not shown in 3 optimizer steps on cpu, seed 0." in said
 
 
@@ -146,8 +146,8 @@ def test_json(gradlint: Command, found: list[Verification]) -> None:
         "health": [],
         "not_shown_by_a_run": [
             {
-                "code": "GL209",
-                "name": "scaler-with-bfloat16",
+                "code": "GL703",
+                "name": "unmonitored-gradients",
                 "severity": "advice",
                 "filename": os.path.abspath("train.py"),
                 "line": 3,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.desk import Project, editor, snippet
+from tests.editors.project import Project, editor, snippet
 
 DRIVER = Path(__file__).with_name("drive_emacs.el")
 

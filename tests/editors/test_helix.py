@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.desk import BAD, PATIENCE, Project, editor, snippet
+from tests.editors.project import BAD, PATIENCE, Project, editor, snippet
 
 pytest.importorskip("fcntl", reason="needs a pseudo-terminal, which Windows has not")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.editors.desk import Found, Project, editor, snippet
+from tests.editors.project import Found, Project, editor, snippet
 
 DRIVER = Path(__file__).with_name("drive_neovim.lua")
 

@@ -6,7 +6,7 @@ import json
 import re
 
 from gradlint.lsp.workspace import KEYS
-from tests.editors.desk import PAGE
+from tests.editors.project import PAGE
 
 TEXT = PAGE.read_text("utf-8")
 

@@ -16,7 +16,7 @@ import pytest
 from gradlint.config.selectors import Preset
 from gradlint.lsp.workspace import KEYS, Run
 from gradlint.registry import HOME
-from tests.editors.desk import ROOT, editor
+from tests.editors.project import ROOT, editor
 from tests.patience import PATIENCE
 
 FOLDER = ROOT / "editors" / "vscode"

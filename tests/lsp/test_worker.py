@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import pytest
 
 from gradlint.config import Layer, Settings
@@ -37,9 +39,9 @@ def test_of_another_program_the_rules_are_asked_again(
     memory.lint(LATE_CLIP.encode(), "a.py", EVERYTHING)
     ask = Inquiry.asked
 
-    def noted(self: Inquiry, reading: Reading) -> Reading:
+    def noted(self: Inquiry, reading: Reading, starts: Container[str] | None = None) -> Reading:
         asked.append(reading)
-        return ask(self, reading)
+        return ask(self, reading, starts)
 
     monkeypatch.setattr(Inquiry, "asked", noted)
     memorised = memory.lint(source.encode(), path, settings)

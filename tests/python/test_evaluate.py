@@ -113,6 +113,7 @@ def _value(code: str, name: str = "x") -> str:
         ("x = a or b", "a or b"),
         ("x = [n + 1 for n in (1, 2)]", "[2, 3]"),
         ("x = [n + 1 for n in (1, 2) if n]", "[*1 or 2 ? 1]"),
+        ("x = [f(n) for n in () if n]", "[*f()]"),
         ("x = [f(n) for n in many]", "[*f(any)]"),
         ("x = (y := 3) + y", "6"),
     ],

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from gradlint import __version__
+from gradlint import __version__, model
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.selectors import Layer
 from gradlint.model import (
+    Cell,
     Edit,
     FileResult,
     Finding,
@@ -30,6 +31,7 @@ from gradlint.model import (
     Severity,
     Span,
 )
+from gradlint.runner import cache as cache_module
 from gradlint.runner import run as run_module
 from gradlint.runner.cache import Cache, decode, digest_of, encode, source_stamp, user_folder
 from gradlint.runner.files import FileFinder, SourceFile
@@ -246,6 +248,14 @@ def test_without_a_home_nothing_is_kept(project: Path, monkeypatch: pytest.Monke
     assert not (project / "kept").exists()
 
 
+def test_a_home_in_the_checkout_is_nobodys(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that lies there may be known to whoever wrote the checkout."""
+    monkeypatch.setattr("gradlint.runner.cache.user_folder", lambda: str(project / ".cache" / "gradlint"))
+    assert [_lint(project).cached for _ in range(2)] == [0, 2], "a folder that is no checkout"
+    (project / ".git").mkdir()
+    assert [_lint(project).cached for _ in range(2)] == [0, 0]
+
+
 @pytest.mark.parametrize("xdg", ["", "relative", "/absolute"])
 def test_the_folder_is_where_others_look_for_it(monkeypatch: pytest.MonkeyPatch, xdg: str) -> None:
     platformdirs = pytest.importorskip("platformdirs")
@@ -362,8 +372,19 @@ def test_results_survive_the_round_trip() -> None:
         (Related(span, "here"),), Fix(FixSafety.SAFE, "move it", (Edit(span, "x\n"),)),
     )  # fmt: skip
     guessed = replace(finding, grade=Grade.GUESSED)
-    result = FileResult("train.py", (finding, guessed), suppressed=2, notes=("a note",), exhausted=("`f` …",))
+    elsewhere = replace(finding, path="other.py", entries=(3, 4), related=(Related(span, "there", "third.py"),))
+    result = FileResult(
+        "train.py", (finding, guessed), suppressed=2, notes=("a note",), cells=(Cell(1, 2, 3),), exhausted=("`f` …",),
+        elsewhere=(elsewhere,), reached=(("other.py", 5, True),),
+    )  # fmt: skip
     assert decode(json.loads(json.dumps(encode(result))), "train.py") == result
     assert encode(FileResult("train.py")) is None
     assert encode(FileResult("train.py", exhausted=("`f` …",))) is not None
     assert decode(None, "other.py") == FileResult("other.py")
+
+
+def test_everything_that_a_result_can_hold_is_kept() -> None:
+    """A type that is new to results must be known, or nothing of a run is kept."""
+    made = {value for value in vars(model).values() if isinstance(value, type) and value.__module__ == model.__name__}
+    never = {model.RuleCrash, model.Unreadable, model.Fixed, model.Place, model.Category}
+    assert made - never == set(cache_module._TYPES)

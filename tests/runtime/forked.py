@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from gradlint.runtime.launch import run
-from gradlint.runtime.prove import running
+from gradlint.runtime.prove import proving
 from tests.runtime.zygote import zygote
 
 
@@ -42,7 +42,7 @@ def workers_forked() -> Iterator[None]:
     if not hasattr(os, "fork"):
         yield
         return
-    with mock.patch.object(running, "sys", SimpleNamespace(executable=zygote().executable(), path=sys.path)):
+    with mock.patch.object(proving, "sys", SimpleNamespace(executable=zygote().executable(), path=sys.path)):
         yield
 
 

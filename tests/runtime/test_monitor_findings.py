@@ -21,8 +21,16 @@ from gradlint.runtime.monitor.data import (
     percentile,
 )
 from gradlint.runtime.monitor.judge import LIFELESS, PEACE, Judge
-from gradlint.runtime.monitor.observe import Circumstances, late_over_early, total_of
-from gradlint.runtime.monitor.trend import PLENTY, SHOWN, Losses, Totals, Trend
+from gradlint.runtime.monitor.observe import (
+    PLENTY,
+    SHOWN,
+    Circumstances,
+    Losses,
+    Totals,
+    Trend,
+    late_over_early,
+    total_of,
+)
 
 
 def layers(*norms: float, axes: int = 2, ratio: float | None = 1e-3, rate: float | None = None) -> tuple[Layer, ...]:

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from gradlint.runtime.prove import running
-from gradlint.runtime.prove.case import all_cases, chosen
-from gradlint.runtime.prove.observed import Job, Observed, Run, Used, clipped, cosine
+from gradlint.runtime.prove import proving
+from gradlint.runtime.prove.case import Job, Observed, Run, Used, all_cases, chosen, clipped, cosine
 from gradlint.runtime.prove.proving import (
     BY_HAND,
     Pair,
     Proof,
     Proofs,
+    Ran,
+    Script,
     judged,
     pair,
     prove,
@@ -28,7 +29,6 @@ from gradlint.runtime.prove.proving import (
     run_id,
     scripts,
 )
-from gradlint.runtime.prove.running import Ran, Script
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import workers_forked
 from tests.sharing import once
@@ -103,6 +103,10 @@ RELATIONS: dict[str, Callable[[Numbers, Numbers], bool]] = {
     "GL206": _raises("AssertionError", 4),
     "GL207": _scale_is_in_the_limit,
     "GL208": lambda b, a: (b["dtypes"], a["dtypes"]) == ("bfloat16", "float32"),
+    "GL209": lambda b, a: (
+        (b["scaler_updates"], a["scaler_updates"]) == (4, 0)
+        and _close(b["gradient_to_large_batch"], a["gradient_to_large_batch"])
+    ),
     "GL210": lambda b, a: b["future_warnings"] > 0 == a["future_warnings"],
     "GL211": lambda b, a: _close(b["norm_in_the_log_to_true_norm"], 1024 * a["norm_in_the_log_to_true_norm"]),
     "GL212": lambda b, a: b["share_of_gradients_that_are_0"] > 0.5 and a["share_of_gradients_that_are_0"] == 0,
@@ -146,7 +150,7 @@ def ran(pairs: list[Pair], tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Both scripts of every case: the tests judge the same runs."""
     wanted = [script for pair in pairs for script in scripts(pair)]
     with workers_forked():
-        return once(tmp_path_factory, "proofs", lambda _: running.run(wanted, "cpu", limit=PATIENCE))
+        return once(tmp_path_factory, "proofs", lambda _: proving.run(wanted, "cpu", limit=PATIENCE))
 
 
 def _judged(pairs: list[Pair], ran: Ran) -> dict[str, Proof]:
@@ -271,8 +275,8 @@ def test_a_script_that_hangs_is_ended(
         Script(Job("fine", "fine.py", reference=False), "x = 1\n"),
         Script(Job("hangs", "hangs.py", reference=False), hangs),
     ]
-    monkeypatch.setattr(running, "time", Clock(begun))
-    ran = running.run(scripts, "cpu", limit=PATIENCE)
+    monkeypatch.setattr(proving, "time", Clock(begun))
+    ran = proving.run(scripts, "cpu", limit=PATIENCE)
     assert set(ran.runs) == {"fine"}
     assert [process.returncode is None for process in started] == [False]
 
@@ -283,7 +287,7 @@ def test_a_rank_that_is_lost_ends_the_other(started: list[subprocess.Popen[bytes
         "import os\nfrom gradlint.runtime.prove.lab import join\nif join() == 1:\n    print('lost')\n    os._exit(7)\n"
     )
     text += "import torch.distributed as dist\ndist.barrier()\n"
-    ran = running.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
+    ran = proving.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
     assert ran.runs == {}
     assert "lost" in ran.trouble
     assert [process.returncode is None for process in started] == [False, False]

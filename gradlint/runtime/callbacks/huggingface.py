@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
+from gradlint.runtime.monitor.measure import author_model
 from gradlint.runtime.monitor.monitor import GradientMonitor
-from gradlint.runtime.monitor.parameters import author_model
 
 
 class GradientCallback(TrainerCallback):

@@ -73,6 +73,9 @@ def _width(line: str) -> int:
     return len(found["indent"]) if found else 0
 
 
+# -- what it prints ----------------------------------------------------------------------------------------------------
+
+
 LINES = 200
 _BYTES = 256 * 1024
 _AGENT_LINE = re.compile(r"^[EWI]\d{4} [^\n]*torch[/\\]distributed[/\\]elastic[^\n]*\n", re.MULTILINE)
@@ -120,6 +123,9 @@ def end_of(path: Path, lines: int = LINES) -> str:
 def without_torchrun(text: str) -> str:
     """What torchrun itself has to say about ranks that failed: it names a script that is not the user's."""
     return _AGENT_LINE.sub("", _AGENT_ERROR.sub("", text))
+
+
+# -- how it ended ------------------------------------------------------------------------------------------------------
 
 
 _PREFIX = "ending-"

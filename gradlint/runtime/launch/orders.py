@@ -74,6 +74,9 @@ def read(path: str) -> Orders:
     return Orders(**values)
 
 
+# -- how it has to be started ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Entry:
     """See `Orders` for what the fields mean."""
@@ -168,6 +171,9 @@ def _is_not_for_scripts(test: ast.expr) -> bool:
         return isinstance(left, ast.Name) and left.id in {"__name__", "__package__"} and differs
     name = test.attr if isinstance(test, ast.Attribute) else test.id if isinstance(test, ast.Name) else ""
     return name in {"TYPE_CHECKING", "__package__"}
+
+
+# -- other texts in the place of files ---------------------------------------------------------------------------------
 
 
 def same(path: str) -> str:

@@ -87,6 +87,9 @@ def available() -> dict[str, int]:
     return {name: cards for name, cards in seen.items() if cards}
 
 
+# -- a process and all that it starts ----------------------------------------------------------------------------------
+
+
 #: seconds to end by themselves after SIGTERM
 PATIENCE = 3.0
 _PAUSE = 0.02
@@ -216,6 +219,9 @@ def _marked(mark: bytes) -> set[int]:
         if mark in environment.split(b"\0"):
             found.add(int(name))
     return found
+
+
+# -- the run -----------------------------------------------------------------------------------------------------------
 
 
 _BOOTSTRAP = Path(__file__).parents[1] / "bootstrap.py"

@@ -57,7 +57,7 @@ class Asked:
 
 Measure: TypeAlias = Callable[[Asked], Shown]
 
-_FAMILIES = ("clipping", "mixed_precision", "accumulation", "loop", "distributed")
+_FAMILIES = ("clipping", "scaling", "windows", "ranks")
 _MEASURES: dict[str, Measure] = {}
 _JUDGES: set[str] = set()
 

@@ -13,12 +13,27 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradlint.runtime.layers import readable
-from gradlint.runtime.monitor.data import Finding, Layer, Limits, Sample
+from gradlint.runtime.monitor.data import Finding, Layer, Limits, Sample, some, table
 from gradlint.runtime.monitor.judge import remedies
-from gradlint.runtime.monitor.measure import Parcel, extremes, measure, numbers_of, total
+from gradlint.runtime.monitor.measure import (
+    Parcel,
+    Roster,
+    author_model,
+    checked_model,
+    checked_scaler,
+    extremes,
+    measure,
+    numbers_of,
+    sharded,
+    stored_scale,
+    torch_optimizer,
+    total,
+    trained_by,
+)
 from gradlint.runtime.monitor.observe import (
     Circumstances,
     Observation,
+    Trend,
     beside_weights,
     broken,
     dead,
@@ -29,18 +44,6 @@ from gradlint.runtime.monitor.observe import (
     untrained,
 )
 from gradlint.runtime.monitor.operations import delicate, origin
-from gradlint.runtime.monitor.parameters import (
-    Roster,
-    author_model,
-    checked_model,
-    checked_scaler,
-    sharded,
-    stored_scale,
-    torch_optimizer,
-    trained_by,
-)
-from gradlint.runtime.monitor.text import some, table
-from gradlint.runtime.monitor.trend import Trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +224,9 @@ class NanDiagnosis:
         if not self.measured:
             hints.append("there are no gradients: call it after the backward, before zero_grad()")
         return tuple(hints)
+
+
+# -- one look ----------------------------------------------------------------------------------------------------------
 
 
 def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) -> GradientDiagnosis:

@@ -12,7 +12,10 @@ from gradlint.runtime.monitor.data import Condition, Finding, Limits, Sample, To
 from gradlint.runtime.monitor.observe import (
     PATIENCE,
     Circumstances,
+    Losses,
     Observation,
+    Totals,
+    Trend,
     beside_weights,
     broken,
     dead,
@@ -26,7 +29,6 @@ from gradlint.runtime.monitor.observe import (
     too_low,
     untrained,
 )
-from gradlint.runtime.monitor.trend import Losses, Totals, Trend
 
 _CLIP = "clip_grad_norm_(model.parameters(), max_norm=1.0) before the step"
 _EXPLODING = (
@@ -103,6 +105,9 @@ REMEDIES: dict[Condition, tuple[str, ...]] = {
 def remedies(condition: Condition, clipped: bool = False) -> tuple[str, ...]:
     """In order; a clip is no remedy where there is one."""
     return tuple(each for each in REMEDIES.get(condition, ()) if not (clipped and each == _CLIP))
+
+
+# -- the judge ---------------------------------------------------------------------------------------------------------
 
 
 #: steps in a row that must be well before what was told of single steps counts anew

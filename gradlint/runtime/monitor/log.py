@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TextIO
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import Finding, Sample
-from gradlint.runtime.monitor.text import tried
+from gradlint.runtime.monitor.data import Finding, Sample, tried
 
 #: findings always go here, too
 LOGGER = logging.getLogger("gradlint")

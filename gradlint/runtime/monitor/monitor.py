@@ -11,12 +11,11 @@ from typing import Any
 from torch import Tensor
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limits, MonitorData, Sample, Total
+from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limits, MonitorData, Sample, Total, summary
 from gradlint.runtime.monitor.judge import Judge
 from gradlint.runtime.monitor.log import LOGGER, Outlet
+from gradlint.runtime.monitor.measure import author_model, checked_model, checked_scaler, torch_optimizer
 from gradlint.runtime.monitor.observe import Circumstances, Observation
-from gradlint.runtime.monitor.parameters import author_model, checked_model, checked_scaler, torch_optimizer
-from gradlint.runtime.monitor.text import summary
 from gradlint.runtime.monitor.watcher import Watcher
 
 _OTHERS = frozenset(
@@ -43,6 +42,9 @@ def user_line() -> str:
 def _shown(path: str) -> str:
     here = os.getcwd() + os.sep
     return path[len(here) :] if path.startswith(here) else path
+
+
+# -- the monitor -------------------------------------------------------------------------------------------------------
 
 
 #: a sample costs a few hundredths of a step of a small model on a CPU; see benchmarks/monitor.py

@@ -16,14 +16,16 @@ from gradlint.runtime.monitor.data import Health, Layer, Total
 from gradlint.runtime.monitor.measure import (
     Measurement,
     Parcel,
+    Roster,
+    current_scale,
     gradient_norms,
     measure,
     norms,
     numbers_of,
+    stored_scale,
     total,
     weight_norms,
 )
-from gradlint.runtime.monitor.parameters import Roster, current_scale, stored_scale
 
 #: samples in a row in which a unit must have had no gradient: a batch that does not excite it is nothing
 UNITS = 10
@@ -101,6 +103,9 @@ class Checkup:
         if former is not None and former[0] == names:
             self._found = tuple(name for name, was, norm in zip(names, former[1], now, strict=True) if was == norm)
         return self._found
+
+
+# -- one sample --------------------------------------------------------------------------------------------------------
 
 
 #: which clip: its function, its first parameter, how many parameters

@@ -19,10 +19,19 @@ from torch.utils.hooks import RemovableHandle
 
 from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
 from gradlint.runtime.monitor.judge import SKIPS
-from gradlint.runtime.monitor.measure import Parcel, gradient_norms, measure, total
+from gradlint.runtime.monitor.measure import (
+    Parcel,
+    Roster,
+    current_scale,
+    enabled,
+    gradient_norms,
+    measure,
+    sharded,
+    stored_scale,
+    total,
+)
 from gradlint.runtime.monitor.observe import Circumstances, total_of
 from gradlint.runtime.monitor.operations import Operation, delicate, origin
-from gradlint.runtime.monitor.parameters import Roster, current_scale, enabled, sharded, stored_scale
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from gradlint.runtime.page.text import Markup, number, tag
+from gradlint.runtime.page.render import Markup, number, tag
 
 #: beyond this ratio a plot is logarithmic
 _DECADES = 100.0
@@ -90,6 +90,9 @@ def _nice(width: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(width))
     return next(nice * power for nice in (1, 2, 5, 10) if nice * power >= width * 0.999)
+
+
+# -- plots -------------------------------------------------------------------------------------------------------------
 
 
 WIDTH, HEIGHT = 520, 200

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gradlint.runtime.page.chart import Chart, Curve, Plot
-from gradlint.runtime.page.places import COLOURS, Cast, Player
-from gradlint.runtime.page.telling import used
-from gradlint.runtime.page.text import number, numbers
+from gradlint.runtime.page.render import number, numbers
+from gradlint.runtime.page.telling import COLOURS, Cast, Player, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 
@@ -156,6 +155,9 @@ def _filled(found: Sequence[Curve]) -> tuple[Curve, ...]:
 
 def _owner(track: _Track) -> str:
     return track.steps[0].owner if track.steps else ""
+
+
+# -- ranks side by side ------------------------------------------------------------------------------------------------
 
 
 #: weights whose norm and sum differ by less than this share are the same but for rounding

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
 
-from gradlint.runtime.page.places import Cast, Places
-from gradlint.runtime.page.telling import Teller
-from gradlint.runtime.page.text import Markup, tag
+from gradlint.runtime.page.render import Markup, tag
+from gradlint.runtime.page.telling import Cast, Places, Teller
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.verification import Cure, Judged, Verdict
 
@@ -105,6 +104,9 @@ def _statement(happening: Happening, places: Places) -> tuple[str, str]:
     return kind_of(happening), places.source(place.file, place.line) if place is not None else ""
 
 
+# -- what repeats is shown once ----------------------------------------------------------------------------------------
+
+
 T = TypeVar("T")
 #: a passage that comes twice is read faster than a bracket
 _FEWEST = 3
@@ -186,6 +188,9 @@ def _key(part: Cell[T] | Fold[T], key: Callable[[T], Hashable]) -> Hashable:
     if isinstance(part, Fold):
         return ("fold", part.count, tuple(_key(p, key) for p in part.passage))
     return key(part.first)
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
 
 
 #: from the top to the bottom: the order of the canonical update

@@ -22,9 +22,8 @@ from gradlint.runtime.page.lanes import (
     folded,
     lane_of,
 )
-from gradlint.runtime.page.places import Cast, Places
-from gradlint.runtime.page.telling import Tally, Teller, compared, tallies
-from gradlint.runtime.page.text import Markup, counted, span
+from gradlint.runtime.page.render import Markup, counted, span
+from gradlint.runtime.page.telling import Cast, Places, Tally, Teller, compared, tallies
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Recording, Stepped
 
 #: what is longer is folded without regard to flags
@@ -149,6 +148,9 @@ class Run:
         """`GL103 (3 of 4)` if not all that the mark stands for are flagged."""
         times = sum(flag in self._flags.get(h.index, ()) for h in cell.items)
         return flag.code if times == len(cell.items) else f"{flag.code} ({times} of {len(cell.items)})"
+
+
+# -- both runs side by side --------------------------------------------------------------------------------------------
 
 
 #: iterations that are drawn at all, and those that are open from the start

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from gradlint.runtime.health import Symptom
 from gradlint.runtime.page.curves import curves, ranks
 from gradlint.runtime.page.lanes import flags_after, flags_before
-from gradlint.runtime.page.places import Places
-from gradlint.runtime.page.render import render
+from gradlint.runtime.page.render import counted, render
 from gradlint.runtime.page.story import Run, story
-from gradlint.runtime.page.text import counted
+from gradlint.runtime.page.telling import Places
 from gradlint.runtime.recording import Recording
 from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
 
@@ -146,6 +145,9 @@ def _count(judged: Sequence[Judged], verdict: Verdict) -> int:
     return sum(j.verdict is verdict for j in judged)
 
 
+# -- what the fix changed ----------------------------------------------------------------------------------------------
+
+
 #: lines around a change, and lines that are shown at most
 _CONTEXT = 3
 _MOST = 400
@@ -175,6 +177,9 @@ def _lines(before: str, after: str) -> Iterator[tuple[str, str]]:
     for line in list(different)[2:]:  # behind the names
         look = {"+": "plus", "-": "minus", "@": "hunk"}.get(line[:1], "same")
         yield look, line
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
 
 
 BEFORE, AFTER, ALONE = "Before the fix", "After the fix", "The run"

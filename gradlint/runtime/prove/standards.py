@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gradlint.runtime.prove.case import Measured, Value
-from gradlint.runtime.prove.observed import Run
+from gradlint.runtime.prove.case import Measured, Run, Value
 from gradlint.runtime.recording import Clipped, Stepped, Synced
 
 #: of a gradient in float32 that is summed in another order

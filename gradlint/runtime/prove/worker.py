@@ -25,7 +25,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from gradlint.runtime.jsonl import encode
 from gradlint.runtime.prove import lab
-from gradlint.runtime.prove.observed import Job, Observed, Used
+from gradlint.runtime.prove.case import Job, Observed, Used
 from gradlint.runtime.recorder import Recorder, Wish
 
 #: seconds until a rank that waits for a lost one gives up; who has started both ends it long before, and on a busy

@@ -69,6 +69,9 @@ def _unsharded(group: Any) -> Iterator[Tensor]:
         yield from (grad for grad in (kept, fresh) if grad is not None)
 
 
+# -- what they exchange ------------------------------------------------------------------------------------------------
+
+
 #: collectives that average or sum, and those that FSDP reduces its gradients with
 _REDUCING = ("all_reduce", "all_reduce_coalesced", "reduce")
 _SCATTERING = ("reduce_scatter_single", "reduce_scatter_tensor", "_reduce_scatter_base", "reduce_scatter")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import graph, norms
+from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life, grad_of
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ def _noise(parameters: Sequence[Tensor], before: Sequence[Tensor], after: Sequen
     return all(abs(cosine) < 0.5 for cosine in along)
 
 
+# -- steps by hand -----------------------------------------------------------------------------------------------------
+
+
 #: the type of such an optimizer in a recording
 TYPE = "by hand"
 
@@ -172,7 +175,7 @@ class ByHand:
         """
         if any(life is not self.life for life in self._recorder.lives.alive()):
             return None
-        leaves = [leaf for leaf in graph.leaf_tensors(losses) if self._is_free(leaf)]
+        leaves = [leaf for leaf in backward.leaf_tensors(losses) if self._is_free(leaf)]
         if not leaves:
             return None
         if self._weights is None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.knowledge.frameworks.deepspeed import DEEPSPEED
 from gradlint.knowledge.frameworks.fabric import FABRIC
-from gradlint.runtime.recorder import clips, forwards
+from gradlint.runtime.recorder import clips, survey
 from gradlint.runtime.recorder.patching import Handler
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _accelerated_scheduler(recorder: Recorder, module: Any) -> None:
 def _accelerated_loader(recorder: Recorder, module: Any) -> None:
     for name in ("DataLoaderShard", "DataLoaderDispatcher"):
         if hasattr(module, name):
-            recorder.patches.watch(getattr(module, name), "__iter__", forwards.read_ahead)
+            recorder.patches.watch(getattr(module, name), "__iter__", survey.read_ahead)
 
 
 def _fabric(recorder: Recorder, module: Any) -> None:

@@ -61,6 +61,9 @@ def never_compile(function: Callable[..., Any]) -> None:
         _find("set_code_exec_strategy")(function.__code__, strategy(action.SKIP, action.DEFAULT))
 
 
+# -- patches -----------------------------------------------------------------------------------------------------------
+
+
 #: what is called in place of a function: the recorder, the function itself, and its arguments
 Handler = Callable[["Recorder", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _ABSENT = object()
@@ -183,6 +186,9 @@ def rebind(pairs: list[tuple[Any, Any]]) -> None:
                 names[name] = new[id(names[name])]
 
 
+# -- modules that are loaded later -------------------------------------------------------------------------------------
+
+
 Patch = Callable[["Recorder", Any], None]
 
 
@@ -233,6 +239,9 @@ class Imports(importlib.abc.MetaPathFinder):
     def _patch(self, module: Any, patch: Patch) -> None:
         with self.recorder.guard(f"the import of {module.__name__}"):
             patch(self.recorder, module)
+
+
+# -- warnings ----------------------------------------------------------------------------------------------------------
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -74,6 +74,9 @@ class Writer:
                 self._file.flush()
 
 
+# -- one for a process -------------------------------------------------------------------------------------------------
+
+
 class _Running:
     """What this process records."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gradlint.runtime.recorder import backward, graph
+from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life
 from gradlint.runtime.recorder.optimizers import tell_step
 from gradlint.runtime.recording import Met, Place, Unscaled, Updated
@@ -93,7 +93,7 @@ def _scale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ..
     with recorder.during("scale"):
         result = original(*args, **kwargs)
     with recorder.guard("scale"):
-        graph.mark_scaled(result, known(recorder, scaler), _current(scaler))
+        backward.mark_scaled(result, known(recorder, scaler), _current(scaler))
     return result
 
 

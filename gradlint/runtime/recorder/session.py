@@ -19,12 +19,12 @@ from gradlint.runtime.recorder import (
     Enough,
     Wish,
     backward,
-    forwards,
     frameworks,
     optimizers,
     patching,
     scaler,
     schedulers,
+    survey,
 )
 from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
@@ -59,12 +59,15 @@ class Parts:
         schedulers.install(recorder)
         self.clips.install()
         self.distributed.install()
-        forwards.install(recorder)
+        survey.install(recorder)
         frameworks.install(recorder)
         self.warnings.install()
         self.gradients.install()
         recorder.patches.watch_everywhere(torch, "compile", patching.in_pieces)
         recorder.patches.bind()
+
+
+# -- the recorder ------------------------------------------------------------------------------------------------------
 
 
 #: how often a script may swallow `Enough` before its process is ended

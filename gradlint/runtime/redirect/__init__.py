@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 import torch
 
-from gradlint.runtime.redirect import accelerator, ranks
-from gradlint.runtime.redirect.accelerator import Landing, Pretence
-from gradlint.runtime.redirect.ranks import WhenImported, at_once
+from gradlint.runtime.redirect import accelerator
+from gradlint.runtime.redirect.accelerator import Landing, Pretence, WhenImported, at_once
 
 
 def needed(device: str) -> bool:
@@ -30,4 +29,4 @@ def install(
     landing = Landing(note)
     accelerator.install_tensors(landing)
     accelerator.install(landing, pretence)
-    ranks.install(landing, when_imported)
+    accelerator.install_ranks(landing, when_imported)
