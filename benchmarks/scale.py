@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale [SHAPE …] [--doublings N] [--seconds S] [--rounds R]
 
-Times are CPU seconds with fixes, the least of R; the memory is the peak of a process of its own. `growth` is the time beside that of
-half the size: 2 is linear. A shape ends when a size takes longer than S.
+Times are CPU seconds with fixes, the least of R; the memory is the peak of a process of its own. `growth` is the time
+beside that of half the size: 2 is linear. A shape ends when a size takes longer than S.
 """
 
 from __future__ import annotations
