@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -23,9 +24,9 @@ from gradlint.model import (
     Unreadable,
 )
 from gradlint.records import replace
+from gradlint.registry import all_rules
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Sequence
 
     from gradlint.config import Settings
@@ -125,8 +126,6 @@ def project_of(path: str, settings: Settings) -> Project | None:
 
 def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings) -> Counter[str]:
     """What the watched rules say of a text, beside advice."""
-    from collections import Counter
-
     from gradlint.python import source as reading
 
     text = reading.read(source)
@@ -158,7 +157,6 @@ def _judged(
     project: Project | None,
 ) -> FileResult:  # fmt: skip
     from gradlint import comments
-    from gradlint.registry import all_rules
     from gradlint.telling import repeated
 
     crashes: dict[str, RuleCrash] = {}
@@ -202,7 +200,6 @@ def _judged(
 def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project | None) -> tuple[Finding, ...]:
     """What was found in other files, as far as the rules are on there and no comment of theirs silences it."""
     from gradlint import comments
-    from gradlint.registry import all_rules
 
     known = frozenset(rule.meta.code for rule in all_rules())
     kept: list[Finding] = []
@@ -243,15 +240,12 @@ def holds_any(source: bytes, settings: Settings, path: str) -> bool:
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
     """The rules of these codes, with the options that were configured for them."""
-    from gradlint.registry import all_rules
-
     return [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
 
 
 def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
     """The rules that a fix must not offend: those that are on, and those that are on by default and not ignored."""
     from gradlint.config.selectors import expand
-    from gradlint.registry import all_rules
 
     ignored = {code for layer in settings.layers for selector in layer.ignore for code in expand(selector)}
     return enabled | {rule.meta.code for rule in all_rules() if rule.meta.default and rule.meta.code not in ignored}

@@ -111,7 +111,7 @@ class DroppedLastWindow(Rule):
             return  # earlier epochs would have shown it
         if isinstance(following, Backward) and _goes_on(state.window, steps):
             return  # the counter runs on: the window is filled up in the next epoch
-        if step.size == 1 or self.file.is_one(step.window):
+        if (step.site.path and step.size == 1) or self.file.is_one(step.window):
             return  # every batch is stepped
         repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
         yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])

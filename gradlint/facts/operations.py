@@ -261,14 +261,14 @@ class Losses:
         around, function = _state(caller), frame.function
         if function is None or function is caller.function:
             return State(around.quiet)
-        owner = frame.owner if isinstance(frame.owner, Instance) else None
-        loss = gives_loss(function, owner)
-        foreign = self._core.classes.foreign(owner.cls) if owner is not None else set()
+        cls = _class_of(frame)
+        loss = gives_loss(function, cls)
+        foreign = self._core.classes.foreign(cls) if cls is not None else set()
         if any(base.rpartition(".")[2] == "Function" for base in foreign):
             frame.no_grad = True  # torch.autograd.Function has a backward of its own
         if api.TARGET.search(function.name) and not loss:
             frame.no_grad = True  # `def ground_truth(…)`
-        tests = owner is not None and any(api.TEST.search(name) for name in (owner.cls.name, *foreign))
+        tests = cls is not None and any(api.TEST.search(name) for name in (cls.name, *foreign))
         return State(around.quiet or bool(api.EVALUATION.search(function.name)) or tests, loss)
 
     def operate(
@@ -287,10 +287,10 @@ class Losses:
     @property
     def near(self) -> bool:
         """What stands in a model's forward, or in a helper of it, is far from the loss."""
-        function, owner = self._core.frame.function, self._core.frame.owner
+        function, cls = self._core.frame.function, _class_of(self._core.frame)
         if self.state.loss or function is None:
             return True
-        if isinstance(owner, Instance) and api.LOSS_CLASS.search(owner.cls.name):
+        if cls is not None and api.LOSS_CLASS.search(cls.name):
             return True
         return function.name not in OF_MODELS and "backward" in self._program.own_words(function.body).called
 
@@ -307,11 +307,16 @@ def _state(frame: Frame) -> State:
     return frame.state
 
 
-def gives_loss(node: s.Def, owner: Instance | None) -> bool:
+def _class_of(frame: Frame) -> s.Class | None:
+    """The class of the object, or that which a static method stands in."""
+    return frame.owner.cls if isinstance(frame.owner, Instance) else frame.cls
+
+
+def gives_loss(node: s.Def, cls: s.Class | None) -> bool:
     """What the function returns is trained on, by its name or that of its class."""
     if api.LOSS_FUNCTION.search(node.name):
         return True
-    return owner is not None and node.name in OF_MODELS and bool(api.LOSS_CLASS.search(owner.cls.name))
+    return cls is not None and node.name in OF_MODELS and bool(api.LOSS_CLASS.search(cls.name))
 
 
 # -- policy gradients

@@ -109,7 +109,7 @@ class Tensors:
             if isinstance(stmt, s.Def):
                 called = self.program.own_words(stmt.body).called
                 if (
-                    gives_loss(stmt, owner)
+                    gives_loss(stmt, owner.cls if owner is not None else None)
                     or called & _DELICATE
                     or any(naming.CRITERION.search(name) or "loss" in name.lower() for name in called)
                 ):
