@@ -1,9 +1,9 @@
 """What linting costs as files grow: each shape is doubled again and again, and should cost about twice as much.
 
-    python -m benchmarks.scale [SHAPE …] [--doublings N] [--seconds S]
+    python -m benchmarks.scale [SHAPE …] [--doublings N] [--seconds S] [--rounds R]
 
-Times are CPU seconds with fixes, the memory is the peak of a process of its own. `growth` is the time beside that of
-half the size: 2 is linear. A shape ends when a size takes longer than S.
+Times are CPU seconds with fixes, the least of R; the memory is the peak of a process of its own. `growth` is the time
+beside that of half the size: 2 is linear. A shape ends when a size takes longer than S.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}")
     parser.add_argument("--doublings", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
     if unknown := set(options.shapes) - SHAPES.keys():
@@ -203,7 +204,7 @@ def main() -> None:
         before = 0.0
         for doubling in range(options.doublings + 1):
             source = make(size << doubling).encode()
-            seconds, parse, peak, found, fixes = apart(source)
+            seconds, parse, peak, found, fixes = min(apart(source) for _ in range(options.rounds))
             growth = f"{seconds / before:6.2f}" if before else " " * 6
             sizes = f"{size << doubling:>6} {len(source) / 1000:>7.0f}"
             print(
