@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gradlint.python import syntax as s
+from gradlint.python.binding import called
 from gradlint.python.contexts import turns_off
 from gradlint.python.imported import Place, dotted
 from gradlint.python.imported import calls as all_calls
-from gradlint.python.written import called
 from gradlint.subjects import Argument, Call
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from gradlint.knowledge import architectures as known
 from gradlint.knowledge import frameworks, monitors, naming
 from gradlint.knowledge.architectures import Kind
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, identifiers, last
 from gradlint.python.homes import Home, Homes
 from gradlint.python.module import Program
-from gradlint.python.written import called, identifiers, last
 from gradlint.subjects import Evidence
 
 #: a loop of fewer turns, all of them known, is no training

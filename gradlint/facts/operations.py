@@ -8,10 +8,9 @@ from gradlint.events import Site
 from gradlint.facts.numbers import Fact, as_fact
 from gradlint.knowledge import tensor_api as api
 from gradlint.python import syntax as s
-from gradlint.python.binding import own_statements, target_names
+from gradlint.python.binding import called, identifiers, last, own_statements, target_names
 from gradlint.python.cited import LENGTH, cited
 from gradlint.python.values import Frame, Instance, Value
-from gradlint.python.written import called, identifiers, last
 from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low, Prob
 

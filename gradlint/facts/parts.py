@@ -11,9 +11,9 @@ from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.architectures import Kind
 from gradlint.knowledge.frameworks import BASES
 from gradlint.python import syntax as s
+from gradlint.python.binding import called
 from gradlint.python.classes import Classes
 from gradlint.python.homes import Home, Homes
-from gradlint.python.written import called
 from gradlint.records import dataclass, replace
 
 _DEPTH = 8

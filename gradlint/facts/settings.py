@@ -9,11 +9,10 @@ from gradlint.events import Backward, ClipKind, Framework
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge.rows import Calls, Configures, Handed, Setting, Thing, fits
 from gradlint.python import syntax as s
-from gradlint.python.binding import own_statements
+from gradlint.python.binding import called, last, own_statements
 from gradlint.python.classes import Classes
 from gradlint.python.constants import Constants, Scope
 from gradlint.python.homes import Homes
-from gradlint.python.written import called, last
 from gradlint.records import dataclass
 from gradlint.subjects import ClipSetting, DivisionSetting
 

@@ -12,6 +12,7 @@ from gradlint.knowledge import naming
 from gradlint.knowledge import tensor_api as api
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
+from gradlint.python.binding import last
 from gradlint.python.calls import Arguments
 from gradlint.python.classes import MemberKind
 from gradlint.python.evaluate import Evaluator
@@ -29,7 +30,6 @@ from gradlint.python.values import (
     Value,
 )
 from gradlint.python.values import Kind as Held
-from gradlint.python.written import last
 from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low
 

@@ -8,9 +8,9 @@ from gradlint.events import Backward
 from gradlint.facts.models import Models
 from gradlint.knowledge import tokens as known
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, last
 from gradlint.python.homes import Home
 from gradlint.python.module import Program
-from gradlint.python.written import called, last
 from gradlint.subjects import Evidence
 
 

@@ -1,4 +1,4 @@
-"""What the statements of a function bind, whoever asks: targets, and what is written down as their values."""
+"""Names as they are written, and what the statements of a function bind to them, whoever asks."""
 
 from __future__ import annotations
 
@@ -74,3 +74,24 @@ def target_names(target: s.Expr) -> Iterator[str]:
                 yield from target_names(part)
         case _:
             return
+
+
+def last(expr: s.Expr | None) -> str:
+    """`steps` of `self.args.steps`; "" if it is no name."""
+    match expr:
+        case s.Name():
+            return expr.id
+        case s.Attr():
+            return expr.name
+        case _:
+            return ""
+
+
+def called(call: s.Call) -> str:
+    """`relu` of `F.relu(x)` and of `x.relu()`."""
+    return last(call.func)
+
+
+def identifiers(expr: s.Expr) -> Iterator[str]:
+    """All of them: `self`, `args` and `steps` of `self.args.steps`."""
+    return (last(part) for part in s.walk_expr(expr) if isinstance(part, s.Name | s.Attr))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
@@ -276,3 +276,36 @@ class Callees:
             for stmt in s.walk_stmts(definition.body) if inner is not None else ():
                 if isinstance(stmt, s.Return) and stmt.value is not None and inner is not None:
                     yield from owner.classes(stmt.value, inner)
+
+
+def components(edges: Mapping[int, Iterable[int]]) -> Iterator[set[int]]:
+    """Numbers that lead to each other, together; what they lead to comes before them (Tarjan's algorithm)."""
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    path: list[int] = []
+    open_: set[int] = set()
+    for root in edges:
+        waiting = [(root, iter(edges[root]))] if root not in order else []
+        while waiting:
+            name, rest = waiting[-1]
+            if name not in order:
+                order[name] = lowest[name] = len(order)
+                path.append(name)
+                open_.add(name)
+            for other in rest:
+                if other not in order:
+                    waiting.append((other, iter(edges[other])))
+                    break
+                if other in open_:
+                    lowest[name] = min(lowest[name], lowest[other])
+            else:
+                waiting.pop()
+                if waiting:
+                    above = waiting[-1][0]
+                    lowest[above] = min(lowest[above], lowest[name])
+                if lowest[name] == order[name]:
+                    found = {name}
+                    while (last := path.pop()) != name:
+                        found.add(last)
+                    open_ -= found
+                    yield found

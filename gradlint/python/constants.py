@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from gradlint.python import syntax as s
-from gradlint.python.binding import bound_by, target_names
-from gradlint.python.written import last
+from gradlint.python.binding import bound_by, last, target_names
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:

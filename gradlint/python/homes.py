@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.python import syntax as s
-from gradlint.python.binding import bound_by
+from gradlint.python.binding import bound_by, called, last
 from gradlint.python.classes import Classes
 from gradlint.python.contexts import turns_off
-from gradlint.python.written import called, last
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
 from gradlint.python.binding import own_statements
-from gradlint.python.callees import Callees
+from gradlint.python.callees import Callees, components
 from gradlint.python.homes import Homes
 from gradlint.python.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
@@ -476,39 +476,6 @@ class Program:
             found = identifiers(part.right)
             self.modulus_names |= found
             self.counted_to |= found
-
-
-def components(edges: Mapping[int, Iterable[int]]) -> Iterator[set[int]]:
-    """Numbers that lead to each other, together; what they lead to comes before them (Tarjan's algorithm)."""
-    order: dict[int, int] = {}
-    lowest: dict[int, int] = {}
-    path: list[int] = []
-    open_: set[int] = set()
-    for root in edges:
-        waiting = [(root, iter(edges[root]))] if root not in order else []
-        while waiting:
-            name, rest = waiting[-1]
-            if name not in order:
-                order[name] = lowest[name] = len(order)
-                path.append(name)
-                open_.add(name)
-            for other in rest:
-                if other not in order:
-                    waiting.append((other, iter(edges[other])))
-                    break
-                if other in open_:
-                    lowest[name] = min(lowest[name], lowest[other])
-            else:
-                waiting.pop()
-                if waiting:
-                    above = waiting[-1][0]
-                    lowest[above] = min(lowest[above], lowest[name])
-                if lowest[name] == order[name]:
-                    found = {name}
-                    while (last := path.pop()) != name:
-                        found.add(last)
-                    open_ -= found
-                    yield found
 
 
 def identifiers(expr: s.Expr) -> set[str]:

@@ -7,8 +7,9 @@ import ast
 import pytest
 
 from gradlint.python import syntax as s
+from gradlint.python.callees import components
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program, Words, components
+from gradlint.python.module import Program, Words
 from tests.paths.tracing import program
 
 

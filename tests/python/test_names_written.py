@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradlint.python import syntax as s
-from gradlint.python.written import called, identifiers, last
+from gradlint.python.binding import called, identifiers, last
 from tests.paths.tracing import program
 
 
