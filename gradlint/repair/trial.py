@@ -234,7 +234,7 @@ class Refusal:
 def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
     from gradlint.repair.bench import Bench
     from gradlint.repair.document import Document
-    from gradlint.repair.nodes import NotFixable
+    from gradlint.repair.nodes import NotFixable, Unwritable
 
     document = Document(reading.anchors)
     try:
@@ -242,6 +242,8 @@ def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
         return document.text()
     except NotFixable as refusal:
         return Refusal(str(refusal))
+    except Unwritable:
+        return Refusal("libcst would not write it as it stands")
 
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:

@@ -53,6 +53,10 @@ FOUND = {
     "an option that no float can hold": Input(
         "gradlint.toml", b"[rules.clip-threshold-too-small]\nthreshold = " + b"9" * 400
     ),
+    "a star behind `in`": Input(
+        "train.py",
+        b"def fit(f,):\n        for y in*zip(xs):\n            loss.backward()\n            opt.step()",
+    ),
 }
 
 

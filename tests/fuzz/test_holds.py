@@ -76,7 +76,7 @@ def test_a_failing_fixer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise LookupError
 
-    monkeypatch.setattr("gradlint.repair.trial.Offers.offer", broken)
+    monkeypatch.setattr("gradlint.repair.trial.Trial.offer", broken)
     assert _failing(GIVEN) == "fixer"
 
 
