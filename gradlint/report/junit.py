@@ -11,7 +11,7 @@ from gradlint.model import FileResult, Finding
 from gradlint.report.document import Report
 from gradlint.report.paths import writable
 from gradlint.report.text import help_text, ordered
-from gradlint.runner.ledger import shown_path
+from gradlint.runner.files import shown_path
 
 #: what XML 1.0 cannot hold, not even escaped
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -11,7 +11,7 @@ from gradlint.registry import rule_url
 from gradlint.report.document import Document, Report
 from gradlint.report.paths import named, root_folder, writable
 from gradlint.report.text import Paint, help_text, ordered, summary
-from gradlint.runner.ledger import shown_path
+from gradlint.runner.files import shown_path
 
 #: GitHub refuses comments of more than 65,536 characters; what stands above and below ours needs room as well
 LONGEST = 60_000

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span
 from gradlint.report.paths import harmless
-from gradlint.runner.ledger import shown_path
+from gradlint.runner.files import shown_path
 
 if TYPE_CHECKING:
     from gradlint.runner.write import FixedFile

@@ -163,6 +163,15 @@ def read_bytes(path: str) -> bytes:
         os.close(descriptor)
 
 
+def shown_path(absolute: str, here: str | None = None) -> str:
+    """Below the current folder, the relative path people type; elsewhere the whole path."""
+    here = os.getcwd() if here is None else here
+    prefix = os.path.join(here, "")
+    if absolute == here:
+        return ""
+    return absolute[len(prefix) :] if absolute.startswith(prefix) else absolute
+
+
 class MissingPathError(Exception):
     """A path on the command line that does not exist, or is no file to read."""
 
@@ -197,17 +206,10 @@ class FileFinder:
             elif absolute not in self._seen and not (self._force_exclude and self.left_out(absolute)):
                 self._seen.add(absolute)
                 settings = self._tree.at(os.path.dirname(absolute))
-                yield SourceFile(self._shown(absolute), absolute, Stamp.of(status), settings, True)
-
-    def _shown(self, absolute: str) -> str:
-        """Below the current folder, the relative path people type; elsewhere the whole path."""
-        prefix = self._here if self._here.endswith(os.sep) else self._here + os.sep
-        if absolute == self._here:
-            return ""
-        return absolute[len(prefix) :] if absolute.startswith(prefix) else absolute
+                yield SourceFile(shown_path(absolute, self._here), absolute, Stamp.of(status), settings, True)
 
     def _walk(self, top: str, above: tuple[tuple[str, GitIgnore], ...]) -> Iterator[SourceFile]:
-        pending = [(top, self._shown(top), above)]
+        pending = [(top, shown_path(top, self._here), above)]
         while pending:
             folder, shown, ignores = pending.pop()
             if folder in self._seen:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, Span
 from gradlint.records import replace
+from gradlint.runner.files import shown_path
 
 _Key = tuple[str, Span]
 
@@ -62,12 +63,6 @@ def _of_file(result: FileResult, others: Mapping[_Key, Finding], called: Set[int
     known = {_key(finding) for finding in own}
     new = [replace(finding, path="") for key, finding in others.items() if key not in known]
     return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
-
-
-def shown_path(path: str) -> str:
-    """Below the current folder, the relative path people type; elsewhere the whole path."""
-    here = os.path.join(os.getcwd(), "")
-    return path[len(here) :] if path.startswith(here) else path
 
 
 def _key(finding: Finding) -> _Key:
