@@ -10,9 +10,9 @@ from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
-from gradlint.paths.gradients import Arguments
 from gradlint.paths.run import TURNS, owner
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -34,7 +34,7 @@ class Api:
         self.it = it
         self.run = it.run
 
-    def call_dotted(self, dotted: str, a: Arguments, node: s.Call) -> v.Value:
+    def call_dotted(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Value:
         home, _, tail = dotted.rpartition(".")
         if home == "builtins":
             return self._builtin(tail, a, node)
@@ -50,7 +50,7 @@ class Api:
 
     # -- optimizers, schedulers, scalers, models
 
-    def _training_object(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _training_object(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         if (
             dotted.startswith(api.SCHEDULER_PREFIX)
             or api.SCHEDULER_CLASS.match(tail)
@@ -80,7 +80,7 @@ class Api:
                 return "//" not in s.render(value)
         return False
 
-    def make_optimizer(self, kind: str, a: Arguments, node: s.Call) -> v.Optimizer:
+    def make_optimizer(self, kind: str, a: v.Arguments, node: s.Call) -> v.Optimizer:
         first = a.get(0, "params", "parameters", "model_params", "named_parameters", "optimizer")
         if isinstance(first, v.Dotted) and len(a.args) > 1:
             first = a.args[1]  # DistributedOptimizer(optim.SGD, params, …)
@@ -101,7 +101,7 @@ class Api:
             for item in (*value.items, *value.entries.values()):
                 self._use_up_all(item, node)
 
-    def _make_scaler(self, a: Arguments, node: s.Call) -> v.Scaler:
+    def _make_scaler(self, a: v.Arguments, node: s.Call) -> v.Scaler:
         enabled = a.kwargs.get("enabled")
         state: bool | None = True
         if isinstance(enabled, v.Known):
@@ -110,7 +110,7 @@ class Api:
             state = None if self.it.conditions.decide(enabled) else False
         return v.Scaler("", ScalerRef("", "", state))
 
-    def _wrapper(self, tail: str, a: Arguments) -> v.Value | None:
+    def _wrapper(self, tail: str, a: v.Arguments) -> v.Value | None:
         wrap = next((w for names, w in _WRAPPERS if tail in names), None)
         first = a.get(0, "module", "model")
         if wrap is not None and first is not None:
@@ -124,7 +124,7 @@ class Api:
 
     # -- functions on gradients
 
-    def _gradient_function(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _gradient_function(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         if tail in api.CLIP_NORM or tail in api.CLIP_VALUE:
             kind = ClipKind.VALUE if tail in api.CLIP_VALUE else ClipKind.NORM
             own = dotted.startswith("torch.") or dotted == tail
@@ -159,7 +159,7 @@ class Api:
             return v.ParamsValue("", optimizer.ref.params if optimizer else Params())
         return None
 
-    def _gradient_arithmetic(self, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _gradient_arithmetic(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """`torch.div(p.grad, n, out=p.grad)`, `torch._foreach_div_(grads, n)`."""
         grads = [x for x in tensors.flatten(a.args[:1]) if isinstance(x, v.Grad)]
         name = tail.removeprefix("_foreach_")
@@ -183,7 +183,7 @@ class Api:
 
     # -- contexts
 
-    def _context(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _context(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         if dotted in api.AUTOCAST or tail == "autocast":
             return self._autocast(dotted, a, node)
         if dotted in api.NO_GRAD:
@@ -198,7 +198,7 @@ class Api:
             return v.Context(s.render(node), v.Switch.STACK, self.run.site(node))
         return None
 
-    def _autocast(self, dotted: str, a: Arguments, node: s.Call) -> v.Context:
+    def _autocast(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Context:
         enabled = a.kwargs.get("enabled") or (
             a.get(0) if "amp.autocast" in dotted and dotted.startswith("torch.c") else None
         )
@@ -209,7 +209,7 @@ class Api:
             state = None if self.it.conditions.decide(enabled) else False
         return v.Context(s.render(node), v.Switch.AUTOCAST, self.run.site(node), enabled=state)
 
-    def context_method(self, base: v.Context, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def context_method(self, base: v.Context, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if base.kind is v.Switch.STACK and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
             self.run.contexts.append(a.args[0])
             return a.args[0].value or a.args[0]
@@ -219,7 +219,7 @@ class Api:
 
     # -- Python's own
 
-    def _plumbing(self, dotted: str, tail: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _plumbing(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         first = a.get(0)
         if tail in ("chain", "from_iterable") and "chain" in dotted:
             parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Known)]
@@ -235,7 +235,7 @@ class Api:
             return v.Never()
         return None
 
-    def _builtin(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def _builtin(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         first = a.get(0, "iterable")
         if name == "range":
             return self._range(a, node)
@@ -258,7 +258,7 @@ class Api:
             return v.Known(s.render(node), _length(first), exact=False)
         return self._builtin_value(name, a, node)
 
-    def _builtin_value(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def _builtin_value(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         first = a.get(0)
         if name in ("int", "float", "bool", "round", "abs") and first is not None:
             return first
@@ -310,12 +310,12 @@ class Api:
             return (value.wrap is Wrap.FSDP) == (tail in api.FSDP1) and value.wrap is not Wrap.FSDP2
         return None
 
-    def _zipped(self, a: Arguments) -> list[v.Value]:
+    def _zipped(self, a: v.Arguments) -> list[v.Value]:
         columns = [self.it.expressions.elements(x, x.key) for x in a.args]
         size = max((len(c) for c in columns), default=1)
         return [v.Collection("", [c[min(n, len(c) - 1)] for c in columns if c]) for n in range(size)]
 
-    def _range(self, a: Arguments, node: s.Call) -> v.Value:
+    def _range(self, a: v.Arguments, node: s.Call) -> v.Value:
         numbers = [self.it.conditions.number(x) for x in a.args]
         start, stop = (numbers[0], numbers[1]) if len(numbers) > 1 else (None, numbers[0] if numbers else None)
         exact = len(a.args) < 2 or start is not None
@@ -334,7 +334,7 @@ class Api:
         size = v.whole_number(bound) if len(a.args) == 1 or first == 0 else None
         return v.Counted(s.render(node), first, exact, turns, window=window, size=size)
 
-    def _enumerate(self, first: v.Value, a: Arguments, node: s.Call) -> v.Value:
+    def _enumerate(self, first: v.Value, a: v.Arguments, node: s.Call) -> v.Value:
         start = a.get(1, "start")
         number = self.it.conditions.number(start) if start is not None else None
         begin = int(number.value) if number is not None and isinstance(number.value, int) else 0
@@ -350,7 +350,7 @@ class Api:
             return v.ParamsValue("", first.params, True, first.used_by, first.named, first.wrap, first.partial)
         return first
 
-    def _filtered(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def _filtered(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         source = a.args[1]
         if isinstance(source, v.ParamsValue):
             self.it.gradients.use_up(source, node)
@@ -368,7 +368,7 @@ class Api:
 
     # -- torch
 
-    def _torch_function(self, tail: str, a: Arguments, node: s.Call) -> v.Value:
+    def _torch_function(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value:
         """Any other torch function: a computation from its arguments."""
         text = s.render(node)
         if self.run.no_grad:

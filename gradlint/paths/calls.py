@@ -9,9 +9,9 @@ from gradlint.knowledge import naming
 from gradlint.knowledge import torch_api as api
 from gradlint.paths import tensors
 from gradlint.paths import values as v
-from gradlint.paths.gradients import Arguments
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments, bind
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -39,7 +39,7 @@ class Calls:
         self.it = it
         self.run = it.run
 
-    def arguments(self, node: s.Call) -> Arguments:
+    def arguments(self, node: s.Call) -> v.Arguments:
         return Arguments(self.it.expressions.spread(node.args), {k: self.it.ev(x) for k, x in node.kwargs.items()})
 
     def call(self, node: s.Call) -> v.Value:
@@ -58,7 +58,7 @@ class Calls:
         value = self.it.ev(func)
         return self.call_value(value, self.arguments(node), node)
 
-    def call_value(self, value: v.Value, a: Arguments, node: s.Call) -> v.Value:
+    def call_value(self, value: v.Value, a: v.Arguments, node: s.Call) -> v.Value:
         match value:
             case v.Function():
                 return self.invoke(value, a.args, a.kwargs, node)
@@ -89,7 +89,7 @@ class Calls:
             case _:
                 return self.it.guesses.unknown_call(value.key, a, node)
 
-    def _call_instance(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
+    def _call_instance(self, value: v.Instance, a: v.Arguments, node: s.Call) -> v.Value:
         method = self.it.names.find_in_class(value.cls, "__call__")
         if isinstance(method, v.Function):
             bound = v.Function(f"{value.key}()", method.node, method.env, value, method.cls)
@@ -178,23 +178,20 @@ class Calls:
         params = list(definition.params)
         if function.owner is not None and params and not params[0].star:
             env.names[params.pop(0).name] = function.owner
-        positional = list(args)
+        bound = bind(params, Arguments(args, kwargs))
         for param in params:
+            name = param.name
             if param.star == "*":
-                env.names[param.name] = v.Collection(f"*{param.name}", positional)
-                positional = []
-            elif param.star == "**":
-                env.names[param.name] = v.Collection(
-                    f"**{param.name}", [], {f'"{k}"': x for k, x in kwargs.items()}, s.Display.DICT
-                )
-            elif positional:
-                env.names[param.name] = self.it.conditions.settle(param.name, positional.pop(0))
-            elif param.name in kwargs:
-                env.names[param.name] = self.it.conditions.settle(param.name, kwargs[param.name])
+                env.names[name] = v.Collection(f"*{name}", bound.rest)
+            elif param.star:
+                named = {f'"{k}"': x for k, x in bound.keywords.items()}
+                env.names[name] = v.Collection(f"**{name}", [], named, s.Display.DICT)
+            elif name in bound.values:
+                env.names[name] = self.it.conditions.settle(name, bound.values[name])
             elif param.default is not None:
-                env.names[param.name] = self._default(param.name, self.it.ev(param.default))
+                env.names[name] = self._default(name, self.it.ev(param.default))
             else:
-                env.names[param.name] = v.Unknown(param.name)
+                env.names[name] = v.Unknown(name)
 
     def _default(self, name: str, value: v.Value) -> v.Value:
         """A default: others may pass the opposite of a flag."""
@@ -225,7 +222,7 @@ class Calls:
             self.it.gradients.opaque(None, node)
         return v.Unknown(s.render(node), called=name)
 
-    def instantiate(self, cls: v.ClassValue, a: Arguments, node: s.Call) -> v.Value:
+    def instantiate(self, cls: v.ClassValue, a: v.Arguments, node: s.Call) -> v.Value:
         bases = self.it.names.base_names(cls)
         if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(b) for b in bases):
             return self.it.api.make_optimizer(cls.key, a, node)

@@ -24,8 +24,8 @@ from gradlint.knowledge import naming
 from gradlint.knowledge.rows import Argument, Context, Does, Given, Makes, Opens, Passes, Thing
 from gradlint.paths import roles
 from gradlint.paths import values as v
-from gradlint.paths.gradients import Arguments
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -40,7 +40,7 @@ class Frameworks:
 
     # -- functions and classes
 
-    def framework_function(self, dotted: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def framework_function(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """What a function or class of a framework does; None if there is no row for it."""
         found = known.of_call(dotted)
         if found is None:
@@ -66,7 +66,7 @@ class Frameworks:
             case _:
                 return None
 
-    def _object(self, framework: Framework, row: Makes, a: Arguments, model: v.Value | None = None) -> v.Managing:
+    def _object(self, framework: Framework, row: Makes, a: v.Arguments, model: v.Value | None = None) -> v.Managing:
         """The framework's own object, and what it was told about windows."""
         within = [value for where in row.within if (value := a.at(where)) is not None]
         steps = a.kwargs.get(row.window)
@@ -78,13 +78,13 @@ class Frameworks:
             accumulates=row.accumulates or divides or bool(within), model=model, size=v.whole_number(steps),
         )  # fmt: skip
 
-    def _engine(self, framework: Framework, row: Makes, a: Arguments, node: s.Call) -> v.Value:
+    def _engine(self, framework: Framework, row: Makes, a: v.Arguments, node: s.Call) -> v.Value:
         model = (a.at(row.model) if row.model is not None else None) or v.Unknown("model")
         ref = OptimizerRef("", "", self.it.expressions.params_of(model), "", framework, True)
         engine, scheduler = self._object(framework, row, a, model), v.Scheduler("", None, True, framework)
         return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
 
-    def _passed(self, framework: Framework, row: Passes, a: Arguments) -> v.Value | None:
+    def _passed(self, framework: Framework, row: Passes, a: v.Arguments) -> v.Value | None:
         if row.argument is not None:
             return a.at(row.argument)
         values = a.every if row.first is None else a.args[: row.first]
@@ -114,7 +114,7 @@ class Frameworks:
             self.run.inferred[(base.key, Thing.OBJECT)] = found
         return found
 
-    def managing_method(self, base: v.Managing, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def managing_method(self, base: v.Managing, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if base.model is not None:
             return self.engine_method(base, name, a, node)
         row = known.method(base.framework, name)
@@ -131,7 +131,7 @@ class Frameworks:
         return result or v.Unknown(s.render(node), called=name)
 
     def _does(
-        self, framework: Framework, row: Does, a: Arguments, node: s.Call, *, by: v.Managing | None = None,
+        self, framework: Framework, row: Does, a: v.Arguments, node: s.Call, *, by: v.Managing | None = None,
         optimizer: v.Optimizer | None = None, guess: Guess | None = None,
     ) -> v.Value | None:  # fmt: skip
         """The event of a method; `optimizer`: the one inside the engine that has it."""
@@ -151,7 +151,7 @@ class Frameworks:
         return v.Known("", None)
 
     def _managed_backward(
-        self, framework: Framework, row: Does, a: Arguments, node: s.Call, by: v.Managing | None, guess: Guess | None
+        self, framework: Framework, row: Does, a: v.Arguments, node: s.Call, by: v.Managing | None, guess: Guess | None
     ) -> None:
         loss = a.at(row.loss) or v.Unknown("loss")
         if self.run.window_full is not None and isinstance(loss, v.Tensor) and loss.norm is Norm.RAW:
@@ -164,7 +164,7 @@ class Frameworks:
         )
 
     def _managed_clip(
-        self, framework: Framework, row: Does, a: Arguments, node: s.Call, guess: Guess | None = None
+        self, framework: Framework, row: Does, a: v.Arguments, node: s.Call, guess: Guess | None = None
     ) -> v.Value:
         kind = row.kind
         if row.value is not None and row.limit is not None:
@@ -182,7 +182,7 @@ class Frameworks:
 
     # -- contexts
 
-    def _opened(self, base: v.Managing, row: Opens, a: Arguments, node: s.Call) -> v.Value:
+    def _opened(self, base: v.Managing, row: Opens, a: v.Arguments, node: s.Call) -> v.Value:
         if row.context is Context.NO_SYNC:
             model = a.at(row.model) or v.Unknown("model")
             return self.it.gradients.no_sync_context(
@@ -205,7 +205,7 @@ class Frameworks:
 
     # -- engines: a model with its optimizer inside
 
-    def engine_method(self, base: v.Value, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def engine_method(self, base: v.Value, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         by = base if isinstance(base, v.Managing) else None
         model = by.model if by is not None and by.model is not None else base
         framework = by.framework if by is not None else known.engine(naming.last(base.key))
@@ -236,7 +236,7 @@ class Frameworks:
     # -- objects of the file's own classes, derived from a framework's
 
     def derived_method(
-        self, base: v.Instance, framework: Framework, name: str, a: Arguments, node: s.Call
+        self, base: v.Instance, framework: Framework, name: str, a: v.Arguments, node: s.Call
     ) -> v.Value | None:
         row = known.method(framework, name, Thing.SUBCLASS)
         match row:
@@ -248,7 +248,7 @@ class Frameworks:
                 return None
 
 
-def _plugin(dotted: str, row: Makes, a: Arguments) -> v.Value:
+def _plugin(dotted: str, row: Makes, a: v.Arguments) -> v.Value:
     """What a plugin knows of the framework's settings; nothing where it is "auto", or stands in a file."""
     entries: dict[str, v.Value] = {}
     for key, where in row.settings.items():
@@ -264,7 +264,7 @@ def _entry(config: v.Value | None, key: str) -> v.Value | None:
     return config.entries.get(f'"{key}"') if isinstance(config, v.Collection) else None
 
 
-def _given(a: Arguments) -> Given:
+def _given(a: v.Arguments) -> Given:
     return Given(tuple(map(_argument, a.args)), {name: _argument(value) for name, value in a.kwargs.items()})
 
 
@@ -282,7 +282,7 @@ def _numbers(managing: v.Managing) -> set[str]:
     return {f"{managing.key}.{row.window}" for row in rows}
 
 
-def _keeps_scale(row: Does, a: Arguments) -> bool:
+def _keeps_scale(row: Does, a: v.Arguments) -> bool:
     """The framework is told not to divide."""
     wanted = a.kwargs.get(row.undivided) if row.undivided else None
     return wanted is not None and not (isinstance(wanted, v.Known) and wanted.value is True)

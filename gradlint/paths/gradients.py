@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gradlint.events import (
@@ -30,7 +29,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.knowledge import frameworks, naming
-from gradlint.knowledge.rows import At, Thing
+from gradlint.knowledge.rows import Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
@@ -57,27 +56,6 @@ _OPERATORS = {
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
 
 
-@dataclass(slots=True)
-class Arguments:
-    """The evaluated arguments of a call."""
-
-    args: list[v.Value] = field(default_factory=list)
-    kwargs: dict[str, v.Value] = field(default_factory=dict)
-
-    def get(self, position: int, *names: str) -> v.Value | None:
-        for name in names:
-            if name in self.kwargs:
-                return self.kwargs[name]
-        return self.args[position] if 0 <= position < len(self.args) else None
-
-    def at(self, where: At) -> v.Value | None:
-        return self.get(where.position, *where.names)
-
-    @property
-    def every(self) -> list[v.Value]:
-        return [*self.args, *self.kwargs.values()]
-
-
 class Gradients:
     """The events themselves."""
 
@@ -91,7 +69,7 @@ class Gradients:
         """Some frameworks' prepared objects do nothing inside a window."""
         return framework.windows and self.run.window_full is False
 
-    def optimizer_method(self, optimizer: v.Optimizer, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def optimizer_method(self, optimizer: v.Optimizer, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if name == "step":
             self.step(optimizer, node, a.get(0, "closure"))
@@ -141,7 +119,7 @@ class Gradients:
             per_batch=scheduler.per_batch,
         )  # fmt: skip
 
-    def scaler_method(self, scaler: v.Scaler, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def scaler_method(self, scaler: v.Scaler, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         off = scaler.ref.enabled is False
         first = a.get(0, "optimizer", "outputs")
         if name == "scale":
@@ -196,7 +174,7 @@ class Gradients:
 
     # -- gradients by hand
 
-    def grad_method(self, grad: v.Grad, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def grad_method(self, grad: v.Grad, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if name == "zero_" or (name == "fill_" and _is_number(a.get(0), 0)):
             if not self.is_partial(grad):
                 self.run.emit(Zero, node, params=grad.params)
@@ -345,7 +323,7 @@ class Gradients:
     # -- clipping
 
     def clip(
-        self, node: s.Call, a: Arguments, *, kind: ClipKind, api: ClipApi, framework: Framework = PLAIN,
+        self, node: s.Call, a: v.Arguments, *, kind: ClipKind, api: ClipApi, framework: Framework = PLAIN,
         guess: Guess | None = None,
     ) -> v.Value:  # fmt: skip
         target = a.get(0, "parameters", "params", "model", "optimizer")
@@ -386,7 +364,7 @@ class Gradients:
         if isinstance(value, v.ParamsValue) and value.generator and value.used_by is None:
             value.used_by = self.run.site(node)
 
-    def forward(self, model: v.Value, a: Arguments, node: s.Call) -> v.Value:
+    def forward(self, model: v.Value, a: v.Arguments, node: s.Call) -> v.Value:
         key = owner(model)
         if self.run.no_grad:
             return v.Unknown(s.render(node), called=key)

@@ -10,7 +10,6 @@ from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.rows import Thing
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
-from gradlint.paths.gradients import Arguments
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
 
@@ -44,7 +43,7 @@ class Guesses:
         self.it = it
         self.run = it.run
 
-    def call_by_name(self, value: v.Unknown, a: Arguments, node: s.Call) -> v.Value:
+    def call_by_name(self, value: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         """A value with a name: a scaler, a criterion, a model, or a function of which nothing else is known."""
         name = naming.last(value.key)
         if self.run.scaler_for(value) is not None:
@@ -57,7 +56,7 @@ class Guesses:
                 return self.it.gradients.forward(value, a, node)
         return self.unknown_call(value.key, a, node)
 
-    def unknown_call(self, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def unknown_call(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         """A function of which nothing is known but its name and what it is given."""
         last = naming.last(name)
         every = a.every
@@ -80,7 +79,7 @@ class Guesses:
 
     # -- what may divide out of sight
 
-    def hands_window(self, a: Arguments) -> bool:
+    def hands_window(self, a: v.Arguments) -> bool:
         """Among the arguments is the number of micro-batches, or something that was made of it."""
         return any(self._speaks_of_window(x) for x in a.every)
 
@@ -101,14 +100,14 @@ class Guesses:
         )
 
     @staticmethod
-    def _numbers(a: Arguments) -> frozenset[float]:
+    def _numbers(a: v.Arguments) -> frozenset[float]:
         """Numbers among the arguments that may be the N of a window."""
         named = [x for name, x in a.kwargs.items() if _TAKES_NUMBER.search(name)]
         found = [v.number_of(x) for x in (*a.args, *named)]
         inverse = [1 / n for n in found if n is not None and 0 < n < 1]
         return frozenset(n for n in (*found, *inverse) if n is not None and n >= 2)
 
-    def perhaps_normalised(self, result: v.Tensor, name: str, a: Arguments, made: v.Value | None = None) -> v.Tensor:
+    def perhaps_normalised(self, result: v.Tensor, name: str, a: v.Arguments, made: v.Value | None = None) -> v.Tensor:
         """What comes out of a call of which only the name (or the thing that was `made`) is known."""
         counts = self.hands_window(a) or (isinstance(made, v.Unknown) and made.counts)
         has_loss = any(isinstance(x, v.Tensor) and naming.LOSS.search(x.key) for x in a.every)
@@ -117,7 +116,7 @@ class Guesses:
         handed = self._numbers(a) | (made.handed if isinstance(made, v.Unknown) else frozenset())
         return result.but(handed=result.handed | handed) if handed else result
 
-    def _touch(self, name: str, a: Arguments, every: list[v.Value], node: s.Call) -> None:
+    def _touch(self, name: str, a: v.Arguments, every: list[v.Value], node: s.Call) -> None:
         """What an unknown function may do to the gradients of the optimizers and models that it is given."""
         given = [x for x in every if isinstance(x, _MAY_OPTIMIZE)]
         optimizers = [o for o in map(self.run.optimizer_for, given) if o is not None]
@@ -168,7 +167,7 @@ class Guesses:
                 params = params.union(other)
             self.run.doubt(node, params, clears=clears)
 
-    def hands_gradients(self, name: str, whose: v.Value | None, a: Arguments, node: s.Call) -> bool:
+    def hands_gradients(self, name: str, whose: v.Value | None, a: v.Arguments, node: s.Call) -> bool:
         """`get_grads(model)` from elsewhere puts gradients aside, `set_grads(model, …)` writes others."""
         if naming.NO_GRADIENTS.search(name):
             return False
@@ -181,7 +180,7 @@ class Guesses:
             return True
         return False
 
-    def may_scale_gradients(self, low: str, a: Arguments) -> bool:
+    def may_scale_gradients(self, low: str, a: v.Arguments) -> bool:
         """`average_grads(model, n)`, `finish_window(model, n)`: what such a function does stands in another file."""
         if _NO_SCALING.search(low) or naming.LOSS.search(low) or not self.run.started:
             return False
@@ -197,7 +196,7 @@ class Guesses:
         named = isinstance(value, v.Unknown) and bool(value.key)
         return named and (value.key in self.run.owners or bool(naming.MODEL.search(naming.last(value.key))))
 
-    def wrapped_scaler(self, a: Arguments, node: s.Call) -> v.Value:
+    def wrapped_scaler(self, a: v.Arguments, node: s.Call) -> v.Value:
         """`loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
         lent = frameworks.on_any("__call__", Thing.SCALER)
         if lent is not None and lent[1].event is Opaque:
@@ -205,14 +204,14 @@ class Guesses:
             self.it.gradients.opaque(frozenset(o.ref.id for o in found) if found else None, node)
         return v.Unknown(s.render(node), called="scaler")
 
-    def module_forward(self, value: v.Instance, a: Arguments, node: s.Call) -> v.Value:
+    def module_forward(self, value: v.Instance, a: v.Arguments, node: s.Call) -> v.Value:
         name = value.cls.key if value.cls else value.key
         result = (
             self.criterion(name, a, node) if naming.LOSS.search(name) else self.it.gradients.forward(value, a, node)
         )
         return self.normalised_inside(value, "forward", a, result, node)
 
-    def normalised_inside(self, value: v.Instance, name: str, a: Arguments, result: v.Value, node: s.Call) -> v.Value:
+    def normalised_inside(self, value: v.Instance, name: str, a: v.Arguments, result: v.Value, node: s.Call) -> v.Value:
         """A module of this file may divide what it returns: its method is run to see whether it does."""
         if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.run.no_grad:
             return result
@@ -226,7 +225,7 @@ class Guesses:
         inside = self.run.own_norms[key]
         return result if inside is None else self._as_inside(result, inside)
 
-    def _run_unseen(self, value: v.Instance, method: v.Function, a: Arguments, node: s.Call) -> v.Tensor | None:
+    def _run_unseen(self, value: v.Instance, method: v.Function, a: v.Arguments, node: s.Call) -> v.Tensor | None:
         """What a method returns; nothing that happens in it is told."""
         if not self._may_divide(method):
             return None
@@ -298,7 +297,7 @@ class Guesses:
         plain = inside.norm is Norm.DIVIDED and _ATTRIBUTE.fullmatch(inside.divisor)
         return result.but(norm=Norm.UNKNOWN) if plain else result
 
-    def criterion(self, name: str, a: Arguments, node: s.Call, made: v.Value | None = None) -> v.Value:
+    def criterion(self, name: str, a: v.Arguments, node: s.Call, made: v.Value | None = None) -> v.Value:
         reduction = a.kwargs.get("reduction")
         norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
         inherited = tensors.kept_norm(a.every)

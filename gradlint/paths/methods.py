@@ -11,9 +11,9 @@ from gradlint.knowledge.rows import Calls, Thing
 from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
-from gradlint.paths.gradients import Arguments
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -35,7 +35,7 @@ class Methods:
         self.it = it
         self.run = it.run
 
-    def method(self, base: v.Value, func: s.Attr, a: Arguments, node: s.Call) -> v.Value | None:
+    def method(self, base: v.Value, func: s.Attr, a: v.Arguments, node: s.Call) -> v.Value | None:
         """The effect of `base.name(…)` if base is something known; None to look the attribute up instead."""
         name = func.name
         if (base.key, name) in self.run.attributes:
@@ -86,7 +86,7 @@ class Methods:
         """A method that the file defines itself, on the model inside a wrapper."""
         return isinstance(value, v.Instance) and isinstance(self.it.names.find_in_class(value.cls, name), v.Function)
 
-    def _dotted_method(self, base: v.Dotted, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _dotted_method(self, base: v.Dotted, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
         last = naming.last(base.key)
         foreign = base.key.startswith(("torch", "builtins")) or base.key.partition(".")[0] in frameworks.PACKAGES
@@ -95,7 +95,7 @@ class Methods:
                 return self._unknown_method(v.Unknown(base.key), name, a, node)
         return self.it.api.call_dotted(f"{base.key}.{name}", a, node)
 
-    def _tensor_method(self, base: v.Tensor, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def _tensor_method(self, base: v.Tensor, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if name == "backward":
             self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
             return v.Known("", None)
@@ -114,7 +114,7 @@ class Methods:
             return v.ParamsValue("", Params(frozenset({base.key}), False), True, None, name != "parameters")
         return tensors.method(base, name, a.args, s.render(node))
 
-    def _collection_method(self, base: v.Collection, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def _collection_method(self, base: v.Collection, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if name == "append" and a.args:
             one = a.args[0]
             if isinstance(one, v.Parameter):
@@ -138,7 +138,7 @@ class Methods:
                     self.it.gradients.optimizer_method(optimizer, name, a, node)
         return v.Unknown(s.render(node), called=name)
 
-    def _update_entries(self, base: v.Value, a: Arguments) -> None:
+    def _update_entries(self, base: v.Value, a: v.Arguments) -> None:
         """`out.update(loss=…)`, `out.update({"loss": …})`."""
         new = {f'"{name}"': value for name, value in a.kwargs.items()}
         for value in a.args:
@@ -149,7 +149,7 @@ class Methods:
         elif base.key:
             self.run.entries.setdefault(base.key, {}).update(new)
 
-    def _instance_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _instance_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
             self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
         member = self.it.names.find_in_class(base.cls, name)
@@ -183,7 +183,7 @@ class Methods:
         cls = base.cls
         return frameworks.alike(lambda name: bool(self.it.names.find_in_class(cls, name))) if cls is not None else None
 
-    def _inherited_method(self, base: v.Instance, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _inherited_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """A method that comes from a base class in another file, or that does not exist at all."""
         if name == "zero_grad":
             self._zero_of_something(node)
@@ -199,7 +199,7 @@ class Methods:
             return merged
         return v.Unknown(s.render(node), called=name, params=Params(known=True))
 
-    def _model_method(self, base: v.Value, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _model_method(self, base: v.Value, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         key = owner(base)
         if name in api.PARAMETER_METHODS:
             named = name == "named_parameters"
@@ -236,7 +236,7 @@ class Methods:
 
     # -- things that only have a name
 
-    def _unknown_method(self, base: v.Unknown, name: str, a: Arguments, node: s.Call) -> v.Value:
+    def _unknown_method(self, base: v.Unknown, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         found = self._unknown_event(base, name, a, node) if name in EVENT_METHODS else None
         if found is not None:
             return found
@@ -265,7 +265,7 @@ class Methods:
             return self.it.gradients.forward(base, a, node)
         return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
 
-    def _unknown_event(self, base: v.Unknown, name: str, a: Arguments, node: s.Call) -> v.Value | None:
+    def _unknown_event(self, base: v.Unknown, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """An event word on something unknown: the name of the thing has to say what it is."""
         last = naming.last(base.key)
         framework = frameworks.named(last)
@@ -290,7 +290,7 @@ class Methods:
             return self._model_method(base, name, a, node)
         return None
 
-    def _unknown_backward(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value:
+    def _unknown_backward(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         last = naming.last(base.key)
         first = a.get(0, "loss")
         engine = frameworks.named(last, Thing.ENGINE) or (naming.MODEL.search(last) and not naming.LOSS.search(last))
@@ -305,7 +305,7 @@ class Methods:
         self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
         return v.Known("", None)
 
-    def _unknown_step(self, base: v.Unknown, a: Arguments, node: s.Call) -> v.Value | None:
+    def _unknown_step(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value | None:
         last = naming.last(base.key)
         if naming.SCHEDULER.search(last) and len(a.every) > 1:
             return v.Unknown(s.render(node), called="step")  # a pipeline's schedule, not a learning rate's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.python.constants import as_float
@@ -11,6 +11,7 @@ from gradlint.python.syntax import Display
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
+    from gradlint.python import calls
     from gradlint.python import syntax as s
     from gradlint.python.module import Program
 
@@ -312,6 +313,10 @@ class Managing(Value):
     guess: Guess | None = None
     #: N as a number
     size: int | None = None
+
+
+#: what a call is given
+Arguments: TypeAlias = "calls.Arguments[Value]"
 
 
 def number_of(value: Value | None) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from gradlint.knowledge.rows import At
 from gradlint.python import syntax as s
 from gradlint.records import dataclass, field
 
@@ -35,6 +36,10 @@ class Arguments(Generic[V]):
             if name in self.kwargs:
                 return self.kwargs[name]
         return self.args[position] if 0 <= position < len(self.args) else None
+
+    def at(self, where: At) -> V | None:
+        """What a row of a framework speaks of."""
+        return self.get(where.position, *where.names)
 
     def expression(self, position: int, *names: str) -> s.Expr | None:
         """Where that is written."""
