@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
 
 
+_CONTEXT_MANAGERS = ("contextmanager", "asynccontextmanager")
+
+
 class Unwound(Exception):  # noqa: N818 - control flow, not an error
     """Control leaves the statements that are running."""
 
@@ -115,7 +118,7 @@ class Calls:
         contexts = len(self.run.contexts)
         quiet = self._enter_decorators(definition)
         try:
-            if definition.generator and _is_context_manager(definition):
+            if definition.generator and self._is_context_manager(definition):
                 return self._probe_context(definition, contexts, node)
             self.it.run_body(definition.body)
             return v.Known(f"{function.key}()", None)
@@ -159,6 +162,10 @@ class Calls:
             return self.it.ev(definition.body)
         finally:
             self.it.env = outer
+
+    def _is_context_manager(self, definition: s.Def) -> bool:
+        named = (self.it.program.dotted(decorator) for decorator in definition.decorators)
+        return any(dotted.rpartition(".")[2] in _CONTEXT_MANAGERS for dotted in named)
 
     def _probe_context(self, definition: s.Def, contexts: int, node: s.Node) -> v.Value:
         """A @contextmanager: the contexts that are active at its yield are what it stands for."""
@@ -252,7 +259,3 @@ def is_module(bases: set[str]) -> bool:
 
 def _yields(stmt: s.Stmt) -> bool:
     return any(isinstance(p, s.Yield) for x in s.walk_stmts([stmt]) for e in s.expressions(x) for p in s.walk_expr(e))
-
-
-def _is_context_manager(definition: s.Def) -> bool:
-    return any("contextmanager" in s.render(d) for d in definition.decorators)

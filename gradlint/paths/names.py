@@ -13,6 +13,7 @@ from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
+from gradlint.python.classes import Classes, MemberKind
 from gradlint.python.homes import Homes
 from gradlint.records import replace
 
@@ -272,11 +273,11 @@ class Names:
         found = self.find_in_class(base.cls, name)
         if isinstance(found, v.Function):
             bound = v.Function(f"{base.key}.{name}", found.node, found.env, base, found.cls)
-            if isinstance(found.node, s.Def) and any(
-                s.render(d).rpartition(".")[2] in ("property", "cached_property") for d in found.node.decorators
-            ):
+            classes = (found.env or self.run.module).program.once(Classes)
+            kind = classes.kind(found.node) if isinstance(found.node, s.Def) else None
+            if kind is MemberKind.PROPERTY:
                 return self.it.calls.invoke(bound, [], {}, node)
-            if isinstance(found.node, s.Def) and any(s.render(d) == "staticmethod" for d in found.node.decorators):
+            if kind is MemberKind.STATIC:
                 return v.Function(found.key, found.node, found.env, None, found.cls)
             return bound
         if found is not None:

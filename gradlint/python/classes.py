@@ -101,7 +101,7 @@ class Classes:
             members = self._members[id(cls)] = {}
             for stmt in cls.body:
                 if isinstance(stmt, s.Def):
-                    kind = self._kind(stmt)
+                    kind = self.kind(stmt)
                     if kind is not None:
                         members[stmt.name] = Member(cls, stmt, kind)
                 elif isinstance(stmt, s.Assign):
@@ -110,7 +110,8 @@ class Classes:
                             members[target.id] = Member(cls, stmt, MemberKind.VALUE)
         return members
 
-    def _kind(self, function: s.Def) -> MemberKind | None:
+    def kind(self, function: s.Def) -> MemberKind | None:
+        """How objects have a function of a class body, by its decorators; None for what only sets a property."""
         for decorator in function.decorators:
             match decorator:
                 case s.Attr(name="setter" | "deleter"):
