@@ -224,6 +224,20 @@ class TestLeftovers:
         assert len(pids) == 2
         assert not any(map(is_alive, pids))
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="the environment of others is read there only")
+    def test_one_that_dies_and_has_lost_its_environment_is_waited_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        starts = "import subprocess, sys; subprocess.Popen(['sleep', '600'], start_new_session=True)"
+        with (tmp_path / "output").open("wb") as output:
+            family = launch.Family([sys.executable, "-c", starts], {**os.environ, "M": "1"}, None, output, "M=1")
+            assert family.wait(PATIENCE) == 0
+        (sleeper,) = family._members()
+        monkeypatch.setattr(launch, "_is_marked", lambda process, mark: False)
+        assert family._members() == {sleeper}
+        family.end()
+        assert not is_alive(sleeper)
+
 
 STUBBORN = """
 import os, signal, subprocess, sys, time

@@ -105,6 +105,8 @@ class Family:
         self, command: Sequence[str], env: Mapping[str, str], cwd: Path | None, output: IO[bytes], mark: str
     ) -> None:
         self._mark = os.fsencode(mark)
+        #: the marked ones that were seen; one that dies loses its environment before it is dead
+        self._seen: set[_Process] = set()
         flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
         self.process = subprocess.Popen(
             command,
@@ -131,7 +133,9 @@ class Family:
             return
         members = self._members()
         if not members and self.process.poll() is not None:
-            return
+            time.sleep(_PAUSE)  # one that is about to begin has no environment yet
+            if not (members := self._members()):
+                return
         self._signal(members, signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -163,18 +167,19 @@ class Family:
 
     def _members(self) -> set[int]:
         """All but the first process and those that are dead and only wait to be collected."""
-        table = _marked(self._mark) if sys.platform == "linux" else set()
-        return (table | self._related()) - {self.process.pid, os.getpid()}
-
-    def _related(self) -> set[int]:
-        """The group of the first process; while that is there to be their parent, its descendants and theirs too."""
         rows = _process_table()
+        self._seen = {row for row in rows if row in self._seen or _is_marked(row, self._mark)}
+        marked = {row.pid for row in self._seen}
+        return (marked | self._related(rows)) - {self.process.pid, os.getpid()}
+
+    def _related(self, rows: Sequence[_Process]) -> set[int]:
+        """The group of the first process; while that is there to be their parent, its descendants and theirs too."""
         first = self.process.pid
         if self.process.poll() is not None:
-            return {pid for pid, _, group in rows if group == first}
+            return {row.pid for row in rows if row.group == first}
         members = {first}
         while True:
-            more = {pid for pid, parent, group in rows if parent in members or group in members}
+            more = {row.pid for row in rows if row.parent in members or row.group in members}
             if more <= members:
                 return members
             members |= more
@@ -187,38 +192,42 @@ class Family:
         self.process.wait()
 
 
-def _process_table() -> list[tuple[int, int, int]]:
-    """The id, the parent and the group of each living process."""
+@dataclass(frozen=True)
+class _Process:
+    """A living process. Known by its number and when it began: numbers are given again, and parents change."""
+
+    pid: int
+    began: str
+    parent: int = field(compare=False)
+    group: int = field(compare=False)
+
+
+def _process_table() -> list[_Process]:
     if sys.platform == "linux":
         return [row for name in os.listdir("/proc") if name.isdigit() and (row := _row(int(name)))]
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=False)
-    rows = [line.split() for line in listing.stdout.splitlines()]
-    return [(int(r[0]), int(r[1]), int(r[2])) for r in rows if len(r) == 4 and not r[3].startswith("Z")]
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="], capture_output=True, text=True, check=False
+    )
+    rows = [line.split(None, 4) for line in listing.stdout.splitlines()]
+    return [_Process(int(r[0]), r[4], int(r[1]), int(r[2])) for r in rows if len(r) == 5 and not r[3].startswith("Z")]
 
 
-def _row(pid: int) -> tuple[int, int, int] | None:
+def _row(pid: int) -> _Process | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    state, parent, group, *_ = text.rpartition(")")[2].split()  # the name, in parentheses, may hold anything
-    return None if state in "ZX" else (pid, int(parent), int(group))
+    state, parent, group, *rest = text.rpartition(")")[2].split()  # the name, in parentheses, may hold anything
+    return None if state in "ZX" else _Process(pid, rest[16], int(parent), int(group))
 
 
-def _marked(mark: bytes) -> set[int]:
-    """The living processes whose environment holds the mark."""
-    found = set()
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                environment = file.read()
-        except OSError:
-            continue  # gone, or another user's
-        if mark in environment.split(b"\0"):
-            found.add(int(name))
-    return found
+def _is_marked(process: _Process, mark: bytes) -> bool:
+    """Its environment holds the mark."""
+    try:
+        with open(f"/proc/{process.pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False  # gone, another user's, or a system that does not say
 
 
 # -- the run -----------------------------------------------------------------------------------------------------------
