@@ -90,14 +90,16 @@ def fix(
         result = lint(text, path, settings, repeats=repeats)
         return result if keep is None else keep(result, decoded(text))
 
-    return Fixed(*fixed(source, path, settings, unsafe=unsafe, lint=linted, program=lambda text: text, edited=edited))
+    return Fixed(
+        *fixed(source, path, settings, unsafe=unsafe, lint=linted, programs=lambda text: (text,), edited=edited)
+    )
 
 
 def fixed(
     text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text, bool], FileResult],
-    program: Callable[[Text], bytes], edited: Callable[[Text, Sequence[Edit]], Text],
+    programs: Callable[[Text], Sequence[bytes]], edited: Callable[[Text, Sequence[Edit]], Text],
 ) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
-    """The same for anything that holds a program; `lint`: what is found in it, in places that `edited` understands.
+    """The same for anything that holds programs; `lint`: what is found in it, in places that `edited` understands.
 
     Findings that repeat another one are mended as well; of what is left, they are not told.
     """
@@ -106,7 +108,7 @@ def fixed(
     watched = _watched(settings.enabled_for(path), settings)
 
     def codes(now: Text) -> Counter[str]:
-        return _codes(program(now), path, watched, settings)
+        return sum((_codes(program, path, watched, settings) for program in programs(now)), Counter())
 
     mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
     said = [finding.code for finding in left.findings]
