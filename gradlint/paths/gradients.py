@@ -122,6 +122,8 @@ class Gradients:
     def scaler_method(self, scaler: v.Scaler, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         off = scaler.ref.enabled is False
         first = a.get(0, "optimizer", "outputs")
+        if isinstance(first, v.Known) and first.value is None:
+            return v.Unknown(s.render(node))  # on this way there is no optimizer: nothing is trained
         if name == "scale":
             loss = first or v.Unknown("loss")
             tensor = self.as_loss(loss)
