@@ -10,9 +10,9 @@ import click
 
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.load import ConfigTree, Overrides
+from gradlint.runtime.launch.orders import Module, find_module
 
 if TYPE_CHECKING:
-    from gradlint.runtime.launch.orders import Module
     from gradlint.runtime.verification import Verification
 
 
@@ -161,8 +161,6 @@ def _verify(request: Request) -> int:
 def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]]:
     """The module, if it is one, its file, and the arguments of the script itself."""
     if request.module is not None:
-        from gradlint.runtime.launch.orders import find_module
-
         module = find_module(request.module)
         if module is None:
             raise click.UsageError(f"-m: there is no module {request.module} to run, here or where Python looks.")

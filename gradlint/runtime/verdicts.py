@@ -7,10 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gradlint import comments
 from gradlint.config import Settings
 from gradlint.config.selectors import known_codes
+from gradlint.facts.file import File
+from gradlint.machine.judge import Judge
 from gradlint.model import FileResult, Finding, Position, Span
-from gradlint.rule import Draft, File, Rule
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Program
+from gradlint.registry import all_rules
+from gradlint.rule import Draft, Rule
 from gradlint.runtime.measure import Asked, all_measures, by_numbers
 from gradlint.runtime.recording import Happening, Raised, Stepped
 from gradlint.runtime.scene import Scene, Shown, Spot, marks
@@ -33,8 +39,6 @@ OnCrash = Callable[[str, Exception], None]
 
 def heard(scene: Scene, settings: Settings, codes: Iterable[str], on_crash: OnCrash) -> list[Heard]:
     """What the rules say, once for each place."""
-    from gradlint.machine.judge import Judge
-
     rules = _rules(scene, settings, frozenset(codes))
     judge = Judge(rules, lambda rule, error: on_crash(rule.meta.code, error))
     said: dict[tuple[str, str, int], Heard] = {}
@@ -42,14 +46,9 @@ def heard(scene: Scene, settings: Settings, codes: Iterable[str], on_crash: OnCr
         found = _placed(draft, scene)
         if found is not None:
             key = (found.code, found.filename, found.line)
-            known = said.get(key)
-            said[key] = found if known is None else _together(known, found)
+            one = said.get(key, found)
+            said[key] = replace(one, wrong=_once(*one.wrong, *found.wrong), story=_once(*one.story, *found.story))
     return list(said.values())
-
-
-def _together(one: Heard, other: Heard) -> Heard:
-    """The same place again."""
-    return replace(one, wrong=_once(*one.wrong, *other.wrong), story=_once(*one.story, *other.story))
 
 
 def _once(*happenings: Happening) -> tuple[Happening, ...]:
@@ -73,8 +72,6 @@ def _placed(draft: Draft, scene: Scene) -> Heard | None:
 
 def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
-    from gradlint.registry import all_rules
-
     wanted = [rule for rule in all_rules() if rule.meta.runs and rule.meta.code in codes]
     rules = [rule(settings.options_for(rule.meta.code)) for rule in wanted]
     file = _file(scene, settings)
@@ -85,10 +82,6 @@ def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule
 
 def _file(scene: Scene, settings: Settings) -> File:
     """The file that steps; without one, or if it cannot be read, a file that says nothing."""
-    from gradlint.facts.file import File
-    from gradlint.python.lower import Lowering
-    from gradlint.python.module import Program
-
     step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
     try:
         tree = ast.parse(scene.files[step.file].text if step is not None else "")
@@ -160,8 +153,8 @@ class Case:
         if self.scene is None:
             return Shown(None, "nothing of torch was seen in this run")
         words = [word for word in self.heard(settings) if word.code == code and self._is_about(word, spot)]
-        wrong = tuple({h.index: h for word in words for h in word.wrong}.values())
-        story = tuple({h.index: h for word in words for h in word.story}.values())
+        wrong = _once(*(h for word in words for h in word.wrong))
+        story = _once(*(h for word in words for h in word.story))
         shown = all_measures()[code](Asked(self.scene, spot, wrong, story))
         if not by_numbers(code):
             holds = True if words else False if shown.holds is not None else None
@@ -238,9 +231,6 @@ def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
 
 def _silenced(word: Heard, file: Linted) -> bool:
     """A comment on the line keeps the rule quiet there, in a run as in the linter."""
-    from gradlint import comments
-    from gradlint.registry import all_rules
-
     place = Position(word.line, 1)
     finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
     known = frozenset(rule.meta.code for rule in all_rules())
