@@ -81,7 +81,7 @@ class Ledger:
 
     def _of_file(self, file: SourceFile, result: FileResult, real: str) -> FileResult:
         """A file's own finding that takes a function for the start of a path is dropped if a caller in another file was
-        followed through that function, and it was not found there."""
+        followed through that function and by that place, and it was not found there."""
         told = self._told.get(real, {})
         enabled = file.settings.enabled_for(file.path) if told else frozenset()
         others = {key: f for key, f in told.items() if f.code in enabled}
@@ -89,7 +89,7 @@ class Ledger:
         useful, unsure = self._silenced.get(real, set()), real in self._unsure
         if not others and not called and not useful and not unsure:
             return result
-        own = [f for f in result.findings if _key(f) in others or not f.entries or not called >= set(f.entries)]
+        own = [f for f in result.findings if _key(f) in others or not f.entries or not called >= _places(f)]
         # a comment that another file's analysis needs is of use
         needed = (f.code == UNUSED_SUPPRESSION and (unsure or f.span.start.row in useful) for f in own)
         own = [finding for finding, is_needed in zip(own, needed, strict=True) if not is_needed]
@@ -110,6 +110,11 @@ def _real(files: Iterable[SourceFile]) -> Set[str]:
 def _touching(findings: Iterable[Finding], files: Set[str]) -> list[Finding]:
     """Those with a line of their story in one of these files."""
     return [f for f in findings if any(line.path and os.path.realpath(line.path) in files for line in f.related)]
+
+
+def _places(finding: Finding) -> set[int]:
+    """Where a caller has to come by to know better; with an option left out it may not come by the place itself."""
+    return {*finding.entries, finding.span.start.row}
 
 
 def _key(finding: Finding) -> _Key:
