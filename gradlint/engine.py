@@ -91,14 +91,16 @@ def fix(
         result = lint(text, path, settings, repeats=repeats)
         return result if keep is None else keep(result, decoded(text))
 
-    return Fixed(*fixed(source, path, settings, unsafe=unsafe, lint=linted, program=lambda text: text, edited=edited))
+    return Fixed(
+        *fixed(source, path, settings, unsafe=unsafe, lint=linted, programs=lambda text: (text,), edited=edited)
+    )
 
 
 def fixed(
     text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text, bool], FileResult],
-    program: Callable[[Text], bytes], edited: Callable[[Text, Sequence[Edit]], Text],
+    programs: Callable[[Text], Sequence[bytes]], edited: Callable[[Text, Sequence[Edit]], Text],
 ) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
-    """The same for anything that holds a program; `lint`: what is found in it, in places that `edited` understands.
+    """The same for anything that holds programs; `lint`: what is found in it, in places that `edited` understands.
 
     Findings that repeat another one are mended as well; of what is left, they are not told.
     """
@@ -107,7 +109,7 @@ def fixed(
     watched = _watched(settings.enabled_for(path), settings)
 
     def codes(now: Text) -> Counter[str]:
-        return _codes(program(now), path, watched, settings)
+        return sum((_codes(program, path, watched, settings) for program in programs(now)), Counter())
 
     mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
     said = [finding.code for finding in left.findings]
@@ -172,7 +174,9 @@ def _judged(
     silenced = tuple(sorted({(f.path, f.span.start.row, f.span.end.row) for f in hidden}))
     drafted = [(finding, draft) for finding, draft in drafted if not finding.path]
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
+    kept, suppressed = [finding for finding, _ in drafted], 0
+    if not settings.ignore_noqa:
+        kept, suppressed = comments.apply(text.text, kept, enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
@@ -207,7 +211,7 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
         here = [finding for finding in findings if finding.path == path]
         enabled = settings.enabled_for(path)
         if file is not None:
-            told, _ = comments.apply(file.source.text, here, enabled, known)
+            told = here if settings.ignore_noqa else comments.apply(file.source.text, here, enabled, known)[0]
             kept += [as_severe_as_wanted(f, settings) for f in told if f.path and f.code in enabled]
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 

@@ -200,7 +200,7 @@ class Homes:
                 self._visit(stmt.body, home, stmt, quiet)
             else:
                 items = [item for item, _ in stmt.items] if isinstance(stmt, s.With) else []
-                under = quiet or turns_off(items, lambda expr: self.dotted(expr, home))
+                under = turns_off(items, lambda expr: self.dotted(expr, home), outside=quiet)
                 for block in s.blocks(stmt):
                     self._visit(block, home, cls, under)
 

@@ -82,6 +82,7 @@ def test_an_attribute_is_that_of_the_nearest_class() -> None:
         ("with torch.enable_grad():\n    a = f()\nlook(a)", False),
         ("@torch.no_grad()\ndef h():\n    a = f()\n    look(a)", True),
         ("with torch.no_grad():\n    pass\na = f()\nlook(a)", False),
+        ("with torch.no_grad():\n    with torch.enable_grad():\n        a = f()\nlook(a)", False),
     ],
 )
 def test_under_no_grad(code: str, quiet: bool) -> None:
