@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.monitor import operations
+from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
