@@ -25,6 +25,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import resource
 import shlex
 import subprocess
 import sys
@@ -100,10 +101,10 @@ def run(command: Command) -> subprocess.Popen[bytes]:
 
 
 def finish(command: Command, process: subprocess.Popen[bytes]) -> Time:
-    before, start = os.times(), time.perf_counter()
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     _, errors = process.communicate()
-    clock, now = time.perf_counter() - start, os.times()
-    used = now.children_user + now.children_system - before.children_user - before.children_system
+    clock, now = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
     if process.returncode not in (0, 1):  # 1: findings
         sys.exit(f"{shlex.join(command.args)} exited {process.returncode}\n{errors.decode(errors='replace')[-2000:]}")
     return Time(clock, used)
