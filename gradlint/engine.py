@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
     from gradlint.model import Edit
+    from gradlint.prefilter import Prefilter
     from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
     from gradlint.repair.trial import Trial
@@ -139,8 +140,7 @@ def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings
     if not isinstance(text, reading.Source):
         return Counter()
     project = project_of(path, settings)
-    inquiry = Inquiry(chosen_rules(watched, settings), settings.target_torch, {}, project, os.path.abspath(path))
-    return inquiry.read(text).grave
+    return _inquiry(watched, settings, {}, project, os.path.abspath(path)).read(text).grave
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -170,8 +170,7 @@ def _judged(
     reading: Reading | None = None
     location = os.path.abspath(path)
     if worth_reading(text.data, settings, path, project):
-        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes, project, location)
-        reading = read(inquiry, text)
+        reading = read(_inquiry(enabled, settings, crashes, project, location), text)
     imported: frozenset[str] = frozenset()
     drafted: list[tuple[Finding, Draft]] = []
     if reading is not None:
@@ -246,11 +245,9 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
 
 def worth_reading(source: bytes, settings: Settings, path: str, project: Project | None = None) -> bool:
     """Whether a rule that is on for this file could have anything to say about it."""
-    from gradlint.prefilter import prefilter
-
     if not settings.prefilter:
         return True
-    chosen = prefilter(settings.enabled_for(path))
+    chosen = _prefilter(settings.enabled_for(path))
     if chosen.accepts(source):
         return True
     if project is None:
@@ -264,14 +261,27 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:
     """Whether a file holds anything that a rule needs, though perhaps not all of it."""
-    from gradlint.prefilter import prefilter
-
-    return bool(prefilter(settings.enabled_for(path)).parts(source))
+    return bool(_prefilter(settings.enabled_for(path)).parts(source))
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
     """The rules of these codes, with the options that were configured for them."""
     return [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
+
+
+def _inquiry(
+    codes: frozenset[str], settings: Settings, crashes: dict[str, RuleCrash], project: Project | None, location: str
+) -> Inquiry:
+    rules = chosen_rules(codes, settings)
+    # what a text lacks may be in the files that it imports
+    speaking = _prefilter(codes).speaking if settings.prefilter and project is None else None
+    return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
+
+
+def _prefilter(codes: frozenset[str]) -> Prefilter:
+    from gradlint.prefilter import prefilter
+
+    return prefilter(codes)
 
 
 def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
@@ -318,8 +328,7 @@ class _Offering:
         if self._offers is None:
             from gradlint.repair.trial import Trial
 
-            rules = chosen_rules(self._watched, self._settings)
-            inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
+            inquiry = _inquiry(self._watched, self._settings, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
             self._offers = Trial(self._reading, inquiry, known)
