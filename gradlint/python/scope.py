@@ -67,7 +67,10 @@ class Scope:
 
     def owner(self, name: str) -> Scope | None:
         """The innermost of them that gives a name its meaning."""
-        return next((scope for scope in self.chain() if scope.binds(name)), None)
+        scope: Scope | None = self
+        while scope is not None and not scope.binds(name):
+            scope = scope.outer
+        return scope
 
     def binds(self, name: str) -> bool:
         if name in self.names or name in self.defined or name in self.imports:
@@ -75,7 +78,10 @@ class Scope:
         return self.param(name) is not None
 
     def param(self, name: str) -> s.Param | None:
-        return next((param for param in self.params if param.name == name), None)
+        for param in self.params:
+            if param.name == name:
+                return param
+        return None
 
     def only(self, name: str) -> s.Expr | None:
         """The value of a name that this scope gives it once, by an assignment, and nobody in any other way."""

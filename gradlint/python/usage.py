@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
     from gradlint.python.module import Program
 
 
-class Use(enum.Enum):
+class Use(enum.IntEnum):  # whose members have the quick hashes of numbers
     """What is done with it. The first three are known by the last part of a name, the others by the whole text."""
 
     #: the right of a modulo, or called like a number of micro-batches
-    MODULUS = "divides a counter"
+    MODULUS = 0
     #: the right of a modulo, or the bound of a range
-    COUNTED_TO = "is counted to"
-    VARYING = "changes in a loop"
-    ZEROED = "has its gradients cleared"
-    OWNER = "is asked for its parameters"
+    COUNTED_TO = 1
+    #: assigned in a loop, or by it
+    VARYING = 2
+    #: its gradients are cleared
+    ZEROED = 3
+    #: it is asked for its parameters
+    OWNER = 4
 
 
 #: in the place of the name that a text begins with: it is known by its name wherever it is
@@ -39,7 +43,7 @@ class Usage:
         #: with each text the name that it begins with ("": none that a scope binds), and where that stands
         self._noted: dict[tuple[Use, str], list[tuple[str, int]]] = {}
         self._texts: dict[Use, set[str]] = {use: set() for use in Use}
-        self._known: dict[tuple[Use, str, int], bool] = {}
+        self._known: dict[tuple[Use, str, Scope], bool | None] = {}
         self._named: set[str] = set()
 
     def texts(self, use: Use) -> set[str]:
@@ -48,14 +52,12 @@ class Usage:
 
     def of(self, use: Use, key: str, scope: Scope) -> bool | None:
         """Whether it is done with what has this name in a scope; None if the scope does not say whose name it is."""
-        text, root = _split(use, key)
-        owner = _owner(root, scope)
-        if owner is None:
-            return None
-        known = self._known.get((use, text, id(owner)))
-        if known is None:
-            known = self._known[use, text, id(owner)] = self._is_noted(use, text, root, owner)
-        return known
+        asked = use, key, scope
+        if asked not in self._known:
+            text, root = _split(use, key)
+            owner = _owner(root, scope)
+            self._known[asked] = None if owner is None else self._is_noted(use, text, root, owner)
+        return self._known[asked]
 
     def anywhere(self, use: Use, key: str) -> bool:
         return _split(use, key)[0] in self._texts[use]
@@ -117,6 +119,7 @@ def _owner(root: str, scope: Scope) -> Scope | None:
     return owner
 
 
+@functools.lru_cache(maxsize=4096)
 def _split(use: Use, key: str) -> tuple[str, str]:
     """The text by which something is known, and the name that it begins with, if a scope may bind that."""
     if use in (Use.ZEROED, Use.OWNER):
