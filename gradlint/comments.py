@@ -26,9 +26,18 @@ if TYPE_CHECKING:
     from gradlint.model import Finding
 
 
-_OWN = re.compile(
-    r"#\s*gradlint:\s*(?P<what>ignore-file|ignore)(?![\w-])(?:\s*\[(?P<codes>[^\]\n]*)\])?", re.IGNORECASE
-)
+_OWN = re.compile(r"#\s*gradlint:\s*(?P<what>[a-z][\w-]*)", re.IGNORECASE)
+# behind it: `[GL101]`, `(GL101)`, `=GL101`, `: GL101`, or nothing but the codes
+_LISTED = re.compile(r"\s*[=:]?\s*(?:\[(?P<square>[^\]\n]*)\]|\((?P<round>[^)\n]*)\))")
+_OPENED = re.compile(r"\s*[=:]?\s*[\[(]?\s*")
+_BETWEEN = re.compile(r"\s*,\s*|\s+")
+_UNLISTED = re.compile(r"[\w-]+")
+_CODE = re.compile(r"[A-Z]{1,4}\d{1,4}|ALL", re.IGNORECASE)
+_LINE, _FILE = "ignore", ("ignore-file", "file-ignore", "skip-file")
+#: pylint's word: the same behind a line of code; alone on a line it would hold to the end of a block
+_LIKE_LINE = "disable"
+# what follows a directive; behind a word of a sentence comes the next word
+_NO_SENTENCE = re.compile(r"\s*(?:$|[=\[(:#]|GL\d)", re.IGNORECASE)
 # as flake8 reads it: what follows the colon and is no code leaves a bare `noqa`
 _NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _MARKER = re.compile(r"#\s*(?:gradlint:|noqa)", re.IGNORECASE)
@@ -55,6 +64,8 @@ class Suppression:
     whole_file: bool
     own: bool
     selectors: list[Selector] | None
+    #: a directive that is none, and what to write instead
+    wrong: tuple[str, str] | None = None
     used: bool = field(default=False)
 
     def silences(self, finding: Finding) -> bool:
@@ -116,7 +127,7 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
         found
         for row, column, comment in _comments(lines)
         if _matters(comment, row in rows)
-        for found in _parse(row, column, comment, known)
+        for found in _parse(row, column, comment, not lines[row - 1][: column - 1].strip(), known)
     ]
 
 
@@ -140,19 +151,60 @@ def _comments(lines: list[str]) -> Iterator[tuple[int, int, str]]:
         return
 
 
-def _parse(row: int, column: int, comment: str, known: frozenset[str]) -> Iterator[Suppression]:
+def _parse(row: int, column: int, comment: str, alone: bool, known: frozenset[str]) -> Iterator[Suppression]:
     for found in _OWN.finditer(comment):
-        selectors = None
-        if found["codes"] is not None:
-            selectors = _selectors(found["codes"], column + found.start("codes"), known)
-        whole_file = found["what"].lower() == "ignore-file"
-        yield Suppression(row, column + found.start(), column + found.end(), whole_file, True, selectors)
+        own = _own(row, column, found, alone, known)
+        if own is not None:
+            yield own
     for found in _NOQA.finditer(comment):
         selectors = None
         if found["codes"] is not None:
             everyone = _selectors(found["codes"], column + found.start("codes"), known)
             selectors = [selector for selector in everyone if re.fullmatch(r"GL\d+", selector.text.upper())]
         yield Suppression(row, column + found.start(), column + found.end(), False, False, selectors)
+
+
+def _own(row: int, column: int, found: re.Match[str], alone: bool, known: frozenset[str]) -> Suppression | None:
+    """A comment of ours; None for a sentence that speaks of gradlint."""
+    comment, what = found.string, found["what"].lower()
+    start, end, codes = found.start(), *_named(comment, found.end())
+    selectors = None if codes is None else _selectors(comment[codes[0] : codes[1]], column + codes[0], known)
+    wrong = None
+    if what not in (_LINE, *_FILE) and (what != _LIKE_LINE or alone):
+        if not _NO_SENTENCE.match(comment, found.end()):
+            return None
+        named = ", ".join(selector.text for selector in selectors or ())
+        rules = found["what"] if _CODE.fullmatch(what) else named or "CODE"
+        where = f"`# gradlint: ignore[{rules}]` behind the line, or `# gradlint: ignore-file[{rules}]` for the file"
+        wrong, selectors = (found["what"], f": write {where}"), []
+    elif selectors == []:
+        wrong = comment[found.start("what") : end], ": it names no rule, and silences nothing"
+    return Suppression(row, column + start, column + end, what in _FILE, True, selectors, wrong)
+
+
+def _named(comment: str, at: int) -> tuple[int, tuple[int, int] | None]:
+    """Where a directive ends, and where the codes stand that it names; None for one that names none."""
+    if listed := _LISTED.match(comment, at):
+        return listed.end(), listed.span("square" if listed["square"] is not None else "round")
+    opened = _OPENED.match(comment, at)
+    first = end = at if opened is None else opened.end()
+    codes = None
+    while (word := _UNLISTED.match(comment, end)) and _meant(word[0]):
+        codes = first, word.end()
+        between = _BETWEEN.match(comment, word.end())
+        end = between.end() if between else len(comment)
+    return (at, None) if codes is None else (codes[1], codes)
+
+
+def _meant(word: str) -> bool:
+    """Whether a word without brackets round it is one that names a rule, and not the beginning of a reason."""
+    if _CODE.fullmatch(word) or word.lower() in by_name():
+        return True
+    if "-" not in word:
+        return False
+    import difflib
+
+    return bool(difflib.get_close_matches(word.lower(), by_name(), n=1, cutoff=0.8))
 
 
 def _selectors(codes: str, column: int, known: frozenset[str]) -> list[Selector]:
@@ -169,6 +221,11 @@ def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
 
 def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines: list[str]) -> Iterator[Finding]:
     for suppression in suppressions:
+        if suppression.wrong is not None:
+            if UNKNOWN_SUPPRESSION in enabled:
+                directive, hint = suppression.wrong
+                yield _finding(UNKNOWN_SUPPRESSION, suppression, None, what=f"directive `{directive}`", hint=hint)
+            continue
         if suppression.selectors is None:
             # it may silence a rule that is off in this run
             if UNUSED_SUPPRESSION in enabled and suppression.own and not suppression.used and _usual_rules() <= enabled:
@@ -213,7 +270,8 @@ def _without(suppression: Suppression, selector: Selector | None, line: str) -> 
     alone = selector is None or _only_one(suppression, line)
     if not alone and selector is not None:
         start, end = selector.column, selector.column + len(selector.text)
-        after = re.match(r"\s*,\s*|\s+(?=[\w])", line[end - 1 :])
+        last = selector is (suppression.selectors or [selector])[-1] and suppression.own
+        after = None if last else re.match(r"\s*,\s*|\s+(?=[\w])", line[end - 1 :])
         before = re.search(r"\s*,\s*$|\s+$", line[: start - 1])
         if after:
             end += after.end()
@@ -236,9 +294,10 @@ def _without(suppression: Suppression, selector: Selector | None, line: str) -> 
 
 def _only_one(suppression: Suppression, line: str) -> bool:
     """No other code stands in the comment, not even another tool's."""
+    if suppression.own:
+        return len(suppression.selectors or ()) <= 1
     text = line[suppression.column - 1 : suppression.end_column - 1]
-    codes = text.partition("[")[2] if suppression.own else text.partition(":")[2]
-    return len(_WORD.findall(codes.strip("] "))) <= 1
+    return len(_WORD.findall(text.partition(":")[2])) <= 1
 
 
 def _unknown(suppression: Suppression, selector: Selector) -> Finding:
@@ -246,7 +305,7 @@ def _unknown(suppression: Suppression, selector: Selector) -> Finding:
 
     close = difflib.get_close_matches(selector.text, [*by_name(), *by_code()], n=1)
     hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
-    return _finding(UNKNOWN_SUPPRESSION, suppression, selector, code=selector.text, hint=hint)
+    return _finding(UNKNOWN_SUPPRESSION, suppression, selector, what=f"rule `{selector.text}`", hint=hint)
 
 
 def _finding(which: str, suppression: Suppression, selector: Selector | None, **names: str) -> Finding:

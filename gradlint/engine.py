@@ -175,7 +175,9 @@ def _judged(
     silenced = tuple(sorted({(f.path, f.span.start.row, f.span.end.row) for f in hidden}))
     drafted = [(finding, draft) for finding, draft in drafted if not finding.path]
     known = frozenset(rule.meta.code for rule in all_rules())
-    kept, suppressed = comments.apply(text.text, [finding for finding, _ in drafted], enabled, known)
+    kept, suppressed = [finding for finding, _ in drafted], 0
+    if not settings.ignore_noqa:
+        kept, suppressed = comments.apply(text.text, kept, enabled, known)
     notes: list[str] = []
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
@@ -210,7 +212,7 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
         here = [finding for finding in findings if finding.path == path]
         enabled = settings.enabled_for(path)
         if file is not None:
-            told, _ = comments.apply(file.source.text, here, enabled, known)
+            told = here if settings.ignore_noqa else comments.apply(file.source.text, here, enabled, known)[0]
             kept += [as_severe_as_wanted(f, settings) for f in told if f.path and f.code in enabled]
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 

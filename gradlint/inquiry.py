@@ -42,7 +42,7 @@ class Reading:
         self._optimizers: dict[type[Rule], set[str | None]] = {}
         #: the functions that the paths start with on which something was said, by place; -1 stands for the module
         self._entries: dict[tuple[str, Site], set[int]] = {}
-        #: the functions of other files that were followed to their ends
+        #: the functions of other files that were followed to their ends, and the events there
         self.reached: set[tuple[str, int, bool]] = set()
         self._anchors: dict[str, Anchors] = {}
 
@@ -193,8 +193,10 @@ class Inquiry:
         reading.exhausted += tuple(explorer.exhausted)
         reading.steps += explorer.steps
         # where not all ways were followed, what was not found may still be there; tests leave much at its default
-        whole = not explorer.exhausted and not file.is_test
-        for place, node in explorer.reached_elsewhere:
+        followed = not explorer.exhausted and not (self._project is not None and self._project.exhausted)
+        whole = followed and not file.is_test
+        passed = {(e.site.path, e.site.node) for path in reading.paths for e in path.events if e.site.path}
+        for place, node in explorer.reached_elsewhere | passed:
             other = reading._other(place)
             if other is not None:
                 reading.reached.add((place, other.lowering.origin(node).lineno, whole))

@@ -10,7 +10,8 @@ class UnknownSuppressionCode(Rule):
 
     ## What it does
     Reports a code or name in `# gradlint: ignore[...]`, `# gradlint: ignore-file[...]` or `# noqa: GL...` that
-    belongs to no rule, and names the nearest one.
+    belongs to no rule, and names the nearest one. Reports a comment that begins like ours and is none, such as
+    `# gradlint: disable-next-line`, with what to write instead.
 
     ## Why is this bad?
     The comment silences nothing. The finding it was meant for is still reported, or the author believes that it is
@@ -35,6 +36,7 @@ class UnknownSuppressionCode(Rule):
 
     ## Known limits
     In a `# noqa` comment only codes of our form, GL and three digits, are looked at; all others belong to other tools.
+    A sentence that only speaks of gradlint (`# gradlint: this is meant`) is let be.
 
     ## References
     - [Ruff: invalid-rule-code](https://docs.astral.sh/ruff/rules/invalid-rule-code/)
@@ -46,4 +48,4 @@ class UnknownSuppressionCode(Rule):
         Severity.WARNING,
         unshowable="a comment with an unknown code does not change the training",
     )
-    message = "unknown rule `{code}` in a suppression{hint}"
+    message = "unknown {what} in a suppression{hint}"

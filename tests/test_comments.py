@@ -7,6 +7,7 @@ import pytest
 from gradlint.comments import apply
 from gradlint.config.selectors import default_codes, known_codes
 from gradlint.model import Finding, Position, Severity, Span
+from gradlint.repair.edits import applied
 
 ENABLED = default_codes()
 
@@ -40,6 +41,19 @@ def _apply(text: str, *findings: Finding, enabled: frozenset[str] = ENABLED) -> 
         "# type: ignore # gradlint: ignore[GL101]",
         "# gradlint: ignore-file",
         "# gradlint: ignore-file[clip-after-step]",
+        # as people write it who come from elsewhere
+        "# gradlint: ignore GL101",
+        "# gradlint: ignore GL101 because the norm is only logged",
+        "# gradlint: ignore: GL101",
+        "# gradlint: ignore=gl101",
+        "# gradlint: ignore (GL101)",
+        "# gradlint: ignore[GL101",
+        "# gradlint: ignore clip-after-step",
+        "# gradlint: ignore because the norm is only logged",
+        "# gradlint: disable=GL101",
+        "# gradlint: disable",
+        "# gradlint: skip-file",
+        "# gradlint: file-ignore[GL101]",
     ],
 )
 def test_silenced(comment: str) -> None:
@@ -48,10 +62,60 @@ def test_silenced(comment: str) -> None:
 
 @pytest.mark.parametrize(
     "comment",
-    ["# noqa: E501", "# noqa: F401,E501", "# a remark", "# gradlint", "# gradlint: disable=GL101"],
+    ["# noqa: E501", "# noqa: F401,E501", "# a remark", "# gradlint", "# gradlint: this is meant, see GL101"],
 )
 def test_not_silenced(comment: str) -> None:
     assert _apply(f"clip()  {comment}\n", _finding(1)) == (["GL101:1"], 0)
+
+
+@pytest.mark.parametrize(
+    ("comment", "told"),
+    [
+        # the code that it names, and nothing else
+        ("# gradlint: ignore GL202", ["GL101:1", "GL901:1"]),
+        ("# gradlint: ignore GL202, GL203 for now", ["GL101:1", "GL901:1", "GL901:1"]),
+        ("# gradlint: disable=GL202", ["GL101:1", "GL901:1"]),
+        ("# gradlint: ignore GL199", ["GL101:1", "GL902:1"]),
+        ("# gradlint: ignore F401", ["GL101:1", "GL902:1"]),
+        ("# gradlint: ignore clip-afer-step", ["GL101:1", "GL902:1"]),
+        ("# gradlint: ignore[]", ["GL101:1", "GL902:1"]),
+        ("# gradlint: disable-next-line=GL101", ["GL101:1", "GL902:1"]),
+        ("# gradlint: ignore-next-line[GL101]", ["GL101:1", "GL902:1"]),
+        ("# gradlint: noqa", ["GL101:1", "GL902:1"]),
+        ("# gradlint: noqa: GL101", ["GL101:1", "GL902:1"]),
+        ("# gradlint: off", ["GL101:1", "GL902:1"]),
+        ("# gradlint: GL101", ["GL101:1", "GL902:1"]),
+    ],
+)
+def test_nothing_else_is_silenced_in_silence(comment: str, told: list[str]) -> None:
+    assert _apply(f"clip()  {comment}\n", _finding(1)) == (told, 0)
+
+
+def test_a_directive_that_is_none_is_told_with_what_to_write() -> None:
+    text = "# gradlint: disable=GL101, GL202\nclip()\n"
+    (finding, told), silenced = apply(text, [_finding(2)], ENABLED, known_codes())
+    assert (finding.code, silenced) == ("GL101", 0)
+    assert told.message == (
+        "unknown directive `disable` in a suppression: write `# gradlint: ignore[GL101, GL202]` behind the line, "
+        "or `# gradlint: ignore-file[GL101, GL202]` for the file"
+    )
+    assert told.span == Span(Position(1, 1), Position(1, 33))
+
+
+@pytest.mark.parametrize(
+    ("comment", "left"),
+    [
+        ("# gradlint: ignore GL101, GL202 for now", "# gradlint: ignore GL101 for now"),
+        ("# gradlint: ignore GL202 GL101", "# gradlint: ignore GL101"),
+        ("# gradlint: disable=GL202,GL101", "# gradlint: disable=GL101"),
+    ],
+)
+def test_an_unused_code_without_brackets_is_dropped(comment: str, left: str) -> None:
+    text = f"clip()  {comment}\n"
+    (unused,), silenced = apply(text, [_finding(1)], ENABLED, known_codes())
+    assert (unused.code, silenced) == ("GL901", 1)
+    assert unused.fix is not None
+    assert applied(text, unused.fix.edits) == f"clip()  {left}\n"
 
 
 def test_one_of_several_codes() -> None:

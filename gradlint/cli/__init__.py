@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import click
 
+import gradlint as package
 from gradlint import __version__
 from gradlint.config.reading import ConfigError
 from gradlint.report.paths import harmless_lines
@@ -61,8 +62,19 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # it stays open
 
 
+def _called() -> str:
+    """The name that the command was called by, of the two that it has."""
+    name = os.path.basename(sys.argv[0]).replace("_", "-")
+    return "torch-gradlint" if name.startswith("torch-gradlint") else "gradlint"
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     _open_what_is_closed()
+    if not hasattr(package, "DISTRIBUTION"):  # the `__init__` of another distribution lies where ours was
+        from torch_gradlint import clash
+
+        click.echo(f"gradlint: error: {clash()}", err=True)
+        return USAGE
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name or a message must never fail on a narrow encoding
             stream.reconfigure(errors="backslashreplace")
@@ -72,7 +84,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo("gradlint: error: the current folder does not exist any more", err=True)
         return USAGE
     try:
-        code = gradlint.main(arguments, prog_name="gradlint", standalone_mode=False)
+        code = gradlint.main(arguments, prog_name=_called(), standalone_mode=False)
     except ConfigError as error:
         click.echo(f"gradlint: error: {harmless_lines(str(error))}", err=True)
         return USAGE
@@ -89,5 +101,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(
             f"gradlint: internal error: {type(error).__name__}: {error} ({where.filename}:{where.lineno})", err=True
         )
+        if isinstance(error, ImportError | AttributeError):  # a module of ours may be another distribution's by now
+            from torch_gradlint import clash
+
+            if told := clash():
+                click.echo(f"gradlint: error: {told}", err=True)
         return INTERNAL
     return code if isinstance(code, int) else CLEAN

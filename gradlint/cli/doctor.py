@@ -71,6 +71,7 @@ def doctor(path: str, no_torch: bool, output_format: str) -> int:
 def _questions(path: str, no_torch: bool) -> Iterator[Line]:
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     yield Line("gradlint", f"{__version__}, in {os.path.dirname(os.path.abspath(gradlint.__file__))}")
+    yield from _foreign()
     yield Line("python", f"{sys.version.split()[0]}, {sys.executable}")
     yield _asked("platform", _platform)
     for package in ("click", "libcst", "rich"):
@@ -86,6 +87,14 @@ def _questions(path: str, no_torch: bool) -> Iterator[Line]:
         yield from _configuration(settings, folder)
     yield _asked("cache", lambda: _cache(path))
     yield _asked("git", _git)
+
+
+def _foreign() -> Iterator[Line]:
+    """Another distribution of the same name has the same files."""
+    from torch_gradlint import clash, foreign
+
+    if foreign() is not None:
+        yield Line("name", clash() or "", "missing")
 
 
 def _asked(name: str, question: Callable[[], Line]) -> Line:

@@ -49,6 +49,8 @@ class Settings:
     #: files are followed into those that they import, below the root and in these further folders
     project: bool = False
     src: tuple[str, ...] = ()
+    #: comments that silence findings are not read
+    ignore_noqa: bool = False
     #: how the run is to be; no part of the fingerprint, for the findings are the same
     fixing: FixChoice = FixChoice()
     #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
@@ -90,6 +92,7 @@ class Settings:
                 self.target_torch,
                 self.project,
                 self.src,
+                self.ignore_noqa,
                 # per-file-ignores are relative to the root: moving the configuration moves them
                 self.root if self.per_file_ignores else "",
             )

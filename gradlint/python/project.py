@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from gradlint.python import source as reading
 from gradlint.python import syntax as s
-from gradlint.python.homes import Homes
+from gradlint.python.classes import Classes
 from gradlint.python.lower import Lowering
+from gradlint.python.scope import Scopes
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Project:
         """A name of a file, or a name of a class of it."""
         if not names or len(names) > 2:
             return None
-        home = module.program.once(Homes).module
+        home = module.program.once(Scopes).module
         first = names[0]
         if first in home.defined:
             return _member(Definition(module.program, home.defined[first][-1]), names[1:])
@@ -250,8 +251,8 @@ def _digest(data: bytes | None) -> str | None:
 def _member(found: Definition, names: Sequence[str]) -> Definition | None:
     if not names:
         return found
-    member = found.program.member(found.node, names[0]) if isinstance(found.node, s.Class) else None
-    return Definition(found.program, member) if isinstance(member, s.Def) else None
+    member = found.program.once(Classes).own_method(found.node, names[0]) if isinstance(found.node, s.Class) else None
+    return Definition(found.program, member) if member is not None else None
 
 
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)

@@ -18,8 +18,8 @@ def settled(
     """The results with what other files' analyses know of them; `paths`: where each file is that a result names.
 
     A file's own finding that takes a function for the start of a path is dropped if a caller in another file was
-    followed through that function, and it was not found there. What is found in a file that was not asked for is
-    told only if a line of its story stands in one that was.
+    followed through that function and by that place, and it was not found there. What is found in a file that was not
+    asked for is told only if a line of its story stands in one that was.
     """
     results = [*asked, *others]
     if not any(result.elsewhere or result.reached or result.silenced for result in results):
@@ -59,10 +59,15 @@ def settled(
 def _of_file(result: FileResult, others: Mapping[_Key, Finding], called: Set[int]) -> FileResult:
     if not others and not called:
         return result
-    own = [f for f in result.findings if _key(f) in others or not f.entries or not called >= set(f.entries)]
+    own = [f for f in result.findings if _key(f) in others or not f.entries or not called >= _places(f)]
     known = {_key(finding) for finding in own}
     new = [replace(finding, path="") for key, finding in others.items() if key not in known]
     return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
+
+
+def _places(finding: Finding) -> set[int]:
+    """Where a caller has to come by to know better; with an option left out it may not come by the place itself."""
+    return {*finding.entries, finding.span.start.row}
 
 
 def _key(finding: Finding) -> _Key:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.monitor import operations
+from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
@@ -229,20 +229,16 @@ def loss_value(losses: list[Tensor]) -> float | None:
 
 @dataclass(slots=True)
 class _Before:
-    """The gradient of one parameter before a backward; a copy only if there was one."""
+    """The gradient of one parameter before a backward."""
 
     parameter: Tensor
     grad: Tensor | None
     version: int
-    copy: Tensor | None
 
     @property
-    def changed(self) -> Tensor | None:
-        """The new gradient, if there is one."""
+    def changed(self) -> bool:
         now = grad_of(self.parameter)
-        if now is None or (now is self.grad and norms.version(now) == self.version):
-            return None
-        return now
+        return now is not None and (now is not self.grad or norms.version(now) != self.version)
 
 
 @dataclass(slots=True)
@@ -354,31 +350,24 @@ def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
 
 def _snapshot(parameter: Tensor) -> _Before:
     grad = grad_of(parameter)
-    if grad is None:
-        return _Before(parameter, None, -1, None)
-    return _Before(parameter, grad, norms.version(grad), norms.copy(grad))
+    return _Before(parameter, grad, -1 if grad is None else norms.version(grad))
 
 
-def _fed(recorder: Recorder, running: _Running) -> list[tuple[Life, float | None]]:
-    """The optimizers that got gradients and were not told of yet, with the norm of what was added."""
-    found: list[tuple[Life, float | None]] = []
+def _fed(recorder: Recorder, running: _Running) -> list[Life]:
+    """The optimizers that got gradients and were not told of yet."""
+    found: list[Life] = []
     mine = running.mine = running.mine or _reached(recorder, running.losses)
     for life, before in running.before:
         own = before if mine is None else [was for was in before if id(was.parameter) in mine]
-        changes = [(new, was) for was in own if (new := was.changed) is not None]
-        if life.id in running.told or not changes:
-            continue
-        # FSDP goes from whole gradients to shards of them: then there is no difference
-        alike = all(was.copy is None or new.shape == was.copy.shape for new, was in changes)
-        found.append((life, norms.total([norms.difference(new, was.copy) for new, was in changes]) if alike else None))
+        if life.id not in running.told and any(was.changed for was in own):
+            found.append(life)
     if mine is None and (mine := _reached(recorder, running.losses)) is not None:  # another thread has begun meanwhile
-        return [(life, norm) for life, norm in found if any(id(p) in mine for p in life.parameters())]
+        return [life for life in found if any(id(p) in mine for p in life.parameters())]
     return found
 
 
 def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
-    fed = _fed(recorder, running)
-    touched = [life for life, _ in fed]
+    touched = _fed(recorder, running)
     unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
     touched.extend(life for life, _ in unseen if life.id in kept)
@@ -409,7 +398,6 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         scaler=top.scaler,
         scale=top.scale,
         autocast=running.autocast,
-        added={life.id: norm for life, norm in fed if norm is not None},
         manager=running.manager,
         managed_division=running.division,
         hooked=any(p._backward_hooks for life in touched for p in life.parameters()),

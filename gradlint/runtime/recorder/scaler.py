@@ -57,7 +57,7 @@ def _on_cpu(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Without CUDA a scaler disables itself, and the order of its calls could not be judged."""
     signature = inspect.signature(original)
-    if recorder.wish.device != "cpu" or "device" not in signature.parameters or torch.cuda.is_available():
+    if recorder.orders.device != "cpu" or "device" not in signature.parameters or torch.cuda.is_available():
         return args, kwargs
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()

@@ -277,22 +277,11 @@ def _begin(recorder: Recorder, loader: Any) -> str:
     recorder.check_patience()
     recorder.parts.gradients.settle()
     name = recorder.loaders.get(loader) or recorder.loaders.give(loader)
-    recorder.lengths[name] = _length(loader)
-    recorder.emit(LoaderTurned, loader=name, length=recorder.lengths[name])
+    recorder.emit(LoaderTurned, loader=name)
     return name
 
 
 def _over(recorder: Recorder, name: str) -> None:
     if name and recorder.here():
         recorder.parts.gradients.settle()
-        recorder.emit(LoaderTurned, loader=name, over=True, length=recorder.lengths.get(name))
-
-
-def _length(loader: Any) -> int | None:
-    """How many batches; a loader of an iterable dataset remembers that it was asked, and is not."""
-    if getattr(loader, "_dataset_kind", None) != dataloader._DatasetKind.Map:
-        return None
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
-        return None
+        recorder.emit(LoaderTurned, loader=name, over=True)

@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from gradlint.config import Settings
+from gradlint.documents.ignores import ignoring
 from gradlint.engine import lint
-from gradlint.lsp.actions import ignoring
 from gradlint.model import Position, Span
 from gradlint.repair.edits import applied
 

@@ -1,0 +1,152 @@
+"""Writes the comments that silence findings: behind the line, among codes that stand there already, with a reason."""
+
+from __future__ import annotations
+
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gradlint.documents import Kind, kind_of
+from gradlint.documents.escapes import hide
+from gradlint.model import SYNTAX_ERROR, UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Edit, FileResult, Position, Span
+from gradlint.python.lines import lines_of
+from gradlint.python.source import decoded
+from gradlint.repair.edits import applied
+from gradlint.repair.rounds import edited
+
+_OWN = re.compile(r"#\s*gradlint:\s*ignore(?![\w-])\s*\[(?P<codes>[^\]\n]*)\]", re.IGNORECASE)
+#: what no comment can silence, or none should: the comment that is complained of is to be mended
+_TOLD_ALWAYS = frozenset({SYNTAX_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION})
+
+
+class Wish(NamedTuple):
+    """A rule to be silenced on one of these rows."""
+
+    code: str
+    first: int
+    last: int
+
+
+class Ignored(NamedTuple):
+    """A file with the comments in it: how many findings they silence, and those for which there is no place."""
+
+    source: bytes
+    silenced: int
+    left: tuple[Wish, ...]
+
+
+def ignoring(text: str, code: str, span: Span) -> Edit | None:
+    """The edit that silences a rule on the lines of a finding; None where no comment can be put."""
+    edits, _ = _comments(text, [_wish(code, span)], "")
+    return edits[0] if edits else None
+
+
+def ignored(source: bytes, result: FileResult, reason: str = "") -> Ignored:
+    """The file with a comment for each of its findings."""
+    wishes = [_wish(finding.code, finding.span) for finding in result.findings if finding.code not in _TOLD_ALWAYS]
+    kind = kind_of(result.path)
+    if kind is Kind.NOTEBOOK:
+        return _in_cells(source, result, wishes, reason)
+    if kind is Kind.MARKDOWN:
+        return _in_blocks(source, wishes, reason)
+    edits, left = _comments(decoded(source), wishes, reason)
+    return Ignored(edited(source, edits), len(wishes) - len(left), tuple(left))
+
+
+def _wish(code: str, span: Span) -> Wish:
+    return Wish(code, span.start.row, span.end.row - (span.end.column == 1 and span.end.row > span.start.row))
+
+
+def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason: str) -> Ignored:
+    from gradlint.documents.notebook import NotANotebook, read
+
+    notebook = read(source)
+    if isinstance(notebook, NotANotebook):
+        return Ignored(source, 0, tuple(wishes))
+    texts: dict[int, str] = {}
+    left: list[Wish] = []
+    for cell in result.cells:
+        own = [wish for wish in wishes if cell.first_row <= wish.first < cell.first_row + cell.rows]
+        text = notebook.sources[cell.number].text
+        inside = [Wish(w.code, w.first - cell.first_row + 1, w.last - cell.first_row + 1) for w in own]
+        edits, missed = _comments(text, inside, reason)
+        left += [own[inside.index(wish)] for wish in missed]
+        if edits:
+            texts[cell.number] = applied(text, edits)
+    return Ignored(notebook.with_sources(texts), len(wishes) - len(left), tuple(left))
+
+
+def _in_blocks(source: bytes, wishes: Sequence[Wish], reason: str) -> Ignored:
+    from gradlint.documents.markdown import blocks
+
+    edits: list[Edit] = []
+    left: list[Wish] = []
+    for block in blocks(source.decode("utf-8-sig")):
+        own = [wish for wish in wishes if block.first_row <= wish.first < block.first_row + len(block.lines)]
+        inside = [Wish(w.code, w.first - block.first_row + 1, w.last - block.first_row + 1) for w in own]
+        made, missed = _comments(block.text, inside, reason)
+        edits += [block.edit(edit) for edit in made]
+        left += [own[inside.index(wish)] for wish in missed]
+    return Ignored(edited(source, edits), len(wishes) - len(left), tuple(left))
+
+
+def _comments(text: str, wishes: Sequence[Wish], reason: str) -> tuple[list[Edit], list[Wish]]:
+    """One edit for each line that gets codes, and the wishes for which there is no line."""
+    lines = lines_of(text)
+    own: dict[int, re.Match[str]] = {}
+    ends: set[int] = set()
+    for row, column in _line_ends(text) if wishes else ():
+        if column is None:
+            ends.add(row)
+        elif found := _OWN.search(lines[row - 1], column):
+            own[row] = found
+    codes: dict[int, list[str]] = {}
+    left = []
+    for wish in wishes:
+        rows = range(wish.first, wish.last + 1)
+        row = next((row for row in rows if row in own), None) or next((row for row in rows if row in ends), None)
+        if row is None:
+            left.append(wish)
+        else:
+            codes.setdefault(row, []).append(wish.code)
+    edits = [
+        _joined(row, own[row], _once(named)) if row in own else _appended(row, lines[row - 1], _once(named), reason)
+        for row, named in sorted(codes.items())
+    ]
+    return edits, left
+
+
+def _once(codes: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(codes))
+
+
+def _joined(row: int, comment: re.Match[str], codes: str) -> Edit:
+    """The codes among those that the comment names already."""
+    start, end = comment.span("codes")
+    named = comment["codes"].strip(" \t,")
+    content = f"{named}, {codes}" if named else codes
+    return Edit(Span(Position(row, start + 1), Position(row, end + 1)), content)
+
+
+def _appended(row: int, line: str, codes: str, reason: str) -> Edit:
+    body = line.rstrip("\r\n")
+    code_and_comment = body.rstrip()
+    span = Span(Position(row, len(code_and_comment) + 1), Position(row, len(body) + 1))
+    return Edit(span, f"  # gradlint: ignore[{codes}] {' '.join(reason.split())}".rstrip())
+
+
+def _line_ends(text: str) -> Iterator[tuple[int, int | None]]:
+    """The rows that end outside of any string and without a backslash; before that, where a comment begins on one."""
+    hidden = hide(text)
+    if hidden is None:
+        return
+    feed = iter(lines_of(hidden.text))
+    try:
+        for token in tokenize.generate_tokens(lambda: next(feed, "")):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.start[1]
+            elif token.type in (tokenize.NEWLINE, tokenize.NL):
+                yield token.start[0], None
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return
