@@ -55,6 +55,8 @@ class Settings:
     fixing: FixChoice = FixChoice()
     #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
     prefilter: bool = True
+    #: fixes are looked for; no part of it, either: the cache knows whether they were
+    offers: bool = True
     #: a file with findings that stay silent; the cache holds them all the same
     baseline: str | None = None
 
@@ -93,8 +95,9 @@ class Settings:
                 self.project,
                 self.src,
                 self.ignore_noqa,
-                # per-file-ignores are relative to the root: moving the configuration moves them
-                self.root if self.per_file_ignores else "",
+                # per-file-ignores are relative to the root, and names are looked for from there: moving the
+                # configuration moves them
+                self.root if self.per_file_ignores or self.project else "",
             )
         )
 
