@@ -91,7 +91,7 @@ class Patches:
             listeners = self._listeners
             if not listeners or is_compiling():  # in which Python's side effects have no place
                 return original(parameters, *args, **kwargs)
-            handed = _listed(parameters)
+            handed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
             # An exhausted generator goes on as it is: torch warns of it.
             parameters = handed if handed and not isinstance(parameters, Tensor) else parameters
             limit = kwargs[limit_name] if limit_name in kwargs else args[0] if args else None
@@ -141,10 +141,6 @@ def _clip_functions() -> list[tuple[Function, str]]:
 
 def _spoken(name: str) -> str:
     return "clip_grad_norm_" if name == _WITH_NORM else name
-
-
-def _listed(parameters: Any) -> list[Tensor]:
-    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
 PATCHES = Patches()

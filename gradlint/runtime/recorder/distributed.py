@@ -125,7 +125,8 @@ class Distributed:
         patches.watch(ddp, "__init__", _ddp_made)
         patches.watch(ddp, "register_comm_hook", _hook_registered)
         patches.watch(ddp, "_register_builtin_comm_hook", _builtin_registered)
-        self.recorder.parts.imports.when("torch.distributed.fsdp.fully_sharded_data_parallel", _fsdp_loaded)
+        fsdp = "torch.distributed.fsdp.fully_sharded_data_parallel"
+        self.recorder.parts.imports.watch(fsdp, FSDP, "clip_grad_norm_", _fsdp_clip)
         self.learn_rank()
 
     def learn_rank(self) -> None:
@@ -365,10 +366,6 @@ def _called_by_fsdp() -> bool:
             return False
         frame = frame.f_back
     return False
-
-
-def _fsdp_loaded(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.FullyShardedDataParallel, "clip_grad_norm_", _fsdp_clip)
 
 
 def _fsdp_clip(request: Request) -> Any:

@@ -83,7 +83,10 @@ class Gradients:
         self.recorder.patches.also(lambda: known.discard(self._property.__get__))
         setattr(torch.Tensor, "grad", self._property)  # noqa: B010 - mypy takes it for a plain attribute
         self.recorder.patches.also(self._take_off)
-        self.recorder.parts.imports.when("torch._dynamo.convert_frame", _compiler_loaded)
+        self.recorder.parts.imports.when(
+            "torch._dynamo.convert_frame",
+            lambda recorder, module: recorder.patches.watch(module, "_compile", _compiling),
+        )
 
     def _take_off(self) -> None:
         if "grad" in vars(torch.Tensor):
@@ -239,16 +242,10 @@ class Gradients:
 
     def _cleared(self, touched: list[Life], values: dict[int, Tensor | None]) -> tuple[Gradient, ...]:
         """As of this line: later ones may have made new gradients since."""
-        if all(edits.same(value, grad_of(p)) for p, value in self._now(touched, values)):
+        known = [p for life in touched for p in life.parameters() if id(p) in values]
+        if all(edits.same(values[id(p)], grad_of(p)) for p in known):
             return cleared(touched)
         return tuple(life.gradient(values) for life in touched)
-
-    def _now(self, touched: list[Life], values: dict[int, Tensor | None]) -> list[tuple[Tensor, Tensor | None]]:
-        return [(p, values[id(p)]) for life in touched for p in life.parameters() if id(p) in values]
-
-
-def _compiler_loaded(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module, "_compile", _compiling)
 
 
 def _compiling(request: Request) -> Any:

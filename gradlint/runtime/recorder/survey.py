@@ -73,7 +73,7 @@ class Survey:
             if grad_of(parameter) is not None:
                 self._fed.setdefault(id(parameter), weakref.ref(parameter))
         self._units.setdefault(life.id, Units()).look(list(self._biases(life)))
-        for _, parameter in self._all():
+        for parameter in (p for model in self._living() for p in model.parameters()):
             free = parameter.requires_grad and not self._recorder.lives.owners(parameter)
             if free and grad_of(parameter) is not None and id(parameter) not in self._loose:
                 self._loose[id(parameter)] = weakref.ref(parameter), norms.total([parameter])
@@ -154,10 +154,6 @@ class Survey:
             if any(p is parameter for p in mine):
                 return any(id(p) in self._fed for p in mine)
         return False
-
-    def _all(self) -> Iterator[tuple[str, Tensor]]:
-        for model in self._living():
-            yield from model.named_parameters()
 
     def _living(self) -> list[Any]:
         return [model for reference in self._models.values() if (model := reference()) is not None]
