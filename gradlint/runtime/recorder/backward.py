@@ -276,7 +276,7 @@ def _backward(request: Request) -> Any:
     with recorder.during("backward") as call:
         with recorder.guard("a backward"):
             recorder.check_patience()
-            recorder.parts.distributed.backward_begins(call)
+            recorder.distributed.backward_begins(call)
             call.about["running"] = _prepare(
                 recorder, _several(request.argument(0, "tensors")), _several(request.argument(1, "grad_tensors"))
             )
@@ -285,7 +285,7 @@ def _backward(request: Request) -> Any:
             result = request.carry_out()
         finally:
             recorder.backward = None
-            recorder.parts.distributed.backward_over()
+            recorder.distributed.backward_over()
     with recorder.guard("a backward"):
         running = call.about.get("running")
         if running is not None:
@@ -310,7 +310,7 @@ def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any])
     recorder.lives.refresh()
     recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
-    by_hand = recorder.parts.by_hand.life
+    by_hand = recorder.by_hand.life
     if by_hand is not None:
         recorder.check_steps(by_hand)
     top = read_top(losses, weights)
@@ -330,7 +330,7 @@ def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any])
         ],
         mine=mine,
         made_by=_maker(losses) if value is not None and not math.isfinite(value) else "",
-        alive=recorder.parts.survey.graph_of(losses),
+        alive=recorder.survey.graph_of(losses),
     )
 
 
@@ -376,11 +376,11 @@ def _fed(recorder: Recorder, running: _Running) -> list[Life]:
 
 def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
     touched = _fed(recorder, running)
-    unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
+    unseen = recorder.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
     touched.extend(life for life, _ in unseen if life.id in kept)
     if not touched and last and not running.ever:
-        by_hand = recorder.parts.by_hand.fed(running.losses)
+        by_hand = recorder.by_hand.fed(running.losses)
         touched.extend([by_hand] if by_hand is not None else [])
     for life in touched:
         running.told.add(life.id)
@@ -390,7 +390,7 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
     if not touched and (running.ever or not last):
         return
     running.ever = True
-    shared = recorder.parts.distributed.backward_ends(about, touched)
+    shared = recorder.distributed.backward_ends(about, touched)
     top = running.top
     factor = None if top.factor is None else top.factor * running.division
     gradients = tuple(_gradient(life, kept.get(life.id)) for life in touched)
@@ -413,8 +413,8 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         alive=running.alive,
         **shared.fields,
     )
-    recorder.parts.distributed.tell(shared, running.places)
-    recorder.parts.by_hand.backward_over()
+    recorder.distributed.tell(shared, running.places)
+    recorder.by_hand.backward_over()
 
 
 def _gradient(life: Life, kept: list[Tensor] | None) -> Gradient:

@@ -48,7 +48,7 @@ def _fabric_clip(request: Request) -> Any:
 
 
 def install(recorder: Recorder) -> None:
-    watch = recorder.parts.imports.watch
+    watch = recorder.imports.watch
     watch("accelerate.accelerator", "Accelerator", "backward", _managed(ACCELERATE.name, _accelerate_divides))
     for name, how, limit in (("clip_grad_norm_", "norm", "max_norm"), ("clip_grad_value_", "value", "clip_value")):
         kind = clips.Kind(f"Accelerator.{name}", how, (2, limit), manager=ACCELERATE.name, unscales=True)

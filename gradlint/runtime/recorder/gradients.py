@@ -83,7 +83,7 @@ class Gradients:
         self.recorder.patches.also(lambda: known.discard(self._property.__get__))
         setattr(torch.Tensor, "grad", self._property)  # noqa: B010 - mypy takes it for a plain attribute
         self.recorder.patches.also(self._take_off)
-        self.recorder.parts.imports.when(
+        self.recorder.imports.when(
             "torch._dynamo.convert_frame",
             lambda recorder, module: recorder.patches.watch(module, "_compile", _compiling),
         )
@@ -175,7 +175,7 @@ class Gradients:
         look = self._looks.pop(id(parameter), None)
         if look is None:
             return
-        look.line.stepped = self.recorder.parts.by_hand.moved(parameter) or look.line.stepped
+        look.line.stepped = self.recorder.by_hand.moved(parameter) or look.line.stepped
         now = grad_of(parameter)
         # `.data` has numbers in common with the gradient, but no version: only the numbers themselves tell
         if edits.same(look.copy, now):
@@ -210,7 +210,7 @@ class Gradients:
         if not touched:
             return
         before = tuple(life.gradient(values) for life in touched)
-        by_hand = self.recorder.parts.by_hand
+        by_hand = self.recorder.by_hand
         if line.stepped and (life := by_hand.life) is not None:
             used = next((gradient for gradient in before if gradient.optimizer == life.id), life.gradient(values))
             tell_step(self.recorder, life, used, line.places, skipped=False, moved=by_hand.stepped())
@@ -249,7 +249,7 @@ class Gradients:
 
 
 def _compiling(request: Request) -> Any:
-    with request.recorder.parts.gradients.taken_off():
+    with request.recorder.gradients.taken_off():
         return request.carry_out()
 
 
@@ -286,24 +286,24 @@ def _read(tensor: Tensor, frame: FrameType) -> Tensor | None:
     # a tensor of another class may have ideas of its own of what happens when it is asked for anything
     known = type(tensor) is Tensor and not tensor.is_leaf and not tensor.retains_grad
     grad: Tensor | None = _warned(tensor) if known else _raw.__get__(tensor)
-    reader = recorder.parts.gradients.reader(tensor, frame) if recorder is not None else None
+    reader = recorder.gradients.reader(tensor, frame) if recorder is not None else None
     if recorder is not None and reader is not None:
         with recorder.guard("reading a gradient"):
-            recorder.parts.gradients.read(tensor, grad, reader, what_follows(frame.f_code, frame.f_lasti))
+            recorder.gradients.read(tensor, grad, reader, what_follows(frame.f_code, frame.f_lasti))
     return grad
 
 
 def _write(tensor: Tensor, frame: FrameType, write: Callable[[], None]) -> None:
     recorder = Current.recorder
-    writer = recorder.parts.gradients.reader(tensor, frame) if recorder is not None else None
+    writer = recorder.gradients.reader(tensor, frame) if recorder is not None else None
     if recorder is None or writer is None:
         write()
         return
     with recorder.guard("writing a gradient"):
-        recorder.parts.gradients.before_write(tensor, writer)
+        recorder.gradients.before_write(tensor, writer)
     write()
     with recorder.guard("writing a gradient"):
-        recorder.parts.gradients.after_write(tensor, writer)
+        recorder.gradients.after_write(tensor, writer)
 
 
 def _warned(tensor: Tensor) -> Tensor | None:

@@ -313,7 +313,7 @@ class Warnings:
             recorder = Current.recorder
             if recorder is not None and not recorder.silent:
                 with recorder.guard("a warning"):
-                    recorder.parts.warnings.told(message, category, caller)
+                    recorder.warnings.told(message, category, caller)
             original(message, category, _level(caller, stacklevel) + 1, source, **more)
 
         self.recorder.patches.put(warnings, "warn", warn)

@@ -197,12 +197,12 @@ def install(recorder: Recorder) -> None:
 def _call(request: Request) -> Any:
     recorder, module = request.recorder, request.owner
     with_graph = torch.is_grad_enabled()
-    if not recorder.parts.survey.knows(module, with_graph):
+    if not recorder.survey.knows(module, with_graph):
         with recorder.guard("a forward"):
-            recorder.parts.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
+            recorder.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
     if not with_graph:  # evaluation
         return request.carry_out()
-    distributed = recorder.parts.distributed
+    distributed = recorder.distributed
     if distributed.is_spread(module):  # also inside of another module
         with recorder.guard("a forward"):
             distributed.forward_begins(module)
@@ -222,14 +222,14 @@ def _tell(recorder: Recorder, module: Any) -> None:
     places = recorder.here()
     if not places:
         return
-    recorder.parts.gradients.settle()
-    recorder.parts.survey.forwarded(module)
+    recorder.gradients.settle()
+    recorder.survey.forwarded(module)
     recorder.emit(
         Forwarded,
         places=places,
         model=recorder.models.get(module) or recorder.models.give(module),
         type=type(module).__name__,
-        sync=recorder.parts.distributed.forward_sync(module),
+        sync=recorder.distributed.forward_sync(module),
         autocast=autocast(trained.device.type),
         asleep=asleep(module),
     )
@@ -273,7 +273,7 @@ def read_ahead(request: Request) -> Any:
 
 def _begin(recorder: Recorder, loader: Any) -> str:
     recorder.check_patience()
-    recorder.parts.gradients.settle()
+    recorder.gradients.settle()
     name = recorder.loaders.get(loader) or recorder.loaders.give(loader)
     recorder.emit(LoaderTurned, loader=name)
     return name
@@ -281,5 +281,5 @@ def _begin(recorder: Recorder, loader: Any) -> str:
 
 def _over(recorder: Recorder, name: str) -> None:
     if name and recorder.here():
-        recorder.parts.gradients.settle()
+        recorder.gradients.settle()
         recorder.emit(LoaderTurned, loader=name, over=True)
