@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradlint.machine import trace
-from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Met, Raised, Recording, Stepped
+from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Raised, Recording, Stepped
 from gradlint.runtime.replay import Replay, replay
 from gradlint.runtime.turns import Files
 
@@ -136,10 +136,6 @@ class Scene:
     def optimizers(self) -> list[str]:
         """Those that stepped."""
         return list(dict.fromkeys(s.owner for s in self.recording.of(Stepped)))
-
-    def scaler_works(self) -> bool:
-        """Some scaler is there and does something."""
-        return any(m.role == "scaler" and m.enabled for m in self.recording.of(Met))
 
 
 def number(value: float | None) -> str:

@@ -53,9 +53,10 @@ class Asked:
 
     def without_scaler(self) -> Shown | None:
         """No scaler does anything in this run: nothing can be shown of it."""
-        if self.scene.scaler_works():
+        scalers = [m for m in self.scene.recording.of(Met) if m.role == "scaler"]
+        if any(m.enabled for m in scalers):
             return None
-        if any(m.role == "scaler" for m in self.scene.recording.of(Met)):
+        if scalers:
             return Shown(None, "the scaler is disabled in this run: nothing was scaled")
         return None if self.after_fix else self.unreached()
 

@@ -81,18 +81,8 @@ def read_top(losses: list[Tensor], weights: list[Tensor | None]) -> Top:
     return _together(branches)
 
 
-def leaves(losses: list[Tensor]) -> set[int] | None:
-    """The tensors (their ids) that a backward of these gives gradients to; None if not all of them can be seen."""
-    found = _leaves(losses)
-    return None if found is None else set(found)
-
-
-def leaf_tensors(losses: list[Tensor]) -> list[Tensor]:
-    """The same, themselves; none if not all of them can be seen."""
-    return list((_leaves(losses) or {}).values())
-
-
-def _leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+def leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+    """The tensors, by their ids, that a backward of these gives gradients to; None if not all of them can be seen."""
     found: dict[int, Tensor] = {}
     waiting: list[Any] = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
     seen: set[Any] = set(waiting)
@@ -351,9 +341,9 @@ def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
     """Where several threads train, the gradients of the others change by themselves, and must not even be read."""
     if len(recorder.training) <= 1 and threading.current_thread() is threading.main_thread():
         return None
-    found = leaves(losses)
-    known = found and any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
-    return found if known else None  # FSDP2 makes other tensors out of the parameters for each pass
+    found = leaves(losses) or {}
+    known = any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
+    return set(found) if known else None  # FSDP2 makes other tensors out of the parameters for each pass
 
 
 def _snapshot(parameter: Tensor) -> _Before:
@@ -414,7 +404,7 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         **shared.fields,
     )
     recorder.distributed.tell(shared, running.places)
-    recorder.by_hand.backward_over()
+    recorder.by_hand.keep()
 
 
 def _gradient(life: Life, kept: list[Tensor] | None) -> Gradient:

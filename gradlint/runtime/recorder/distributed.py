@@ -140,9 +140,6 @@ class Distributed:
 
     # -- models ----------------------------------------------------------------------------------------------------
 
-    def is_spread(self, module: Any) -> bool:
-        return bool(wrap_of(module))
-
     def meet(self, module: Any) -> _Spread:
         name = self.recorder.models.get(module)
         if name not in self._spread:

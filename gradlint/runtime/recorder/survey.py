@@ -15,6 +15,7 @@ from torch.utils.data import dataloader
 from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.backward import autocast
+from gradlint.runtime.recorder.distributed import wrap_of
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import Forwarded, LoaderTurned, Parameter, Place, Surveyed
@@ -202,10 +203,9 @@ def _call(request: Request) -> Any:
             recorder.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
     if not with_graph:  # evaluation
         return request.carry_out()
-    distributed = recorder.distributed
-    if distributed.is_spread(module):  # also inside of another module
+    if wrap_of(module):  # also inside of another module
         with recorder.guard("a forward"):
-            distributed.forward_begins(module)
+            recorder.distributed.forward_begins(module)
     if recorder.inside("forward", "step", "backward"):
         return request.carry_out()
     with recorder.guard("a forward"):
