@@ -1,4 +1,4 @@
-"""What a model is built of: layers, through attributes, containers, classes and factories of the file and its project."""
+"""What a model is built of: layers, through attributes, containers, classes and factories of the project."""
 
 from __future__ import annotations
 
