@@ -332,6 +332,9 @@ class Names:
             return None
         program = cls.env.program if cls.env is not None else self.it.program
         stmt = program.member(cls.node, name)
+        whole = program.classes.get(cls.node.name) if stmt is None and program.path else None
+        if whole is not None and _same_place(whole, cls.node):
+            stmt = program.member(whole, name)  # what cannot matter there may matter here: a constant
         if isinstance(stmt, s.Def):
             return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
         if isinstance(stmt, s.Assign):
