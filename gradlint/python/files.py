@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes
-from gradlint.python.homes import Homes
+from gradlint.python.scope import Scopes
 from gradlint.python.values import Class, External, Frame, Function, Value
 
 if TYPE_CHECKING:
@@ -67,18 +67,20 @@ class Files:
 
     def _of_module(self, name: str, top: Frame) -> Value | None:
         """A name of another file, in the words of that file."""
-        home = self._programs[id(top)].once(Homes).module
-        if name in home.defined:
-            node = home.defined[name][-1]
+        scope = self._programs[id(top)].once(Scopes).module
+        if name in scope.defined:
+            node = scope.defined[name][-1]
             top.names[name] = Function(node, top) if isinstance(node, s.Def) else Class(node, top)
-        elif name in home.imports:
-            return External(home.imports[name][0])
-        elif len(home.names.get(name, ())) == 1:
-            core = self._core
-            top.names[name] = core.domain.unknown(name)  # for whoever asks for it while it is looked for
-            caller, core.frame = core.frame, top
-            try:
-                top.names[name] = core.ev(home.names[name][0].value)
-            finally:
-                core.frame = caller
+        elif name in scope.imports:
+            return External(scope.imports[name][0])
+        else:
+            value = scope.only(name)
+            if value is not None:
+                core = self._core
+                top.names[name] = core.domain.unknown(name)  # for whoever asks for it while it is looked for
+                caller, core.frame = core.frame, top
+                try:
+                    top.names[name] = core.ev(value)
+                finally:
+                    core.frame = caller
         return top.names.get(name)

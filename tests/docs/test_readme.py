@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs import hooks, picture
-from docs.table import rule_table, with_table
+from docs.table import placed, rule_table
 from gradlint.config.schema import KEYS, settings_from
 from gradlint.docs.pages import page
 from gradlint.registry import all_rules
@@ -20,12 +20,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_rule_table_is_up_to_date() -> None:
-    assert with_table(README, rule_table()) == README, "run: python -m docs"
+    assert placed(README, "rules", rule_table()) == README, "run: python -m docs"
 
 
 def test_the_tables_for_rule_writers_are_up_to_date() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert hooks.with_tables(text) == text, "run: python -m docs"
+    assert placed(text, "hooks", hooks.tables()) == text, "run: python -m docs"
 
 
 def test_the_tables_for_rule_writers_say_something_of_everything() -> None:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradlint.config import Layer, Settings
+from gradlint.config.load import ConfigTree
 from gradlint.engine import lint
 from gradlint.model import FileResult, Finding, Grade, Span
 from gradlint.records import replace
 from gradlint.repair.edits import applied
 from gradlint.rule import Rule
 from gradlint.runner.files import SourceFile, Stamp
+from gradlint.runner.importers import Importers
 from gradlint.runner.run import run
 from tests.rules.expectations import FIXTURES, rule_of
 
@@ -37,7 +39,7 @@ def results_of(tree: Path) -> dict[Path, FileResult]:
     """The same for all files of a tree, which are followed into each other."""
     settings = replace(_settings(rule_of(tree)), project=True, root=str(tree))
     files = [SourceFile(str(path), str(path), Stamp.of(path.stat()), settings, True) for path in sources(tree)]
-    results = run(files, cache=None, jobs=1).results
+    results = run(files, cache=None, jobs=1, importers=Importers(ConfigTree(), [str(tree)])).results
     assert [crash.traceback for result in results for crash in result.crashes] == []
     return {Path(result.path): result for result in results}
 
