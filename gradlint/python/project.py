@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.python import source as reading
@@ -148,6 +148,14 @@ class Project:
 
     def _is_package(self, folder: str) -> bool:
         return self._bytes_of(os.path.join(folder, "__init__.py")) is not None
+
+    def texts(self, dotted: Iterable[str], importer: str) -> Iterator[bytes]:
+        """The texts of the files that full names are of; they are not parsed."""
+        for name in sorted(dotted):
+            parent = name.rpartition(".")[0]
+            data = self._text_of(name, importer) or (self._text_of(parent, importer) if parent.strip(".") else None)
+            if data is not None:
+                yield data
 
     def imported(self, source: bytes, importer: str) -> Iterator[bytes]:
         """The texts of the files of the project that a file imports, found by its words alone."""
