@@ -59,6 +59,19 @@ def _read(data: bytes) -> reading.Source | None:
     return text if isinstance(text, reading.Source) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, and among them those of its import statements; that of `from . import x` is a dot."""
+
+    all: frozenset[bytes]
+    imports: frozenset[bytes]
+
+    @classmethod
+    def of(cls, source: bytes) -> Words:
+        statements = b"\n".join(found[1] for found in _STATEMENTS.finditer(source))
+        return cls(frozenset(_WORDS.findall(source)), frozenset(_WORDS.findall(statements)))
+
+
 @dataclass(slots=True, eq=False)
 class Project:
     """The files that one analysis may ask for.
@@ -76,6 +89,7 @@ class Project:
     #: the file that is analysed
     main: Program = field(init=False)
     _files: dict[str, Foreign | None] = field(default_factory=dict)
+    _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
     _count: int = 0
     _bytes: int = 0
 
@@ -93,7 +107,10 @@ class Project:
 
     def resolve(self, dotted: str, importer: str) -> Definition | None:
         """What a full name of an import means, seen from a file; None if that is nothing of the project."""
-        return self._resolve(dotted, importer, _HOPS)
+        known = self._resolved
+        if (dotted, importer) not in known:
+            known[dotted, importer] = self._resolve(dotted, importer, _HOPS)
+        return known[dotted, importer]
 
     def _resolve(self, dotted: str, importer: str, hops: int) -> Definition | None:
         level = len(dotted) - len(dotted.lstrip("."))
@@ -157,6 +174,17 @@ class Project:
                 if data is not None:
                     yield data
 
+    def is_used_by(self, path: str, words: Words) -> bool:
+        """Whether a text with these words may use something of a file: it imports the file, by its name or by that of a
+        package which hands it on, and names something that the file defines."""
+        if words.imports.isdisjoint(self.names_of(path)):
+            return False
+        file = self.file(path)
+        if file is None:
+            return False
+        home = file.program.once(Homes).module
+        return not words.all.isdisjoint(name.encode() for name in (*home.defined, *home.names))
+
     def names_of(self, path: str) -> frozenset[bytes]:
         """The words of which one stands in every statement that imports a file."""
         folder, name = os.path.split(path)
@@ -166,7 +194,7 @@ class Project:
             folder = os.path.dirname(folder)
         while folder != os.path.dirname(folder):
             package = self._bytes_of(os.path.join(folder, "__init__.py"))
-            if package is None or names.isdisjoint(mentioned(package)):
+            if package is None or names.isdisjoint(Words.of(package).imports):
                 break
             names |= {os.path.basename(folder).encode(), _HERE}
             folder = os.path.dirname(folder)
@@ -239,14 +267,6 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
         return found
     member = found.program.member(found.node, names[0]) if isinstance(found.node, s.Class) else None
     return Definition(found.program, member) if isinstance(member, s.Def) else None
-
-
-def mentioned(source: bytes) -> frozenset[bytes]:
-    """The words of a text's import statements; that of `from . import x` is a dot."""
-    words: set[bytes] = set()
-    for statement in _STATEMENTS.finditer(source):
-        words.update(_WORDS.findall(statement[1]))
-    return frozenset(words)
 
 
 #: what stands for the package of the file itself
