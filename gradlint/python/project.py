@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.python import source as reading
@@ -70,6 +70,11 @@ class Words:
     def of(cls, source: bytes) -> Words:
         statements = b"\n".join(found[1] for found in _STATEMENTS.finditer(source))
         return cls(frozenset(_WORDS.findall(source)), frozenset(_WORDS.findall(statements)))
+
+    @staticmethod
+    def may_import(source: bytes, names: Iterable[bytes]) -> bool:
+        """Whether one of these could be among the words of a text's imports, seen in no time."""
+        return any((b". import" if name == _HERE else name) in source for name in names)
 
 
 @dataclass(slots=True, eq=False)
@@ -175,22 +180,31 @@ class Project:
                     yield data
 
     def is_used_by(self, path: str, words: Words) -> bool:
-        """Whether a text with these words may use something of a file: it imports the file, by its name or by that of a
-        package which hands it on, and names something that the file defines."""
-        if words.imports.isdisjoint(self.names_of(path)):
+        """Whether a text with these words may use something of a file: it names something that the file defines, and
+        imports the file, or one that was read for it and hands it on."""
+        if words.all.isdisjoint(self.defined_in(path)):
             return False
+        names = self.names_of(path)
+        return not words.imports.isdisjoint(names) or any(
+            stem_of(other.path) in words.imports and not names.isdisjoint(Words.of(other.source.data).imports)
+            for other in list(self._files.values())
+            if other is not None
+        )
+
+    def defined_in(self, path: str) -> frozenset[bytes]:
+        """The names that a file gives something to."""
         file = self.file(path)
         if file is None:
-            return False
+            return frozenset()
         home = file.program.once(Homes).module
-        return not words.all.isdisjoint(name.encode() for name in (*home.defined, *home.names))
+        return frozenset(name.encode() for name in (*home.defined, *home.names))
 
     def names_of(self, path: str) -> frozenset[bytes]:
-        """The words of which one stands in every statement that imports a file."""
+        """The words of which one stands in every statement that imports a file, or a package that hands it on."""
         folder, name = os.path.split(path)
-        names = {os.path.basename(path).removesuffix(".py").encode()}
+        names = {stem_of(path)}
         if name == "__init__.py":
-            names = {os.path.basename(folder).encode(), _HERE}
+            names.add(_HERE)
             folder = os.path.dirname(folder)
         while folder != os.path.dirname(folder):
             package = self._bytes_of(os.path.join(folder, "__init__.py"))
@@ -258,6 +272,12 @@ class Project:
         return data
 
 
+def stem_of(path: str) -> bytes:
+    """The last part of the name of a module."""
+    folder, name = os.path.split(path)
+    return (os.path.basename(folder) if name == "__init__.py" else name.removesuffix(".py")).encode()
+
+
 def _digest(data: bytes | None) -> str | None:
     return None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -272,7 +292,7 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
 #: what stands for the package of the file itself
 _HERE = b"."
 _STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
-_WORDS = re.compile(rb"\w+|\.(?=\s+import\b)")
+_WORDS = re.compile(rb"\w+|\.(?= import\b)")
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
 #: libraries that no project has files of its own for, as long as it is not one of them
 _ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}

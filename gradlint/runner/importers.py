@@ -13,7 +13,7 @@ from itertools import islice
 from gradlint import documents, engine
 from gradlint.config.load import ConfigTree
 from gradlint.config.settings import Settings
-from gradlint.python.project import Project, Words
+from gradlint.python.project import Project, Words, stem_of
 from gradlint.python.roots import text_over
 from gradlint.records import replace
 from gradlint.runner.files import FileFinder, SourceFile, read_bytes
@@ -45,10 +45,13 @@ class Importers:
         for region, files in self._by_region(asked).items():
             projects = [(file.path, self._project_of(file)) for file in files]
             names = frozenset().union(*(project.names_of(path) for path, project in projects))
+            defined = frozenset().union(*(project.defined_in(path) for path, project in projects))
+            # a file that imports one of them may hand on what it defines
+            handing = {stem_of(file.path) for file in self._in(region) if self._importing(file, names) is not None}
             for candidate in self._in(region):
                 if candidate.path not in known and candidate.path not in found:
-                    words = self._words_of(candidate, names)
-                    if words is not None and any(project.is_used_by(path, words) for path, project in projects):
+                    words = self._importing(candidate, names | handing)
+                    if words is not None and not words.all.isdisjoint(defined):
                         found[candidate.path] = self._read_only(candidate)
         return [found[path] for path in sorted(found)]
 
@@ -107,10 +110,10 @@ class Importers:
         assert project is not None
         return project
 
-    def _words_of(self, file: SourceFile, names: frozenset[bytes]) -> Words | None:
+    def _importing(self, file: SourceFile, names: frozenset[bytes]) -> Words | None:
         """The words of a file; None if it imports nothing of these names."""
         source = _source(file)
-        if source is None or not any(name in source for name in names):
+        if source is None or not Words.may_import(source, names):
             return None
         if file.path not in self._words:
             self._words[file.path] = Words.of(documents.runnable(source, file.path))

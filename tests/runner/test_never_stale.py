@@ -87,7 +87,7 @@ BROKEN = "def broken(:\n"
 ENGINES = tuple(
     ENGINE.format(helpers=helpers, backward=backward, after=after)
     for helpers in ("helpers", "pkg")
-    for backward in ("back(loss)", "loss.backward()", "loss.backward()  # gradlint: ignore[GL501]")
+    for backward in ("back(loss)  # loss.backward()", "loss.backward()", "loss.backward()  # gradlint: ignore[GL501]")
     for after in ("tidy(model)", "pass")
 )
 MAINS = tuple(
@@ -102,7 +102,11 @@ CHILDREN = tuple(CHILD.format(package=p, clear=c) for p in ("engine", "pkg") for
 TEXTS = {
     "engine.py": (*ENGINES, BASE, BROKEN),
     "main.py": (*MAINS, *CHILDREN),
-    "helpers.py": (*TIDY, "from engine import *\n", "from pkg.engine import train\n"),
+    "helpers.py": (
+        *TIDY,
+        "from engine import *  # loss.backward(), optimizer.step()\n",
+        "from pkg.engine import train\n",
+    ),
     "pkg/__init__.py": ("", "from .engine import *\n", "from engine import train\nfrom helpers import *\n", *TIDY),
     "pkg/engine.py": (*ENGINES, BASE, "from engine import Base, train\n"),
 }
