@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
     from gradlint.model import Edit
+    from gradlint.prefilter import Prefilter
     from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
     from gradlint.repair.trial import Trial
@@ -91,14 +92,16 @@ def fix(
         result = lint(text, path, settings, repeats=repeats)
         return result if keep is None else keep(result, decoded(text))
 
-    return Fixed(*fixed(source, path, settings, unsafe=unsafe, lint=linted, program=lambda text: text, edited=edited))
+    return Fixed(
+        *fixed(source, path, settings, unsafe=unsafe, lint=linted, programs=lambda text: (text,), edited=edited)
+    )
 
 
 def fixed(
     text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text, bool], FileResult],
-    program: Callable[[Text], bytes], edited: Callable[[Text, Sequence[Edit]], Text],
+    programs: Callable[[Text], Sequence[bytes]], edited: Callable[[Text, Sequence[Edit]], Text],
 ) -> tuple[Text, tuple[Finding, ...], FileResult, tuple[Finding, ...]]:  # fmt: skip
-    """The same for anything that holds a program; `lint`: what is found in it, in places that `edited` understands.
+    """The same for anything that holds programs; `lint`: what is found in it, in places that `edited` understands.
 
     Findings that repeat another one are mended as well; of what is left, and of what there was, they are not told.
     """
@@ -107,7 +110,7 @@ def fixed(
     watched = _watched(settings.enabled_for(path), settings)
 
     def codes(now: Text) -> Counter[str]:
-        return _codes(program(now), path, watched, settings)
+        return sum((_codes(program, path, watched, settings) for program in programs(now)), Counter())
 
     first = lint(text, True)
     begun = iter((first,))
@@ -128,11 +131,16 @@ def project_of(path: str, settings: Settings) -> Project | None:
     """The files round a file, as far as it may be followed into them."""
     if not settings.project:
         return None
-    from gradlint.python.project import Project, root_of
+    from gradlint.python.project import Project
 
-    folder = os.path.dirname(os.path.abspath(path))
-    root = settings.root or root_of(folder)
-    return Project.on_disk((root, *settings.src), settings.target_torch)
+    return Project.on_disk((root_for(path, settings), *settings.src), settings.target_torch)
+
+
+def root_for(path: str, settings: Settings) -> str:
+    """The folder of the project that a file belongs to."""
+    from gradlint.python.roots import root_of
+
+    return settings.root or root_of(os.path.dirname(os.path.abspath(path)))
 
 
 def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings) -> Counter[str]:
@@ -143,8 +151,7 @@ def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings
     if not isinstance(text, reading.Source):
         return Counter()
     project = project_of(path, settings)
-    inquiry = Inquiry(chosen_rules(watched, settings), settings.target_torch, {}, project, os.path.abspath(path))
-    return inquiry.read(text).grave
+    return _inquiry(watched, settings, {}, project, os.path.abspath(path)).read(text).grave
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -174,9 +181,13 @@ def _judged(
     reading: Reading | None = None
     location = os.path.abspath(path)
     if worth_reading(text.data, settings, path, project):
-        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes, project, location)
-        reading = read(inquiry, text)
-    drafted = [(finding_of(draft, reading), draft) for draft in reading.drafts] if reading is not None else []
+        reading = read(_inquiry(enabled, settings, crashes, project, location), text)
+    imported: frozenset[str] = frozenset()
+    drafted: list[tuple[Finding, Draft]] = []
+    if reading is not None:
+        project, imported = reading.project, _imported(reading, settings)
+        drafts = (draft for draft in reading.drafts if not draft.site.path or draft.site.path in imported)
+        drafted = [(finding_of(draft, reading), draft) for draft in drafts]
     found = [finding for finding, _ in drafted if finding.path]
     elsewhere = _elsewhere(found, settings, project)
     told = {(finding.code, finding.path, finding.span) for finding in elsewhere}
@@ -192,21 +203,38 @@ def _judged(
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
         offers = _Offering(reading, enabled, _watched(enabled, settings), settings, location)
-        drafts = {id(finding): draft for finding, draft in drafted}
+        draft_of = {id(finding): draft for finding, draft in drafted}
         # there are not steps for trials without end: what is most severe comes first
         order = sorted(kept, key=lambda finding: -finding.severity)
-        kept = [offers.with_fix(finding, drafts.get(id(finding)), notes) for finding in order]
+        kept = [offers.with_fix(finding, draft_of.get(id(finding)), notes) for finding in order]
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
     kept = [as_severe_as_wanted(f, settings) for f in kept]
     kept.sort(key=lambda f: (f.span.start, f.code, f.message))
     exhausted = reading.exhausted if reading is not None else ()
-    reached = tuple(sorted(reading.reached)) if reading is not None else ()
+    reached = tuple(sorted(row for row in reading.reached if row[0] in imported)) if reading is not None else ()
     probes = tuple(sorted(project.probes.items())) if project is not None else ()
     if project is not None:
         exhausted += tuple(project.exhausted)
     return FileResult(
         path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted,
         elsewhere=elsewhere, reached=reached, silenced=silenced, probes=probes,
+    )  # fmt: skip
+
+
+def _imported(reading: Reading, settings: Settings) -> frozenset[str]:
+    """The other files of which it counts what an analysis knows: those that its file imports, so that whoever asks for
+    one of them alone is told the same."""
+    from gradlint.python.project import mentioned
+
+    project = reading.project
+    paths = {draft.site.path for draft in reading.drafts} | {path for path, _, _ in reading.reached}
+    files = [file for path in paths if path and project is not None and (file := project.file(path)) is not None]
+    if project is None or not files:
+        return frozenset()
+    words = mentioned(reading.source.data)
+    return frozenset(
+        file.path for file in files
+        if not words.isdisjoint(project.names_of(file.path)) and holds_any(file.source.data, settings, file.path)
     )  # fmt: skip
 
 
@@ -222,17 +250,15 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
         enabled = settings.enabled_for(path)
         if file is not None:
             told = here if settings.ignore_noqa else comments.apply(file.source.text, here, enabled, known)[0]
-            kept += [as_severe_as_wanted(f, settings) for f in told if f.path and f.code in enabled]
+            kept += [f for f in told if f.path and f.code in enabled]
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 
 
 def worth_reading(source: bytes, settings: Settings, path: str, project: Project | None = None) -> bool:
     """Whether a rule that is on for this file could have anything to say about it."""
-    from gradlint.prefilter import prefilter
-
     if not settings.prefilter:
         return True
-    chosen = prefilter(settings.enabled_for(path))
+    chosen = _prefilter(settings.enabled_for(path))
     if chosen.accepts(source):
         return True
     if project is None:
@@ -246,14 +272,27 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:
     """Whether a file holds anything that a rule needs, though perhaps not all of it."""
-    from gradlint.prefilter import prefilter
-
-    return bool(prefilter(settings.enabled_for(path)).parts(source))
+    return bool(_prefilter(settings.enabled_for(path)).parts(source))
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
     """The rules of these codes, with the options that were configured for them."""
     return [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
+
+
+def _inquiry(
+    codes: frozenset[str], settings: Settings, crashes: dict[str, RuleCrash], project: Project | None, location: str
+) -> Inquiry:
+    rules = chosen_rules(codes, settings)
+    # what a text lacks may be in the files that it imports
+    speaking = _prefilter(codes).speaking if settings.prefilter and project is None else None
+    return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
+
+
+def _prefilter(codes: frozenset[str]) -> Prefilter:
+    from gradlint.prefilter import prefilter
+
+    return prefilter(codes)
 
 
 def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
@@ -279,7 +318,7 @@ class _Offering:
 
     def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
         """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
-        if not self._settings.fixable(finding.code):
+        if not self._settings.offers or not self._settings.fixable(finding.code):
             return finding
         if draft is None or not draft.repairs:
             return finding
@@ -300,8 +339,7 @@ class _Offering:
         if self._offers is None:
             from gradlint.repair.trial import Trial
 
-            rules = chosen_rules(self._watched, self._settings)
-            inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
+            inquiry = _inquiry(self._watched, self._settings, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
             self._offers = Trial(self._reading, inquiry, known)

@@ -114,8 +114,7 @@ class DroppedLastWindow(Rule):
         if (step.site.path and step.size == 1) or self.file.is_one(step.window):
             return  # every batch is stepped
         repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
-        fate, place = _fate(following, state), step.beside(mark.site)
-        yield self.finding(step, step=short(step), fate=fate, repairs=[repair], place=place)
+        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])
 
 
 def _fate(following: Event | None, state: GradientState) -> str:

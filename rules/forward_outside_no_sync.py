@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Sync, Wrap
-from gradlint.knowledge.rows import Context
+from gradlint.knowledge.rows import Switch
 from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
 
 
@@ -67,7 +67,7 @@ class ForwardOutsideNoSync(Rule):
 
     meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
-    needs = (Context.NO_SYNC,)
+    needs = (Switch.NO_SYNC,)
     message = "`{forward}` runs outside no_sync: DDP decides there, so every backward still synchronises"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:

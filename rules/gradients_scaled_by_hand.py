@@ -85,6 +85,8 @@ class GradientsScaledByHand(Rule):
         step = state.window.step
         if step is None or not state.pending or not _divides(edit, state):
             return
+        if any(other.kind is EditKind.NEW for other in state.window.of(Edit)):
+            return  # what is divided is written anew each time: copies of the model's gradients, in float32
         if naming.RANKS.search(edit.by):
             return  # a mean over ranks, not over micro-batches
         if not _by_window(edit, state) and all(b.norm is Norm.DIVIDED for b in state.pending):

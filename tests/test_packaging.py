@@ -68,7 +68,10 @@ def test_the_wheel_holds_the_rules_and_no_tests(built: Path) -> None:
     assert len(proofs) > 40
     assert {name for name in names if name.startswith("gradlint/proofs/")} == proofs
     assert rules | {"gradlint/py.typed", "gradlint/cli/__init__.py", "gradlint/docs/facts.json"} <= names
-    assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"gradlint", "torch_gradlint.py"}
+    assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {
+        "gradlint",
+        "torch_gradlint.py",
+    }
 
 
 def test_the_sdist_holds_the_rules_and_the_licence(built: Path) -> None:

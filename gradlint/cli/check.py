@@ -26,6 +26,7 @@ from gradlint.runner.run import Run, default_jobs, run, run_text
 if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.runner.cache import Cache
+    from gradlint.runner.importers import Importers
     from gradlint.runner.write import FixPlan
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -239,14 +240,13 @@ class _Checking:
         with ProgressBar(enabled=False if self._request.quiet else None) as bar:
             return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan, importers=self._importers(files))
 
-    def _importers(self, files: list[SourceFile]) -> list[SourceFile]:
+    def _importers(self, files: list[SourceFile]) -> Importers | None:
         if not any(file.settings.project for file in files):
-            return []
-        from gradlint.runner.importers import importers
+            return None
+        from gradlint.runner.importers import Importers
 
         folders = [path for path in self._request.paths or (".",) if os.path.isdir(path)]
-        found = importers(files, folders, self._tree)
-        return [file._replace(settings=self._narrowed(file.settings)) for file in found]
+        return Importers(self._tree, folders, self._narrowed)
 
     def _cache(self) -> Cache | None:
         if self._request.no_cache:

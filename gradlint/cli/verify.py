@@ -10,9 +10,9 @@ import click
 
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.load import ConfigTree, Overrides
+from gradlint.runtime.launch.orders import Module, find_module
 
 if TYPE_CHECKING:
-    from gradlint.runtime.launch.orders import Module
     from gradlint.runtime.verification import Verification
 
 
@@ -127,19 +127,20 @@ def _verify(request: Request) -> int:
         raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
     require_torch("verify")
     tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
-    from gradlint.runtime.launch.run import LaunchError, resolve, too_few
+    from gradlint.runtime.launch.run import Job, LaunchError, resolve, too_few
     from gradlint.runtime.verify import Wanted, verify
 
     device = resolve("cpu" if request.pretend_gpus else request.device)
     if note := too_few(device, request.nproc):
         device = "cpu"
         _say(f"gradlint: {note}")
-    wanted = Wanted(
-        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, not request.no_fix,
-        request.unsafe_fixes, _script_output if request.verbose else None, module, request.pretend_gpus,
+    job = Job(
+        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, module=module,
+        pretended=request.pretend_gpus,
     )  # fmt: skip
+    wanted = Wanted(job, not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None)
     name = request.module or request.script
-    _say(f"gradlint runs {name} on this machine ({wanted.device}), for {wanted.steps} optimizer steps")
+    _say(f"gradlint runs {name} on this machine ({device}), for {request.steps} optimizer steps")
     try:
         result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
     except LaunchError as error:
@@ -160,8 +161,6 @@ def _verify(request: Request) -> int:
 def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]]:
     """The module, if it is one, its file, and the arguments of the script itself."""
     if request.module is not None:
-        from gradlint.runtime.launch.orders import find_module
-
         module = find_module(request.module)
         if module is None:
             raise click.UsageError(f"-m: there is no module {request.module} to run, here or where Python looks.")
@@ -179,10 +178,11 @@ def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]
 
 
 def _write(result: Verification, page: Path) -> None:
-    from gradlint.runtime.page import PageError, write_verification
+    from gradlint.runtime.page.render import PageError, write
+    from gradlint.runtime.page.verified import verification_page
 
     try:
-        write_verification(result, page)
+        write(verification_page(result), page)
     except PageError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

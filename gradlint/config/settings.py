@@ -69,6 +69,8 @@ class Settings:
     run: RunChoice = RunChoice()
     #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
     prefilter: bool = True
+    #: fixes are looked for; no part of it, either: the cache knows whether they were
+    offers: bool = True
     #: a file with findings that stay silent; the cache holds them all the same
     baseline: str | None = None
 
@@ -107,6 +109,8 @@ class Settings:
                 self.project,
                 self.src,
                 self.ignore_noqa,
+                # names are looked for from the root: moving the configuration moves them
+                self.root if self.project else "",
             )
         )
 

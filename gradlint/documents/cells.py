@@ -1,11 +1,14 @@
-"""Code cells as one program: joined in the order they are written, and what is found or mended told cell by cell."""
+"""Code cells as one program: joined in the order they are written, and what is found or mended told cell by cell.
+
+A file that cells write (`%%writefile train.py`) is a program of its own, in the rows of the whole notebook as well.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, parses
+from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, parses, written
 from gradlint.model import Cell, Edit, Position, Span
 from gradlint.python.lines import lines_of
 from gradlint.records import dataclass
@@ -21,9 +24,10 @@ class CodeCell:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The program that cells make together."""
+    """The program that cells make together, or one that some of them write: then all other rows are empty."""
 
     text: str
+    #: those that the program is made of
     cells: tuple[Cell, ...]
     hidden: Hidden
     #: cells that are no Python, with what Python says of each; they are left out of the program
@@ -31,6 +35,11 @@ class Joined:
     #: cells whose first line is indented, which IPython allows: how far all their lines were moved to the left
     moved: dict[int, int]
     _texts: dict[int, str]
+    #: where a written file begins: nothing can be put above
+    first: Position = Position(1, 1)
+    #: files that cells write, and all cells that are not run as Python
+    files: tuple[Joined, ...] = ()
+    foreign: frozenset[int] = frozenset()
 
     @property
     def program(self) -> bytes:
@@ -44,15 +53,42 @@ class Joined:
                 return Position(position.row, position.column + self.moved[cell.number])
         return position
 
-    def split(self, edits: Iterable[Edit]) -> dict[int, tuple[Edit, ...]] | None:
-        """Edits of the program as edits of each cell's text, by number; None if one cannot be told apart so."""
+    def split(self, edits: Iterable[Edit]) -> dict[int, tuple[Edit, ...]] | str:
+        """Edits of the program as edits of each cell's text, by number; or why they cannot be told apart so."""
         found: dict[int, list[Edit]] = {}
         for edit in edits:
+            edit = self._below(edit)
             cell = self._cell_of(edit)
-            if cell is None or cell.number in self.moved or not self._keeps_hidden(edit):
-                return None
+            if cell is None:
+                return "it would reach over cells"
+            if cell.number in self.moved:
+                return f"cell {cell.number} is indented as a whole"
+            if not self._keeps_hidden(edit):
+                return "it would lose or double a line of IPython's own"
             found.setdefault(cell.number, []).append(self._within(edit, cell))
         return {number: tuple(own) for number, own in found.items()}
+
+    def whole(self, split: Mapping[int, Iterable[Edit]]) -> tuple[Edit, ...]:
+        """Edits of cells in rows of the whole notebook; none touches the beginning of the next cell."""
+        places = {cell.number: cell for cell in self.cells}
+        return tuple(self._placed(edit, places[number]) for number, edits in split.items() for edit in edits)
+
+    def _placed(self, edit: Edit, cell: Cell) -> Edit:
+        start, end, content = edit.span.start, edit.span.end, edit.content
+        if start.row > cell.rows:  # behind a last line that has an end: in front of that end
+            newline = _newline(self._texts[cell.number]) or "\n"
+            start = end = Position(cell.rows, len(lines_of(self._texts[cell.number])[-1].rstrip("\r\n")) + 1)
+            content = newline + content.removesuffix("\n").removesuffix("\r")
+        above = cell.first_row - 1
+        span = Span(Position(start.row + above, start.column), Position(end.row + above, end.column))
+        return Edit(span, content)
+
+    def _below(self, edit: Edit) -> Edit:
+        """What is put at the very top of a written file, or into the empty rows above it, goes to its first line."""
+        start, end = edit.span.start, edit.span.end
+        if start >= self.first:
+            return edit
+        return Edit(Span(self.first, max(end, self.first)), edit.content.lstrip("\r\n"))
 
     def _cell_of(self, edit: Edit) -> Cell | None:
         start, end = edit.span.start, edit.span.end
@@ -95,12 +131,14 @@ class Joined:
 
 
 def join(cells: Sequence[CodeCell]) -> Joined:
-    """Cells in other languages, and those that do not parse, become empty lines."""
+    """Cells in other languages, those that write files and those that do not parse become empty lines."""
     pieces: list[str] = []
     places: list[Cell] = []
     originals: list[str] = []
     broken: list[tuple[Cell, str]] = []
+    foreign: list[int] = []
     moved: dict[int, int] = {}
+    bodies: dict[int, str] = {}
     row = 1
     for cell in cells:
         rows = len(lines_of(cell.text))
@@ -110,11 +148,13 @@ def join(cells: Sequence[CodeCell]) -> Joined:
         text, width = _to_the_left(cell.text)
         if width:
             moved[cell.number] = width
+        bodies[cell.number] = text
         hidden = hide(text, len(originals))
         if hidden is None:
+            foreign.append(cell.number)
             pieces.append("\n" * rows)
         elif is_python(hidden.text):
-            pieces.append(hidden.text if hidden.text.endswith(("\n", "\r")) else f"{hidden.text}\n")
+            pieces.append(_ended(hidden.text))
             originals.extend(hidden.originals)
         else:
             broken.append((place, hidden.text))
@@ -123,7 +163,36 @@ def join(cells: Sequence[CodeCell]) -> Joined:
         row += rows
     texts = {cell.number: cell.text for cell in cells}
     text = _without_cookie("".join(pieces))
-    return Joined(text, tuple(places), Hidden(text, tuple(originals)), tuple(broken), moved, texts)
+    files = tuple(
+        Joined(made, tuple(own), Hidden(made, ()), (), moved, texts, first)
+        for made, own, first in _files([place for place in places if place.number in foreign], bodies)
+    )
+    left_out = frozenset(foreign)
+    return Joined(
+        text, tuple(places), Hidden(text, tuple(originals)), tuple(broken), moved, texts, files=files, foreign=left_out
+    )  # fmt: skip
+
+
+def _files(cells: Sequence[Cell], bodies: Mapping[int, str]) -> Iterator[tuple[str, list[Cell], Position]]:
+    """Each file that cells write, whole, in the rows of the notebook; its cells, and where its text begins."""
+    parts: dict[str, list[tuple[str, list[Cell], Position]]] = {}
+    for cell in cells:
+        made = written(bodies[cell.number])
+        if made is None:
+            continue
+        lines = lines_of(bodies[cell.number])[made.row :]
+        before = parts.setdefault(made.name, [])
+        if not made.appends or not before:  # else it is the same file, and goes on
+            before.append(("", [], Position(cell.first_row + made.row, 1)))
+        text, own, first = before[-1]
+        gap = cell.first_row + made.row - 1 - len(lines_of(text))
+        before[-1] = text + "\n" * gap + _ended("".join(lines)), [*own, cell], first
+    for versions in parts.values():
+        yield from versions
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith(("\n", "\r")) else f"{text}\n"
 
 
 def _newline(text: str) -> str | None:

@@ -31,7 +31,10 @@ _ASSIGNED = re.compile(r"=[ \t]*(?=[!%])")
 _HELP = re.compile(r"(?P<indent>[ \t]*)(?P<text>(?P<asked>[^ \t?].*?)\?{1,2}[ \t]*;?[ \t]*)")
 _PATTERN = re.compile(r"[\w.*%]+")
 _COMMAND = re.compile(r"(?P<indent>[ \t]*)(?P<text>(?P<word>\w+)(?:[ \t]+(?:[^ \t=(.\[:,]|\.[./]).*)?)$")
-_CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#.*)?\r?\n)*[ \t]*%%(?P<name>!|[\w.]+)[^\r\n]*")
+_CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#.*)?\r?\n)*[ \t]*%%(?P<name>!|[\w.]+)(?P<rest>[^\r\n]*)")
+#: cell magics that write their body to a file instead of running it
+_WRITING_CELLS = frozenset({"file", "writefile"})
+_APPENDING = frozenset({"-a", "--append"})
 #: in notebooks of Databricks one `%` says the language of the whole cell
 _LANGUAGE = re.compile(r"\s*%(?:fs|md|md-sandbox|r|scala|sh|sql)\b")
 #: a session that was copied from a terminal: IPython takes it, but its columns are not those of a program
@@ -56,6 +59,26 @@ class Hidden:
     def _original(self, found: re.Match[str]) -> str:
         number = int(found[1])  # a comment of the user's may look like ours
         return self.originals[number] if number < len(self.originals) else found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A cell whose body is a Python file: the file's name, whether it goes on there, and the row of its magic."""
+
+    name: str
+    appends: bool
+    row: int
+
+
+def written(text: str) -> Written | None:
+    """The Python file that a cell writes, if it does."""
+    magic = _CELL_MAGIC.match(text)
+    if magic is None or magic["name"] not in _WRITING_CELLS:
+        return None
+    words = magic["rest"].split()
+    name = " ".join(word for word in words if word not in _APPENDING).strip("'\"")
+    row = len(lines_of(magic.group()))
+    return Written(name, not _APPENDING.isdisjoint(words), row) if name.endswith(".py") else None
 
 
 def holds_hidden(text: str) -> int:

@@ -79,14 +79,13 @@ def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Kee
         result = lint(now, path, settings, repeats=repeats)
         return result if keep is None else keep(result, now.decode("utf-8-sig", "replace"))
 
-    return Fixed(*engine.fixed(source, path, settings, unsafe=unsafe, lint=linted, program=_programs, edited=_edited))
+    return Fixed(*engine.fixed(source, path, settings, unsafe=unsafe, lint=linted, programs=_programs, edited=_edited))
 
 
-def _programs(source: bytes) -> bytes:
-    """All blocks one behind the other: whether fixes get along is asked of them together."""
+def _programs(source: bytes) -> list[bytes]:
     text = _decoded(source)
     programs = [] if isinstance(text, Unreadable) else [_program(block) for block in blocks(text)]
-    return "\n".join(program.text for program in programs if program is not None).encode()
+    return [program.text.encode() for program in programs if program is not None]
 
 
 def _edited(source: bytes, edits: Sequence[Edit]) -> bytes:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
+_PLACE = re.compile(r"(\d+):(\d+)(?=: )")
 
 __all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
 Cells = tuple[CodeCell, ...]
@@ -223,13 +224,43 @@ def lint_cells(
 ) -> FileResult:  # fmt: skip
     """All findings of a notebook that is given by its code cells; `lint` does the work instead of the engine."""
     joined = join(cells)
-    result = (lint or engine.lint)(joined.program, path, settings)
-    notes = list(result.notes)
-    findings = [_shown(_with_splittable_fix(finding, joined, cells, notes), joined) for finding in result.findings]
+    programs = [(part, (lint or engine.lint)(part.program, path, settings)) for part in (*joined.files, joined)]
+    result = _together([found for _, found in programs], joined)
+    told = [_offered(found, part, joined, cells) for part, linted in programs for found in linted.findings]
+    findings = [_shown(finding, joined) for finding, _ in told]
+    reasons = [(finding, why) for finding, (_, why) in zip(findings, told, strict=True) if why]
+    notes = (f"{result.place(f.span.start)}: {f.code} has no fix here: {why}" for f, why in reasons)
     if SYNTAX_ERROR in settings.enabled_for(path):
         findings += _syntax_errors(cells, joined, settings)
     findings.sort(key=lambda f: (f.span.start, f.code, f.message))
-    return replace(result, findings=tuple(findings), notes=tuple(notes), cells=joined.cells)
+    return replace(result, findings=tuple(findings), notes=(*result.notes, *notes))
+
+
+def _together(results: Sequence[FileResult], joined: Joined) -> FileResult:
+    """What was found in the files that cells write, and in the notebook itself, which is the last, as one result."""
+    whole = replace(results[-1], cells=joined.cells)
+    notes = [_placed(note, whole, joined) for result in results for note in result.notes]
+    notes += [result.unreadable.reason for result in results[:-1] if result.unreadable is not None]
+    return replace(
+        whole,
+        crashes=tuple(crash for result in results for crash in result.crashes),
+        suppressed=sum(result.suppressed for result in results),
+        notes=tuple(notes),
+        exhausted=tuple(what for result in results for what in result.exhausted),
+        elsewhere=tuple(finding for result in results for finding in result.elsewhere),
+        reached=tuple(place for result in results for place in result.reached),
+        silenced=tuple(place for result in results for place in result.silenced),
+        probes=tuple({probe: None for result in results for probe in result.probes}),
+    )
+
+
+def _placed(note: str, whole: FileResult, joined: Joined) -> str:
+    """A note that begins with a place, with the cell in it."""
+    found = _PLACE.match(note)
+    if found is None:
+        return note
+    place = whole.place(joined.shown(Position(int(found[1]), int(found[2]))))
+    return f"{place}{note[found.end() :]}"
 
 
 def fix_cells(
@@ -243,9 +274,14 @@ def fix_cells(
         return result if keep is None else keep(result, shown_program(now))
 
     mended, done, result, told = engine.fixed(
-        tuple(cells), path, settings, unsafe=unsafe, lint=linted, program=lambda now: join(now).program, edited=_edited
+        tuple(cells), path, settings, unsafe=unsafe, lint=linted, programs=_programs, edited=_edited
     )
     return FixedCells(_changed(cells, mended), done, result, told)
+
+
+def _programs(cells: Cells) -> list[bytes]:
+    joined = join(cells)
+    return [part.program for part in (joined, *joined.files)]
 
 
 def _changed(before: Sequence[CodeCell], after: Sequence[CodeCell]) -> dict[int, str]:
@@ -254,7 +290,8 @@ def _changed(before: Sequence[CodeCell], after: Sequence[CodeCell]) -> dict[int,
 
 def per_cell(cells: Sequence[CodeCell], edits: Sequence[Edit]) -> dict[int, tuple[Edit, ...]]:
     """The edits of a fix in rows of each cell, by its number; `cells` are those that were linted."""
-    return join(cells).split(edits) or {}
+    split = join(cells).split(edits)
+    return {} if isinstance(split, str) else split
 
 
 def cell_texts(source: bytes) -> dict[int, str]:
@@ -284,7 +321,7 @@ def shown_program(cells: Sequence[CodeCell]) -> str:
 
 
 def _edited(cells: Cells, edits: Sequence[Edit]) -> Cells:
-    split = join(cells).split(edits) or {}
+    split = per_cell(cells, edits)
     return tuple(CodeCell(cell.number, applied(cell.text, split.get(cell.number, ()))) for cell in cells)
 
 
@@ -299,21 +336,24 @@ def _shown(finding: Finding, joined: Joined) -> Finding:
     return replace(finding, span=shown(finding.span), related=related)
 
 
-def _with_splittable_fix(
-    finding: Finding, joined: Joined, cells: Sequence[CodeCell], notes: list[str]
-) -> Finding:  # fmt: skip
-    """A fix must leave every cell a program of its own: each is run alone."""
+def _offered(finding: Finding, part: Joined, joined: Joined, cells: Sequence[CodeCell]) -> tuple[Finding, str]:
+    """The finding with a fix that leaves every cell a program of its own, as each is run alone; or without, and why."""
     if finding.fix is None:
-        return finding
-    split = joined.split(finding.fix.edits)
-    if split is not None and all(_still_parses(cell, split[cell.number]) for cell in cells if cell.number in split):
-        if len(split) == 1:
-            return finding
-        # it is right for the program, but which cells belong together only the author knows
-        return replace(finding, fix=replace(finding.fix, safety=FixSafety.UNSAFE))
-    start = finding.span.start
-    notes.append(f"{start.row}:{start.column}: {finding.code} has no fix here: it would reach over cells")
-    return replace(finding, fix=None)
+        return finding, ""
+    split = part.split(finding.fix.edits)
+    if isinstance(split, str):
+        return replace(finding, fix=None), split
+    fix = replace(finding.fix, edits=part.whole(split))
+    if part is not joined:
+        after = join(_edited(tuple(cells), fix.edits)).files
+        whole = all(is_python(file.text) for file in after)
+    else:
+        whole = joined.foreign.isdisjoint(split)
+        whole = whole and all(_still_parses(cell, split[cell.number]) for cell in cells if cell.number in split)
+    if not whole:
+        return replace(finding, fix=None), "a cell would not be Python any more"
+    # over several cells it is right for the program, but which cells belong together only the author knows
+    return replace(finding, fix=fix if len(split) == 1 else replace(fix, safety=FixSafety.UNSAFE)), ""
 
 
 def _still_parses(cell: CodeCell, edits: tuple[Edit, ...]) -> bool:

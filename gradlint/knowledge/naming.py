@@ -42,10 +42,10 @@ GETS_GRADIENTS = Pattern(
 )
 SETS_GRADIENTS = Pattern(
     r"(?i)^_*(set|assign|put|write|restore|overwrite|replace|load|unflatten|unpack|(vec|vector|list)_?(to|2)_?)"
-    r"\w*grads?(ients?)?(_\w+)?$"
+    r"\w*grads?(ients?)?(_\w+)?$|^\w*grads?_(to|2)_\w*grads?$"
 )
 NO_GRADIENTS = Pattern(
-    r"(?i)requires|enabled|accum|sync|clip|norm|scal|checkpoint|zero|none|no_grad|stat|hist|fn|func|hook|step|mode|bucket"
+    r"(?i)requires|enabled|accum|sync|clip|norm|scal|checkpoint|zero|none|no_grad|stat|hist|fn|func|hook|step|mode(?!l)|bucket"
 )
 #: a helper that is given an optimizer but leaves gradients alone
 HARMLESS = Pattern(

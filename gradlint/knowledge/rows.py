@@ -44,8 +44,8 @@ class Thing(enum.Enum):
     TEXT = "something"
 
 
-class Context(enum.Enum):
-    """What a `with` switches."""
+class Switch(enum.Enum):
+    """What a `with` or a decorator switches."""
 
     #: each turn is a micro-batch of the framework's window
     WINDOW = "a window"
@@ -54,6 +54,11 @@ class Context(enum.Enum):
     #: it gives the loss to run the backward of
     LOSS = "a scaled loss"
     NO_GRAD = "no gradients"
+    GRAD = "gradients again"
+    #: it depends on a value: `set_grad_enabled(training)`
+    EITHER = "gradients or not"
+    #: what is entered later
+    STACK = "a stack of contexts"
     OTHER = "something else"
 
 
@@ -67,7 +72,7 @@ class Setting(enum.Enum):
 
 
 #: what a row speaks of
-About = type[Event] | Thing | Context | Setting
+About = type[Event] | Thing | Switch | Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,7 @@ class Opens(Row):
     """A context."""
 
     def __init__(
-        self, context: Context, *names: str, model: At = MODEL, enabled: At | None = None,
+        self, context: Switch, *names: str, model: At = MODEL, enabled: At | None = None,
         loss: At = LOSS, told_by: str = "", words: tuple[str, ...] = (), telling: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(names, words, telling)

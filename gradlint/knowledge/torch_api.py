@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradlint.events import Backward, Clip, Edit, Read, Save, Schedule, Step, Unscale, Update, Zero
 from gradlint.knowledge.pattern import Pattern
-from gradlint.knowledge.rows import Context, Does, Makes, Opens, Row, Thing
+from gradlint.knowledge.rows import Does, Makes, Opens, Row, Switch, Thing
 
 #: `from torch import nn` and fragments without imports: what these names stand for when nothing says otherwise
 USUAL_NAMES = {
@@ -130,8 +130,8 @@ ROWS: tuple[Row, ...] = (
     Does(Edit, "**.grad", on=Thing.TEXT, words=_DERIVED),
     Does(Save, "**.grad", on=Thing.TEXT, words=_DERIVED),
     Does(Read, "**.grad", "**.*norm*", on=Thing.TEXT, words=(*_DERIVED, "norm", "Norm")),
-    Opens(Context.NO_SYNC, "no_sync", "set_requires_gradient_sync"),
-    Opens(Context.NO_SYNC, "**.require_backward_grad_sync", "**.set_is_last_backward"),
-    Opens(Context.AUTOCAST, *(f"{name}" for name in sorted(AUTOCAST))),
-    Opens(Context.NO_GRAD, *sorted(NO_GRAD)),
+    Opens(Switch.NO_SYNC, "no_sync", "set_requires_gradient_sync"),
+    Opens(Switch.NO_SYNC, "**.require_backward_grad_sync", "**.set_is_last_backward"),
+    Opens(Switch.AUTOCAST, *(f"{name}" for name in sorted(AUTOCAST))),
+    Opens(Switch.NO_GRAD, *sorted(NO_GRAD)),
 )  # fmt: skip

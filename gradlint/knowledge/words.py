@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from gradlint.events import Mark, Opaque
 from gradlint.knowledge.frameworks import FRAMEWORKS
-from gradlint.knowledge.rows import About, Context, Does, Makes, Opens, Row, Thing, last_word
+from gradlint.knowledge.rows import About, Does, Makes, Opens, Row, Switch, Thing, last_word
 from gradlint.knowledge.torch_api import ROWS
 
 #: contexts whose calls are events as far as paths are concerned
-_EVENTFUL = (Context.WINDOW, Context.NO_SYNC, Context.LOSS)
+_EVENTFUL = (Switch.WINDOW, Switch.NO_SYNC, Switch.LOSS)
 
 
 def all_rows() -> tuple[Row, ...]:
@@ -120,7 +120,7 @@ EVENT_METHODS = _methods()
 def _names() -> frozenset[str]:
     found = {"nullcontext", "ExitStack"}  # what switches nothing, or whatever it is handed
     for row in all_rows():
-        if row.about in (*_EVENTFUL, Context.AUTOCAST, Thing.WRAPPER, Thing.SCALER) and isinstance(row, Opens | Makes):
+        if row.about in (*_EVENTFUL, Switch.AUTOCAST, Thing.WRAPPER, Thing.SCALER) and isinstance(row, Opens | Makes):
             found.update(name.rpartition(".")[2] for name in row.names)
     return frozenset(found)
 

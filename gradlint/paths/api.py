@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from gradlint.events import WINDOW, ClipApi, ClipKind, EditKind, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
-from gradlint.knowledge.rows import Thing
+from gradlint.knowledge.rows import Switch, Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import TURNS, owner
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
+from gradlint.python.contexts import UNSETTLED, switch
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -184,19 +185,15 @@ class Api:
     # -- contexts
 
     def _context(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
-        if dotted in api.AUTOCAST or tail == "autocast":
+        mode = a.get(0, "mode")
+        found = switch(dotted, mode.value if isinstance(mode, v.Known) else None if mode is None else UNSETTLED)
+        if found is Switch.AUTOCAST:
             return self._autocast(dotted, a, node)
-        if dotted in api.NO_GRAD:
-            first = a.get(0, "mode")
-            off = dotted.endswith("enable_grad") or (
-                dotted.endswith("set_grad_enabled") and not (isinstance(first, v.Known) and not first.value)
-            )
-            return v.Context(s.render(node), v.Switch.OTHER if off else v.Switch.NO_GRAD, self.run.site(node))
-        if tail in ("nullcontext", "suppress", "contextmanager", "dummy_context"):
-            return v.Context(s.render(node), v.Switch.NOTHING, self.run.site(node))
-        if tail == "ExitStack":
-            return v.Context(s.render(node), v.Switch.STACK, self.run.site(node))
-        return None
+        if found is None and tail in ("nullcontext", "suppress", "contextmanager", "dummy_context"):
+            found = Switch.OTHER
+        elif tail == "ExitStack":
+            found = Switch.STACK
+        return v.Context(s.render(node), found, self.run.site(node)) if found is not None else None
 
     def _autocast(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Context:
         enabled = a.kwargs.get("enabled") or (
@@ -207,13 +204,13 @@ class Api:
             state = enabled.value
         elif enabled is not None and not isinstance(enabled, v.Known):
             state = None if self.it.conditions.decide(enabled) else False
-        return v.Context(s.render(node), v.Switch.AUTOCAST, self.run.site(node), enabled=state)
+        return v.Context(s.render(node), Switch.AUTOCAST, self.run.site(node), enabled=state)
 
     def context_method(self, base: v.Context, name: str, a: v.Arguments, node: s.Call) -> v.Value:
-        if base.kind is v.Switch.STACK and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
-            self.run.contexts.append(a.args[0])
+        if base.kind is Switch.STACK and name == "enter_context" and a.args and isinstance(a.args[0], v.Context):
+            self.run.open(a.args[0])
             return a.args[0].value or a.args[0]
-        if name in ("__enter__", "__exit__") and base.kind is v.Switch.NO_SYNC:
+        if name in ("__enter__", "__exit__") and base.kind is Switch.NO_SYNC:
             self.run.attributes[(base.model or "", "require_backward_grad_sync")] = v.Unknown("entered by hand")
         return v.Unknown(s.render(node))
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from gradlint.events import Norm
 from gradlint.knowledge import naming
 from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.rows import Switch
 from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind
+from gradlint.python.contexts import switched
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -115,8 +117,8 @@ class Calls:
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
         via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
-        contexts = len(self.run.contexts)
-        quiet = self._enter_decorators(definition)
+        contexts, no_grad = len(self.run.contexts), self.run.no_grad
+        self._enter_decorators(definition)
         try:
             if definition.generator and self._is_context_manager(definition):
                 return self._probe_context(definition, contexts, node)
@@ -131,27 +133,20 @@ class Calls:
                 self.run.reached.add(id(definition))
                 if self.it.program.path:
                     self.run.reached_elsewhere.add((self.it.program.path, definition.node))
-            self.run.no_grad -= quiet
-            del self.run.contexts[contexts:]
+            self.run.close(contexts, no_grad=no_grad)
             self.run.stack.pop()
             self.run.via = via
             self.run.guards = guards
             self.it.env = outer
 
-    def _enter_decorators(self, definition: s.Def) -> int:
-        """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body; returns how many are no_grad."""
-        quiet = 0
+    def _enter_decorators(self, definition: s.Def) -> None:
+        """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body."""
         for decorator in definition.decorators:
-            dotted = self.it.program.dotted(decorator.func if isinstance(decorator, s.Call) else decorator)
-            if dotted in api.AUTOCAST or dotted in api.NO_GRAD:
-                value = self.it.ev(decorator)
-                if isinstance(value, v.Dotted):
-                    value = v.Context(dotted, v.Switch.NO_GRAD if "enable_grad" not in dotted else v.Switch.OTHER)
-                if isinstance(value, v.Context):
-                    self.run.contexts.append(value)
-                    quiet += value.kind is v.Switch.NO_GRAD
-        self.run.no_grad += quiet
-        return quiet
+            found = switched(decorator, self.it.program.dotted)
+            # whether it autocasts may hang on a value, and a framework's decides itself
+            value = self.it.ev(decorator) if found is Switch.AUTOCAST and isinstance(decorator, s.Call) else None
+            if found is not None:
+                self.run.open(value if isinstance(value, v.Context) else v.Context(s.render(decorator), found))
 
     def _invoke_lambda(self, function: v.Function, definition: s.Lambda, args: list[v.Value]) -> v.Value:
         env = (function.env or self.run.module).inner()
@@ -177,7 +172,7 @@ class Calls:
         self.run.yielded = None
         leaving = body[position + 1 :], self.it.env
         many = v.Collection("", active)
-        return v.Context(definition.name, v.Switch.MANY, self.run.site(node), value=many, leaving=leaving)
+        return v.Context(definition.name, Switch.OTHER, self.run.site(node), value=many, leaving=leaving)
 
     def bind(
         self, definition: s.Def, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], env: v.Env

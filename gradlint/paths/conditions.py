@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlint.events import WINDOW
 from gradlint.knowledge import naming
+from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.paths import values as v
 from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
@@ -176,6 +177,8 @@ class Conditions:
         """
         if isinstance(value, v.Known):
             return bool(value.value)
+        if isinstance(node, s.If) and self._asks_for_kind(node):
+            return True
         weight = self._weight(node) if fork else Weight.NOTHING
         since = NOW if weight is Weight.EVENTS else len(self.run.events)
         usual = not self._leaves(node)
@@ -367,6 +370,17 @@ class Conditions:
                     inner = self._jumps(block)
                     found |= inner & {s.Leave.RETURN} if isinstance(stmt, s.For | s.While) else inner
         return found
+
+    def _asks_for_kind(self, node: s.If) -> bool:
+        """`if not is_sparse(optimizer): optimizer.zero_grad()`: somebody knows that other kinds need none."""
+        test = node.test
+        if isinstance(test, s.Unary) and test.op == "not":
+            test = test.value
+        if node.orelse or not isinstance(test, s.Call) or not test.args:
+            return False
+        happens = self.it.program.words(node.body).called & EVENT_METHODS
+        named = isinstance(test.args[0], s.Name | s.Attr) and happens == {"zero_grad"}
+        return named and self.run.optimizer_for(self.it.ev(test.args[0])) is not None
 
     def _is_amp_switch(self, node: Branch, key: str) -> bool:
         """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""

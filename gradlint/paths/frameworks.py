@@ -21,7 +21,7 @@ from gradlint.events import (
 )
 from gradlint.knowledge import frameworks as known
 from gradlint.knowledge import naming
-from gradlint.knowledge.rows import Argument, Context, Does, Given, Makes, Opens, Passes, Thing
+from gradlint.knowledge.rows import Argument, Does, Given, Makes, Opens, Passes, Switch, Thing
 from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.python import syntax as s
@@ -56,11 +56,9 @@ class Frameworks:
             case Does(event=type() as event) if event is Backward:
                 self.it.gradients.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
                 return v.Known("", None)
-            case Opens(context=Context.LOSS):
+            case Opens(context=Switch.LOSS):
                 loss = self.it.gradients.as_loss(a.at(row.loss) or v.Unknown("loss"))
-                return v.Context(
-                    s.render(node), v.Switch.LOSS, self.run.site(node), value=loss.but(framework=framework)
-                )
+                return v.Context(s.render(node), Switch.LOSS, self.run.site(node), value=loss.but(framework=framework))
             case Passes():
                 return self._passed(framework, row, a)
             case _:
@@ -183,14 +181,14 @@ class Frameworks:
     # -- contexts
 
     def _opened(self, base: v.Managing, row: Opens, a: v.Arguments, node: s.Call) -> v.Value:
-        if row.context is Context.NO_SYNC:
+        if row.context is Switch.NO_SYNC:
             model = a.at(row.model) or v.Unknown("model")
             return self.it.gradients.no_sync_context(
                 model, node, a.at(row.enabled) if row.enabled is not None else None
             )
-        kinds = {Context.WINDOW: v.Switch.WINDOW, Context.AUTOCAST: v.Switch.MANAGED_AUTOCAST}
-        value = base if row.context is Context.WINDOW else None
-        return v.Context(s.render(node), kinds.get(row.context, v.Switch.OTHER), self.run.site(node), value=value)
+        if row.context is Switch.WINDOW:
+            return v.Context(s.render(node), Switch.WINDOW, self.run.site(node), value=base)
+        return v.Context(s.render(node), Switch.OTHER, self.run.site(node))  # it decides itself in what it autocasts
 
     def enter_window(self, managing: v.Managing) -> None:
         """Starts a micro-batch; the attribute that tells of the boundary keeps its value behind the block."""

@@ -29,7 +29,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.knowledge import frameworks, naming
-from gradlint.knowledge.rows import Thing
+from gradlint.knowledge.rows import Switch, Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
@@ -122,6 +122,8 @@ class Gradients:
     def scaler_method(self, scaler: v.Scaler, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         off = scaler.ref.enabled is False
         first = a.get(0, "optimizer", "outputs")
+        if isinstance(first, v.Known) and first.value is None:
+            return v.Unknown(s.render(node))  # on this way there is no optimizer: nothing is trained
         if name == "scale":
             loss = first or v.Unknown("loss")
             tensor = self.as_loss(loss)
@@ -381,7 +383,7 @@ class Gradients:
             sync = Sync.OFF if enabled.value else Sync.ON
         else:
             sync = Sync.MANAGED
-        return v.Context(f"{model.key}.no_sync()", v.Switch.NO_SYNC, self.run.site(node), owner(model), sync)
+        return v.Context(f"{model.key}.no_sync()", Switch.NO_SYNC, self.run.site(node), owner(model), sync)
 
 
 def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:

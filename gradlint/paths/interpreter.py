@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlint.events import WINDOW, Backward, Role, Step, Sync, Unscale, Update
 from gradlint.knowledge import naming
+from gradlint.knowledge.rows import Switch
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.api import Api
@@ -227,27 +228,23 @@ class Interpreter:
     # -- contexts and exceptions
 
     def _with(self, stmt: s.With) -> None:
-        depth = len(self.run.contexts)
-        quiet = 0
+        depth, no_grad = len(self.run.contexts), self.run.no_grad
         leaving: list[tuple[list[s.Stmt], v.Env]] = []
         for item, target in stmt.items:
             value = self.ev(item)
             if isinstance(value, v.Context) and value.leaving is not None:
                 leaving.append(value.leaving)
             for context in self._entered(value):
-                self.run.contexts.append(context)
-                quiet += context.kind is v.Switch.NO_GRAD
-                if context.kind is v.Switch.WINDOW and isinstance(context.value, v.Managing):
+                self.run.open(context)
+                if context.kind is Switch.WINDOW and isinstance(context.value, v.Managing):
                     self.frameworks.enter_window(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
                 self.names.assign(target, inner)
-        self.run.no_grad += quiet
         try:
             self.run_body(stmt.body)
         finally:
-            self.run.no_grad -= quiet
-            del self.run.contexts[depth:]
+            self.run.close(depth, no_grad=no_grad)
         for body, env in reversed(leaving):
             outer, self.env = self.env, env
             self.run_body(body)
@@ -255,13 +252,13 @@ class Interpreter:
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:
-            case v.Context() if value.kind is v.Switch.MANY and isinstance(value.value, v.Collection):
-                return [x for x in value.value.items if isinstance(x, v.Context)]
+            case v.Context(value=v.Collection() as several):
+                return [x for x in several.items if isinstance(x, v.Context)]
             case v.Context():
                 return [value]
             case v.Unknown() if "no_sync" in value.key or "sync" in naming.last(value.key):
                 # a context from elsewhere that has to do with syncing: it is taken care of
-                return [v.Context(value.key, v.Switch.NO_SYNC, None, None, Sync.MANAGED)]
+                return [v.Context(value.key, Switch.NO_SYNC, None, None, Sync.MANAGED)]
             case _:
                 return []
 

@@ -14,7 +14,7 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes, MemberKind
-from gradlint.python.homes import Homes
+from gradlint.python.scope import Scopes
 from gradlint.records import replace
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ class Names:
             env = env.outer
         if env is self.run.module:
             return None
-        values = env.program.once(Homes).module.names.get(name, ())
+        values = env.program.once(Scopes).module.names.get(name, ())
         return self._evaluated(values[0].value, env, name) if len(values) == 1 else None
 
     def _evaluated(self, value: s.Expr, env: v.Env, name: str) -> v.Value:
@@ -331,7 +331,8 @@ class Names:
         if cls is None or cls.node is None or depth > 6:
             return None
         program = cls.env.program if cls.env is not None else self.it.program
-        stmt = program.member(cls.node, name)
+        member = program.once(Classes).own(cls.node, name)
+        stmt = member.stmt if member is not None else None
         if isinstance(stmt, s.Def):
             return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
         if isinstance(stmt, s.Assign):

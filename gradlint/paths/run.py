@@ -24,11 +24,12 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.knowledge import frameworks, naming
-from gradlint.knowledge.rows import Thing
+from gradlint.knowledge.rows import Switch, Thing
 from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.python import syntax as s
+from gradlint.python.contexts import without_gradients
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Run:
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
-    no_grad: int = 0
+    no_grad: bool = False
     #: who runs the backward of what the function returns that the path starts with
     behind: Framework = PLAIN
     #: it was broken off: its budget is spent
@@ -283,15 +284,24 @@ class Run:
 
     # -- what is active
 
+    def open(self, context: v.Context) -> None:
+        self.contexts.append(context)
+        self.no_grad = without_gradients(context.kind, outside=self.no_grad)
+
+    def close(self, contexts: int, *, no_grad: bool) -> None:
+        """So many are still open."""
+        del self.contexts[contexts:]
+        self.no_grad = no_grad
+
     def autocast(self) -> v.Context | None:
         for context in reversed(self.contexts):
-            if context.kind is v.Switch.AUTOCAST:
+            if context.kind is Switch.AUTOCAST:
                 return context if context.enabled is not False else None
         return None
 
     def no_sync(self) -> v.Context | None:
         for context in reversed(self.contexts):
-            if context.kind is v.Switch.NO_SYNC and context.sync is not Sync.ON:
+            if context.kind is Switch.NO_SYNC and context.sync is not Sync.ON:
                 return context
         return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
+from gradlint.knowledge.rows import Switch
 from gradlint.python.constants import as_float
 from gradlint.python.syntax import Display
 from gradlint.records import dataclass, field, replace
@@ -227,27 +227,9 @@ class Tensor(Value):
         return replace(self, **changes)  # type: ignore[arg-type]  # the fields are named at each call
 
 
-class Switch(enum.Enum):
-    """What a context manager switches."""
-
-    NO_GRAD = "no gradients"
-    NO_SYNC = "no synchronisation"
-    AUTOCAST = "autocasting"
-    #: a framework decides in what
-    MANAGED_AUTOCAST = "autocasting by a framework"
-    WINDOW = "a window"
-    LOSS = "a scaled loss"
-    NOTHING = "nothing"
-    #: what is entered later
-    STACK = "a stack of contexts"
-    #: those in its value
-    MANY = "several"
-    OTHER = "something else"
-
-
 @dataclass(slots=True, eq=False)
 class Context(Value):
-    """A context manager that matters."""
+    """A context manager that matters; several, if its value is a collection of them."""
 
     kind: Switch = Switch.OTHER
     site: Site | None = None

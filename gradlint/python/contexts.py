@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable
 
 from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.rows import Switch
 from gradlint.python import syntax as s
 
 #: `torch.inference_mode(x)`, of which x is not known
 UNSETTLED = object()
-
-
-class Switch(enum.Enum):
-    """What is different inside."""
-
-    NO_GRAD = "no gradients"
-    GRAD = "gradients again"
-    #: it depends on a value: `set_grad_enabled(training)`
-    EITHER = "gradients or not"
-    AUTOCAST = "autocasting"
 
 
 def switch(dotted: str, mode: object = None) -> Switch | None:
@@ -27,9 +17,9 @@ def switch(dotted: str, mode: object = None) -> Switch | None:
 
     `mode` is what it is given: None for nothing, `UNSETTLED` where that is computed.
     """
-    if dotted in api.AUTOCAST:
-        return Switch.AUTOCAST
     tail = dotted.rpartition(".")[2]
+    if tail == "autocast":
+        return Switch.AUTOCAST
     if dotted in api.NO_GRAD:
         if tail == "enable_grad":
             return Switch.GRAD
@@ -62,15 +52,16 @@ def switched(expr: s.Expr, dotted: Callable[[s.Expr], str]) -> Switch | None:
             return None
 
 
-def turns_off(exprs: Iterable[s.Expr], dotted: Callable[[s.Expr], str], *, outside: bool = False) -> bool:
-    """No gradient is kept inside these contexts, or these decorators, one inside the other.
+def without_gradients(found: Switch | None, *, outside: bool) -> bool:
+    """Whether no gradient is kept inside a context; `outside`: none is kept round it."""
+    return found is Switch.NO_GRAD or (outside and found is not Switch.GRAD)
 
-    `outside`: none is kept round them.
-    """
+
+def turns_off(exprs: Iterable[s.Expr], dotted: Callable[[s.Expr], str], *, outside: bool = False) -> bool:
+    """The same for several contexts, or decorators, one inside the other."""
     off = outside
     for expr in exprs:
-        found = switched(expr, dotted)
-        off = found is Switch.NO_GRAD or (off and found is not Switch.GRAD)
+        off = without_gradients(switched(expr, dotted), outside=off)
     return off
 
 

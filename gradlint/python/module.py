@@ -13,7 +13,7 @@ from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
 from gradlint.python.binding import own_statements
 from gradlint.python.callees import Callees, components
-from gradlint.python.homes import Homes
+from gradlint.python.scope import Scopes
 from gradlint.python.slicing import LEAVES, Slice, bound
 from gradlint.records import dataclass
 
@@ -119,7 +119,6 @@ class Program:
         self._said: dict[int, Said] = {}
         #: loops in which gradients are made or used directly, as far as somebody asked
         self.innermost: dict[int, bool] = {}
-        self._members: dict[int, dict[str, s.Def | s.Assign]] = {}
         self._calls: list[s.Call] | None = None
         self._statements = list(s.walk_stmts(body))
         for stmt in self._statements:
@@ -202,8 +201,8 @@ class Program:
 
     def dotted(self, expr: s.Expr) -> str:
         """`U.clip_grad_norm_` -> `torch.nn.utils.clip_grad_norm_`, through the file's imports; "" if not a name."""
-        homes = self.once(Homes)
-        return homes.dotted(expr, homes.home(expr.node))
+        scopes = self.once(Scopes)
+        return scopes.dotted(expr, scopes.of(expr.node))
 
     def resolve(self, expr: s.Expr | None) -> s.Expr | None:
         """What a name stands for if the file assigns it exactly once."""
@@ -228,19 +227,6 @@ class Program:
                 if isinstance(part, s.Call)
             ]
         return iter(self._calls)
-
-    def member(self, cls: s.Class, name: str) -> s.Def | s.Assign | None:
-        """The last definition or assignment of a name in a class body."""
-        members = self._members.get(id(cls))
-        if members is None:
-            members = {}
-            for stmt in cls.body:
-                if isinstance(stmt, s.Def):
-                    members[stmt.name] = stmt
-                elif isinstance(stmt, s.Assign):
-                    members.update({t.id: stmt for t in stmt.targets if isinstance(t, s.Name)})
-            self._members[id(cls)] = members
-        return members.get(name)
 
     def statements(self) -> Iterator[s.Stmt]:
         """Every statement of the file, those of inner blocks and definitions included, in source order."""

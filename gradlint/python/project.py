@@ -10,23 +10,23 @@ import functools
 import hashlib
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.python import source as reading
 from gradlint.python import syntax as s
-from gradlint.python.homes import Homes
+from gradlint.python.classes import Classes
 from gradlint.python.lower import Lowering
+from gradlint.python.roots import MOST_BYTES, Roots
+from gradlint.python.scope import Scopes
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
 
-#: what one analysis may read of other files
+#: the files that one analysis may read beside its own, of `MOST_BYTES` together
 MOST_MODULES = 12
-MOST_BYTES = 400_000
 #: how often a name may lead on to another file
 _HOPS = 4
 #: nodes of different files have different numbers: each file has so many of its own
@@ -52,33 +52,6 @@ class Foreign:
     source: reading.Source
     lowering: Lowering
     program: Program
-
-
-class Roots:
-    """Folders whose files may be read, and the way to them: nothing outside of them is, by whatever link."""
-
-    def __init__(self, folders: Sequence[str]) -> None:
-        self.folders = tuple(dict.fromkeys(os.path.abspath(folder) for folder in folders))
-        self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
-
-    def read(self, path: str) -> bytes | None:
-        try:
-            found = os.stat(path)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-                return None
-            real = os.path.realpath(path)
-            if not real.startswith(self._real):
-                return None
-            return _content(real, found.st_mtime_ns, found.st_size)
-        except (OSError, ValueError):
-            return None
-
-
-@functools.lru_cache(maxsize=256)
-def _content(path: str, changed: int, size: int) -> bytes:
-    """What is in a file; many files ask for the same one."""
-    with open(path, "rb") as file:
-        return file.read()
 
 
 @functools.lru_cache(maxsize=64)
@@ -139,7 +112,7 @@ class Project:
         """A name of a file, or a name of a class of it."""
         if not names or len(names) > 2:
             return None
-        home = module.program.once(Homes).module
+        home = module.program.once(Scopes).module
         first = names[0]
         if first in home.defined:
             return _member(Definition(module.program, home.defined[first][-1]), names[1:])
@@ -184,6 +157,21 @@ class Project:
                 data = self._text_of(dotted.split(" as ")[0].strip(), importer)
                 if data is not None:
                     yield data
+
+    def names_of(self, path: str) -> frozenset[bytes]:
+        """The words of which one stands in every statement that imports a file."""
+        folder, name = os.path.split(path)
+        names = {os.path.basename(path).removesuffix(".py").encode()}
+        if name == "__init__.py":
+            names = {os.path.basename(folder).encode(), _HERE}
+            folder = os.path.dirname(folder)
+        while folder != os.path.dirname(folder):
+            package = self._bytes_of(os.path.join(folder, "__init__.py"))
+            if package is None or names.isdisjoint(mentioned(package)):
+                break
+            names |= {os.path.basename(folder).encode(), _HERE}
+            folder = os.path.dirname(folder)
+        return frozenset(names)
 
     def _text_of(self, dotted: str, importer: str) -> bytes | None:
         level = len(dotted) - len(dotted.lstrip("."))
@@ -250,23 +238,22 @@ def _digest(data: bytes | None) -> str | None:
 def _member(found: Definition, names: Sequence[str]) -> Definition | None:
     if not names:
         return found
-    member = found.program.member(found.node, names[0]) if isinstance(found.node, s.Class) else None
-    return Definition(found.program, member) if isinstance(member, s.Def) else None
+    member = found.program.once(Classes).own_method(found.node, names[0]) if isinstance(found.node, s.Class) else None
+    return Definition(found.program, member) if member is not None else None
 
 
+def mentioned(source: bytes) -> frozenset[bytes]:
+    """The words of a text's import statements; that of `from . import x` is a dot."""
+    words: set[bytes] = set()
+    for statement in _STATEMENTS.finditer(source):
+        words.update(_WORDS.findall(statement[1]))
+    return frozenset(words)
+
+
+#: what stands for the package of the file itself
+_HERE = b"."
+_STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
+_WORDS = re.compile(rb"\w+|\.(?=\s+import\b)")
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
 #: libraries that no project has files of its own for, as long as it is not one of them
 _ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}
-
-
-@functools.lru_cache(maxsize=4096)
-def root_of(folder: str) -> str:
-    """The folder of the project that a folder belongs to: the nearest with a mark of one, else the folder itself."""
-    current = folder
-    while True:
-        if any(os.path.exists(os.path.join(current, mark)) for mark in (".git", "pyproject.toml", "setup.py")):
-            return current
-        above = os.path.dirname(current)
-        if above == current:
-            return folder
-        current = above

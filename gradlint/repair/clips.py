@@ -9,7 +9,7 @@ import libcst as cst
 
 from gradlint.events import Clip, Event, Framework
 from gradlint.knowledge import frameworks
-from gradlint.knowledge.rows import Context, Does, Opens, Thing
+from gradlint.knowledge.rows import Does, Opens, Switch, Thing
 from gradlint.knowledge.torch_api import FSDP1
 from gradlint.repair.arguments import argument, call_of, call_round, first_argument, named, receiver
 from gradlint.repair.definitions import assignments
@@ -168,7 +168,7 @@ def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
 
 def clip_when_synced(bench: Bench, clip: Clip, framework: Framework) -> None:
     """Where the framework says which micro-batch is the last of its window."""
-    windows = [row for row in framework.rows if isinstance(row, Opens) and row.context is Context.WINDOW]
+    windows = [row for row in framework.rows if isinstance(row, Opens) and row.context is Switch.WINDOW]
     methods = {name: row.told_by for row in windows if row.told_by for name in row.methods}
     found = {(bench.code(receiver(x)), told_by) for name, told_by in methods.items() for x in bench.calls(name)}
     if len(found) != 1:

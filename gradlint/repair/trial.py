@@ -233,18 +233,10 @@ class Refusal:
 
 
 def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
-    from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Document
-    from gradlint.repair.nodes import NotFixable, Unwritable
+    from gradlint.repair.bench import carried_out
 
-    document = Document(reading.anchors)
-    try:
-        repair.act(Bench(document, reading.lowering.origins, reading.path_of(draft)))
-        return document.text()
-    except NotFixable as refusal:
-        return Refusal(str(refusal))
-    except Unwritable:
-        return Refusal("libcst would not write it as it stands")
+    tried = carried_out(repair, reading.anchors, reading.lowering.origins, reading.path_of(draft))
+    return tried if isinstance(tried, str) else Refusal(str(tried))
 
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:

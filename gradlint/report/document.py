@@ -112,8 +112,8 @@ class Document:
         """What a fix changes, in rows as people are told them."""
         if not self.result.cells:
             return [CellEdit(None, edit) for edit in fix.edits]
-        split = None if self._joined is None else self._joined.split(fix.edits)
-        if split is None:  # the notebook has changed meanwhile
+        split = "" if self._joined is None else self._joined.split(fix.edits)
+        if isinstance(split, str):  # the notebook has changed meanwhile
             return [self._roughly(edit) for edit in fix.edits]
         return [CellEdit(cell, edit) for cell, edits in sorted(split.items()) for edit in edits]
 

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 import gradlint
 from gradlint import __version__
 from gradlint.config.settings import Settings
+from gradlint.engine import root_for
 from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
+from gradlint.python.roots import MOST_BYTES, text_over
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile, Stamp, read_bytes
 from gradlint.runner.write import write_whole
@@ -28,7 +30,7 @@ from gradlint.runner.write import write_whole
 #: what a result was made of beside its file: the content of other files, None for one that was not there
 Probes = Mapping[str, str | None]
 
-_FORMAT = 5
+_FORMAT = 6
 _KEY_SIZE = 32
 _LARGEST = 1 << 28
 # A file written this shortly before it was read may be written again within the same tick of the clock.
@@ -90,12 +92,17 @@ class Cache:
         return os.access(above, os.W_OK)
 
     def find(self, file: SourceFile, *, parsed: bool) -> Kept | None:
-        """What was found in the file last time; `parsed` asks for a result that includes a syntax check."""
+        """What was found in the file last time; `parsed` asks for a result that includes a syntax check.
+
+        A result with fixes serves whoever looks for none, too.
+        """
         name = self._name(file.path)
         self._seen.add(name)
         try:
-            _, digest, fingerprint, was_parsed, probes, plain = self._rows[name]
-            if fingerprint != _fingerprint(file.settings) or (parsed and not was_parsed):
+            _, digest, fingerprint, was_parsed, offered, probes, plain = self._rows[name]
+            if fingerprint != _fingerprint_of(file) or (parsed and not was_parsed):
+                return None
+            if file.settings.offers and not offered:
                 return None
             if any(self._digest_now(path) != probed for path, probed in probes.items()):
                 return None
@@ -111,7 +118,7 @@ class Cache:
         if result.crashes or result.unreadable:
             return  # both may be cured by a change that no key of the cache can see
         made_of = {self._name(path): probed for path, probed in result.probes}
-        entry = [_fingerprint(file.settings), parsed, made_of, encode(result)]
+        entry = [_fingerprint_of(file), parsed, file.settings.offers, made_of, encode(result)]
         self._changed[self._name(file.path)] = [_settled(file.stamp), digest, *entry]
 
     def touch(self, file: SourceFile) -> None:
@@ -162,9 +169,10 @@ class Cache:
         """The digest of a file that a result was made of, as the file is now; each is asked once in a run."""
         if name not in self._now:
             path = os.path.join(self._root, name)
+            text = text_over(path)
             try:
-                known = self._untouched(name, Stamp.of(os.stat(path)))
-                self._now[name] = known or digest_of(_regular(path, _LARGEST))
+                known = self._untouched(name, Stamp.of(os.stat(path))) if text is None else None
+                self._now[name] = known or digest_of(_regular(path, MOST_BYTES) if text is None else text)
             except OSError:
                 self._now[name] = None
         return self._now[name]
@@ -189,6 +197,14 @@ def user_folder() -> str | None:
         if not os.path.isabs(above):  # a relative one would lie in the checkout
             above = os.path.expanduser("~/.cache")
     return os.path.join(above, name) if os.path.isabs(above) else None
+
+
+def _fingerprint_of(file: SourceFile) -> str:
+    """Of the settings; and of the folder that names are looked for from, where no setting tells it."""
+    found = _fingerprint(file.settings)
+    if not file.settings.project or file.settings.root:
+        return found
+    return f"{found}-{digest_of(os.fsencode(root_for(file.path, file.settings)))[:8]}"
 
 
 @functools.cache

@@ -1,77 +1,131 @@
-"""Finds the files that import those that were asked for: a caller may know what a function is handed."""
+"""Finds the files that import those that were asked for: a caller may know what a function is handed.
+
+Which files may say something of a file follows from the tree alone, and not from what was asked for: the whole tree and
+one file at a time give the same findings.
+"""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from gradlint import engine
+from gradlint import documents, engine
 from gradlint.config.load import ConfigTree
-from gradlint.python.project import root_of
+from gradlint.config.settings import Settings
+from gradlint.python.project import Project, mentioned
+from gradlint.python.roots import text_over
+from gradlint.records import replace
 from gradlint.runner.files import FileFinder, SourceFile, read_bytes
 
-#: the files of a tree that are looked at, those of the nearest folders first
+#: a caller is looked for in the folders round a file, as far out as there are no more files than this in them
 MOST_SEARCHED = 2_000
 
-
-def importers(asked: Sequence[SourceFile], folders: Iterable[str], tree: ConfigTree) -> list[SourceFile]:
-    """Files of the project, none of them asked for, that import one of those; `folders` were asked for whole."""
-    whole = [os.path.join(os.path.abspath(folder), "") for folder in folders]
-    known = {file.path for file in asked}
-    found: dict[str, SourceFile] = {}
-    for root, files in _by_root(asked, whole).items():
-        words = _import_words(files)
-        if words is None:
-            continue
-        for candidate in islice(_nearest_first(root, files, tree), MOST_SEARCHED):
-            if candidate.path not in known and _mentions(candidate, words):
-                found[candidate.path] = candidate
-    return [found[path] for path in sorted(found)]
+Narrow = Callable[[Settings], Settings]
 
 
-def _by_root(asked: Sequence[SourceFile], whole: Sequence[str]) -> dict[str, list[SourceFile]]:
-    """The files that may have callers which were not asked for, by the root of their project."""
-    found: dict[str, list[SourceFile]] = {}
-    for file in asked:
-        if file.settings.project and file.path.endswith(".py"):
-            root = file.settings.root or root_of(os.path.dirname(file.path))
-            if not os.path.join(root, "").startswith(tuple(whole)) and _may_be_called(file):
-                found.setdefault(root, []).append(file)
-    return found
+class Importers:
+    """The files of a run's projects, and which of them import which."""
+
+    def __init__(
+        self, tree: ConfigTree, folders: Iterable[str] = (), narrow: Narrow = lambda settings: settings
+    ) -> None:
+        """`folders` are asked for whole; `narrow` makes the settings of the run of those of a file."""
+        self._tree = tree
+        self._whole = tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
+        self._narrow = narrow
+        self._files: dict[str, list[SourceFile]] = {}
+        self._regions: dict[str, str] = {}
+        self._words: dict[str, frozenset[bytes]] = {}
+
+    def of(self, asked: Sequence[SourceFile]) -> list[SourceFile]:
+        """Files, none of them among these, that import one of these; no fixes are looked for in them."""
+        known = {file.path for file in asked}
+        found: dict[str, SourceFile] = {}
+        for region, files in self._by_region(asked).items():
+            names = frozenset().union(*(self._project_of(file).names_of(file.path) for file in files))
+            for candidate in self._in(region):
+                if candidate.path not in known and candidate.path not in found and self._mentions(candidate, names):
+                    found[candidate.path] = self._read_only(candidate)
+        return [found[path] for path in sorted(found)]
+
+    def sites(self, paths: Iterable[str]) -> list[SourceFile]:
+        """Files that something was found in, though they were not asked for."""
+        return [self._read_only(file) for file in FileFinder(self._tree).find(sorted(paths))]
+
+    def counts(self, importer: SourceFile, path: str) -> bool:
+        """Whether what an analysis knows of another file would be known if only that was asked for."""
+        region = self._region(path, importer.settings)
+        if importer.explicit or self._is_flat(region):
+            return any(file.path == importer.path for file in self._in(region))
+        return importer.path.startswith(os.path.join(region, ""))
+
+    def _by_region(self, asked: Sequence[SourceFile]) -> dict[str, list[SourceFile]]:
+        """The files that may have callers which were not asked for, by the folder where those would be."""
+        found: dict[str, list[SourceFile]] = {}
+        for file in asked:
+            if file.settings.project and file.path.endswith(".py"):
+                root = engine.root_for(file.path, file.settings)
+                if not os.path.join(root, "").startswith(self._whole) and _may_be_called(file):
+                    found.setdefault(self._region(file.path, file.settings), []).append(file)
+        return found
+
+    def _region(self, path: str, settings: Settings) -> str:
+        """The outermost folder round a file, up to the root, that does not hold too many files."""
+        folder, root = os.path.dirname(path), engine.root_for(path, settings)
+        if folder not in self._regions:
+            region = folder
+            while region != root and os.path.dirname(region) != region:
+                above = os.path.dirname(region)
+                if len(self._found(above)) > MOST_SEARCHED:
+                    break
+                region = above
+            self._regions[folder] = region
+        return self._regions[folder]
+
+    def _found(self, folder: str) -> list[SourceFile]:
+        """The files in a folder and below; one too many if there are too many."""
+        if folder not in self._files:
+            found = (f for f in FileFinder(self._tree).find([folder]) if f.path.endswith((".py", ".ipynb")))
+            self._files[folder] = list(islice(found, MOST_SEARCHED + 1))
+        return self._files[folder]
+
+    def _is_flat(self, region: str) -> bool:
+        return len(self._found(region)) > MOST_SEARCHED
+
+    def _in(self, region: str) -> Sequence[SourceFile]:
+        """The files that are looked at: of a folder that holds too many by itself, those right in it."""
+        if not self._is_flat(region):
+            return self._found(region)
+        return [file for file in FileFinder(self._tree).find([region]) if os.path.dirname(file.path) == region]
+
+    def _project_of(self, file: SourceFile) -> Project:
+        project = engine.project_of(file.path, file.settings)
+        assert project is not None
+        return project
+
+    def _mentions(self, file: SourceFile, names: frozenset[bytes]) -> bool:
+        source = _source(file)
+        if source is None or not any(name in source for name in names):
+            return False
+        if file.path not in self._words:
+            self._words[file.path] = mentioned(documents.runnable(source, file.path))
+        return not names.isdisjoint(self._words[file.path])
+
+    def _read_only(self, file: SourceFile) -> SourceFile:
+        settings = replace(self._narrow(file.settings), offers=False)
+        return file._replace(settings=settings, explicit=False)
 
 
 def _may_be_called(file: SourceFile) -> bool:
     """It holds something that gradients hang on; what cannot be read is told by whoever reads it."""
+    source = _source(file)
+    return source is not None and engine.holds_any(source, file.settings, file.path)
+
+
+def _source(file: SourceFile) -> bytes | None:
+    text = text_over(file.path)
     try:
-        return engine.holds_any(read_bytes(file.path), file.settings, file.path)
+        return read_bytes(file.path) if text is None else text
     except OSError:
-        return False
-
-
-def _import_words(files: Sequence[SourceFile]) -> re.Pattern[bytes] | None:
-    """A line that imports one of these: by its name, or by that of its package, which may hand it on."""
-    names: set[str] = set()
-    for file in files:
-        folder, name = os.path.split(file.path)
-        names.add(os.path.basename(folder) if name == "__init__.py" else name.removesuffix(".py"))
-        if os.path.exists(os.path.join(folder, "__init__.py")):
-            names.add(os.path.basename(folder))
-    words = "|".join(sorted(re.escape(name) for name in names if name))
-    return re.compile(rf"^[ \t]*(?:from|import)\b[^\n]*\b(?:{words})\b".encode(), re.MULTILINE) if words else None
-
-
-def _nearest_first(root: str, files: Sequence[SourceFile], tree: ConfigTree) -> Iterator[SourceFile]:
-    finder = FileFinder(tree)
-    yield from finder.find(sorted({os.path.dirname(file.path) for file in files}))
-    yield from finder.find([root])
-
-
-def _mentions(file: SourceFile, words: re.Pattern[bytes]) -> bool:
-    if not file.path.endswith((".py", ".ipynb")):
-        return False
-    try:
-        return words.search(read_bytes(file.path)) is not None
-    except OSError:
-        return False
+        return None

@@ -3,71 +3,119 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Set
+from typing import NamedTuple
 
+from gradlint.engine import as_severe_as_wanted
 from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, Span
 from gradlint.records import replace
-from gradlint.runner.files import shown_path
+from gradlint.runner.files import SourceFile
 
 _Key = tuple[str, Span]
+#: whether what the analysis of a file knows of another one counts there
+Counts = Callable[[SourceFile, str], bool]
 
 
-def settled(
-    asked: Sequence[FileResult], others: Sequence[FileResult], paths: Mapping[str, str]
-) -> list[FileResult]:  # fmt: skip
-    """The results with what other files' analyses know of them; `paths`: where each file is that a result names.
+class Analysed(NamedTuple):
+    """A file, and what its analysis gave."""
 
-    A file's own finding that takes a function for the start of a path is dropped if a caller in another file was
-    followed through that function, and it was not found there. What is found in a file that was not asked for is
-    told only if a line of its story stands in one that was.
+    file: SourceFile
+    result: FileResult
+
+
+class Ledger:
+    """What analyses found in their own files and in others.
+
+    A finding counts only if it is known to whoever asks for its file alone: from the analysis of that file, and those
+    of files that import it. Settings are those of the file that it is in.
     """
-    results = [*asked, *others]
-    if not any(result.elsewhere or result.reached or result.silenced for result in results):
-        return list(asked)
-    told: dict[str, dict[_Key, Finding]] = {}
-    reached: dict[str, set[int]] = {}
-    in_part: dict[str, set[int]] = {}
-    silenced: dict[str, set[int]] = {}
-    for result in sorted(results, key=lambda result: result.path):
+
+    def __init__(self, analysed: Iterable[Analysed], counts: Counts) -> None:
+        self._analysed = sorted(analysed, key=lambda one: one.file.path)
+        self._told: dict[str, dict[_Key, Finding]] = {}
+        self._reached: dict[str, set[int]] = {}
+        self._in_part: dict[str, set[int]] = {}
+        self._silenced: dict[str, set[int]] = {}
+        self._unsure: set[str] = set()
+        for file, result in self._analysed:
+            self._add(file, result, counts)
+
+    def _add(self, file: SourceFile, result: FileResult, counts: Counts) -> None:
+        paths = {finding.path for finding in result.elsewhere}
+        paths.update(row[0] for row in (*result.reached, *result.silenced))
+        known = {path: os.path.realpath(path) for path in paths if counts(file, path)}
         for finding in result.elsewhere:
-            told.setdefault(os.path.realpath(finding.path), {}).setdefault(_key(finding), finding)
+            if finding.path in known:
+                self._told.setdefault(known[finding.path], {}).setdefault(_key(finding), finding)
         for path, row, all_ways in result.reached:
-            (reached if all_ways else in_part).setdefault(os.path.realpath(path), set()).add(row)
+            if path in known:
+                (self._reached if all_ways else self._in_part).setdefault(known[path], set()).add(row)
         for path, first, last in result.silenced:
-            silenced.setdefault(os.path.realpath(path), set()).update(range(first, last + 1))
-    wanted = {os.path.realpath(paths.get(result.path, result.path)) for result in asked}
-    found = []
-    seen = {os.path.realpath(paths.get(result.path, result.path)) for result in results}
-    for path in told.keys() - seen:
-        findings = [f for f in told[path].values() if any(_is_in(line.path, wanted) for line in f.related)]
-        if findings:
-            found.append(_of_file(FileResult(shown_path(path)), {_key(f): f for f in findings}, set()))
-    for result in results:
-        path = os.path.realpath(paths.get(result.path, result.path))
-        whole = _of_file(result, told.get(path, {}), reached.get(path, set()) - in_part.get(path, set()))
-        if path in silenced:  # a comment that another file's analysis needs is of use
-            useful = silenced[path]
-            kept = (f for f in whole.findings if f.code != UNUSED_SUPPRESSION or f.span.start.row not in useful)
-            whole = replace(whole, findings=tuple(kept))
-        if path in wanted:
-            found.append(whole)
-        elif near := tuple(f for f in whole.findings if any(_is_in(line.path, wanted) for line in f.related)):
-            found.append(FileResult(result.path, near))
-    return sorted(found, key=lambda result: result.path)
+            if path in known:
+                self._silenced.setdefault(known[path], set()).update(range(first, last + 1))
+        if result.exhausted:
+            self._unsure.update(known.values())
+
+    def near(self, asked: Iterable[SourceFile]) -> frozenset[str]:
+        """The files, none of them asked for, with a finding whose story has a line in one that was."""
+        wanted = _real(asked)
+        found = {path for path, told in self._told.items() if _touching(told.values(), wanted)}
+        found.update(
+            os.path.realpath(file.path) for file, result in self._analysed if _touching(result.findings, wanted)
+        )
+        return frozenset(found - wanted)
+
+    def settled(self, asked: Iterable[SourceFile], near: Set[str]) -> list[FileResult]:
+        """What there is to tell of the files that were asked for, and of those near them as far as it touches them."""
+        names, wanted = {file.path for file in asked}, _real(asked)
+        told = []
+        for file, result in self._analysed:
+            real = os.path.realpath(file.path)
+            if file.path in names:
+                told.append(self._of_file(file, result, real))
+            elif real in near:
+                whole = self._of_file(file, result, real)
+                if findings := tuple(_touching(whole.findings, wanted)):
+                    told.append(FileResult(whole.path, findings, cells=whole.cells))
+        return sorted(told, key=lambda result: result.path)
+
+    def _of_file(self, file: SourceFile, result: FileResult, real: str) -> FileResult:
+        """A file's own finding that takes a function for the start of a path is dropped if a caller in another file was
+        followed through that function and by that place, and it was not found there."""
+        told = self._told.get(real, {})
+        enabled = file.settings.enabled_for(file.path) if told else frozenset()
+        others = {key: f for key, f in told.items() if f.code in enabled}
+        called = self._reached.get(real, set()) - self._in_part.get(real, set())
+        useful, unsure = self._silenced.get(real, set()), real in self._unsure
+        if not others and not called and not useful and not unsure:
+            return result
+        own = [f for f in result.findings if _key(f) in others or not f.entries or not called >= _places(f)]
+        # a comment that another file's analysis needs is of use
+        needed = (f.code == UNUSED_SUPPRESSION and (unsure or f.span.start.row in useful) for f in own)
+        own = [finding for finding, is_needed in zip(own, needed, strict=True) if not is_needed]
+        known = {_key(finding) for finding in own}
+        new = [as_severe_as_wanted(replace(f, path=""), file.settings) for key, f in others.items() if key not in known]
+        return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
 
 
-def _of_file(result: FileResult, others: Mapping[_Key, Finding], called: Set[int]) -> FileResult:
-    if not others and not called:
-        return result
-    own = [f for f in result.findings if _key(f) in others or not f.entries or not called >= set(f.entries)]
-    known = {_key(finding) for finding in own}
-    new = [replace(finding, path="") for key, finding in others.items() if key not in known]
-    return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
+def crosses(result: FileResult) -> bool:
+    """Whether an analysis knows anything of another file."""
+    return bool(result.elsewhere or result.reached or result.silenced)
+
+
+def _real(files: Iterable[SourceFile]) -> Set[str]:
+    return {os.path.realpath(file.path) for file in files}
+
+
+def _touching(findings: Iterable[Finding], files: Set[str]) -> list[Finding]:
+    """Those with a line of their story in one of these files."""
+    return [f for f in findings if any(line.path and os.path.realpath(line.path) in files for line in f.related)]
+
+
+def _places(finding: Finding) -> set[int]:
+    """Where a caller has to come by to know better; with an option left out it may not come by the place itself."""
+    return {*finding.entries, finding.span.start.row}
 
 
 def _key(finding: Finding) -> _Key:
     return finding.code, finding.span
-
-
-def _is_in(path: str, wanted: Set[str]) -> bool:
-    return bool(path) and os.path.realpath(path) in wanted

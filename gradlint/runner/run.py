@@ -14,12 +14,13 @@ from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
-from gradlint.runner.ledger import settled
+from gradlint.runner.ledger import Analysed, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
 
 if TYPE_CHECKING:
     from gradlint.python.project import Project
     from gradlint.runner.cache import Cache
+    from gradlint.runner.importers import Importers
 
 # Up to this many files every one is parsed by Python itself, so that a broken file is told even if no rule reads it.
 SYNTAX_CHECKED_FILES = 500
@@ -127,11 +128,11 @@ def run(
     jobs: int,
     tick: Tick | None = None,
     fix: FixPlan | None = None,
-    importers: Sequence[SourceFile] = (),
+    importers: Importers | None = None,
 ) -> Run:
     """Lint the files, and fix them if there is a plan for that; `tick(done, total)` is told of progress.
 
-    `importers` are linted for what they know of the others, and are not told of themselves.
+    What `importers` finds is linted for what it knows of the others, and not told of itself.
     """
     relax_collector()
     return _Work(list(files), cache, jobs, tick or _silent, fix, importers).done()
@@ -144,7 +145,7 @@ def _silent(done: int, total: int) -> None:
 class _Work:
     def __init__(
         self, files: list[SourceFile], cache: Cache | None, jobs: int, tick: Tick, fix: FixPlan | None,
-        importers: Sequence[SourceFile],
+        importers: Importers | None = None,
     ) -> None:  # fmt: skip
         self._files = files
         self._importers = importers
@@ -154,6 +155,7 @@ class _Work:
         self._fixes = None if fix is None else Fixes(fix)
         self._task = Task(None if fix is None else fix.unsafe, None if cache is None else cache.digest_of)
         self._run = Run()
+        self._analysed: list[Analysed] = []
         self._every = len(files) <= SYNTAX_CHECKED_FILES
 
     def done(self) -> Run:
@@ -162,13 +164,12 @@ class _Work:
         while waiting:  # other names of files that are fixed by now; the cache knows them only as they were
             self._cache, self._jobs = None, 1
             waiting = self._wave(waiting)
-        asked = sorted(self._run.results, key=lambda result: result.path)
-        others = self._others(saved)
+        self._run.checked = len(self._files)
+        if self._importers is not None:
+            self._analysed += self._others(saved, self._importers.of(self._files))
+        self._run.results = self._settled(saved)
         if saved is not None:
             saved.save()
-        self._run.checked = len(self._files)
-        paths = {file.shown: file.path for file in (*self._files, *self._importers)}
-        self._run.results = settled(asked, others, paths)
         if self._fixes is not None:
             self._run.fixed = sorted(self._fixes.files, key=lambda file: file.path)
             self._run.failures = sorted(self._fixes.failures)
@@ -182,20 +183,35 @@ class _Work:
         self._progress()
         for (file, *_), outcome in self._outcomes(asked):
             self._run.parsed += outcome.parsed
-            self._run.results.append(self._settle(file, outcome, kept))
+            self._add(file, self._settle(file, outcome, kept))
             self._progress()
         return later
 
-    def _others(self, cache: Cache | None) -> list[FileResult]:
-        """What the importers know; they are never fixed."""
-        if not self._importers:
-            return []
-        work = _Work(list(self._importers), cache, self._jobs, _silent, None, ())
-        work._wave(work._files)
-        return work._run.results
+    def _others(self, cache: Cache | None, files: list[SourceFile]) -> list[Analysed]:
+        """What other files know; they are never fixed."""
+        work = _Work(files, cache, self._jobs, _silent, None)
+        work._wave(files)
+        return work._analysed
+
+    def _settled(self, cache: Cache | None) -> list[FileResult]:
+        """All results, with what the files know of each other."""
+        if self._importers is None or not any(crosses(one.result) for one in self._analysed):
+            return sorted((one.result for one in self._analysed), key=lambda result: result.path)
+        ledger = Ledger(self._analysed, self._importers.counts)
+        near = ledger.near(self._files)
+        if near:  # what is told of a file that was not asked for is what would be told if it were
+            known = {one.file.path for one in self._analysed}
+            sites = self._importers.sites(near)
+            more = [file for file in (*sites, *self._importers.of(sites)) if file.path not in known]
+            self._analysed += self._others(cache, more)
+            ledger = Ledger(self._analysed, self._importers.counts)
+        return ledger.settled(self._files, near)
+
+    def _add(self, file: SourceFile, result: FileResult) -> None:
+        self._analysed.append(Analysed(file, result))
 
     def _progress(self) -> None:
-        self._tick(len(self._run.results), len(self._files))
+        self._tick(len(self._analysed), len(self._files))
 
     def _asked(self, file: SourceFile, kept: dict[str, FileResult]) -> Asked | None:
         """None for a file that is untouched, so that what the cache says holds."""
@@ -206,7 +222,7 @@ class _Work:
             return Asked(file, checked, None, source)
         if self._cache.untouched(file):
             self._run.cached += 1
-            self._run.results.append(found.result)
+            self._add(file, found.result)
             return None
         kept[file.path] = found.result
         return Asked(file, checked, found.digest, source)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +80,4 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {f.name: _plain(getattr(value, f.name)) for f in fields if getattr(value, f.name) != _default(f)}
-    if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    return dict(value) if isinstance(value, Mapping) else value
+    return [_plain(v) for v in value] if isinstance(value, tuple | list) else value

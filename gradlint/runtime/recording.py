@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
@@ -99,8 +99,6 @@ class Happening:
     optimizers: tuple[str, ...] = ()
     gradients: tuple[Gradient, ...] = ()
     before: tuple[Gradient, ...] = ()
-    #: seconds since the recorder began
-    time: float = 0.0
 
     @property
     def place(self) -> Place | None:
@@ -130,7 +128,6 @@ class Met(Happening):
     parameters: int = 0
     #: schedulers: the optimizer they move
     optimizer: str = ""
-    fused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +183,6 @@ class BackwardRan(Happening):
     backward_sync: bool | None = None
     #: exchanges between ranks (all-reduces, reduce-scatters: buckets) that this backward made
     syncs: int = 0
-    #: norm of what this backward alone added, per optimizer, as stored (scaled if `scale` is not 1)
-    added: Mapping[str, float] = field(default_factory=dict)
     #: "Accelerate", "Fabric", "DeepSpeed", or "" for plain PyTorch
     manager: str = ""
     #: what the manager divides the loss by, beside `factor`
@@ -339,7 +334,6 @@ class LoaderTurned(Happening):
 
     loader: str = ""
     over: bool = False
-    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +355,6 @@ class Raised(Happening):
     type: str = ""
     message: str = ""
     during: str = ""
-    traceback: str = ""
     #: calls of a scaler: its id, and the optimizer that was handed to it
     scaler: str = ""
     owner: str = ""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.config import Settings
+from gradlint.engine import lint
 from tests.cli.conftest import Command
 
 ENGINE = """\
@@ -209,3 +211,36 @@ def test_what_another_file_defines_is_followed(
     found = _told(gradlint, "--select", told[0][1])
     assert found == told
     assert _told(gradlint, "--select", told[0][1], "--no-project") != told
+
+
+CLIPS = """\
+from torch.nn.utils import clip_grad_norm_
+
+def train(model, optimizer, loader, most=None):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+        if most is not None:
+            clip_grad_norm_(model.parameters(), most)
+        optimizer.zero_grad()
+"""
+
+
+def test_a_caller_that_leaves_an_option_out_knows_nothing_of_it(gradlint: Command, project: Path) -> None:
+    main = "from engine import train\n\ndef main(m, optimizer, loader):\n    train(m, optimizer, loader)\n"
+    _write(project, engine=CLIPS, main=main)
+    assert _told(gradlint) == [("engine.py", "GL101", 8)]
+
+
+def test_a_caller_whose_files_are_not_all_read_is_not_believed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(project, engine=CLIPS, other="def clear(optimizer):\n    optimizer.zero_grad()\n")
+    main = "from engine import train\nfrom other import clear\n\ndef main(m, optimizer, loader):\n"
+    main += "    clear(optimizer)\n    train(m, optimizer, loader)\n"
+
+    def believed() -> set[bool]:
+        result = lint(main.encode(), str(project / "main.py"), Settings(project=True, root=str(project)))
+        return {whole for _, _, whole in result.reached}
+
+    assert believed() == {True}
+    monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
+    assert believed() == {False}

@@ -66,3 +66,16 @@ def test_cells_are_the_same_program(path: Path) -> None:
     assert [line for line in together.splitlines() if line.strip()] == [
         line for line in fixed.source.decode().splitlines() if line.strip()
     ]
+
+
+@pytest.mark.parametrize("path", spread(FILES, 3, 24), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_file_that_a_cell_writes_is_fixed_as_the_file_is(path: Path) -> None:
+    text = plain(path)
+    if text is None:
+        pytest.skip("its line ends are what it is about")
+    magic = "%%writefile train.py\n"
+    cells = [CodeCell(1, "import os\nx = 1"), CodeCell(3, magic + text), CodeCell(4, "y = 2")]
+    fixed = fix(text.encode(), str(path), EVERYTHING, unsafe=True)
+    mended = fix_cells(cells, str(path), EVERYTHING, unsafe=True)
+    assert {3: cells[1].text, **mended.texts} == {3: magic + fixed.source.decode()}
+    assert [f.code for f in mended.applied] == [f.code for f in fixed.applied]

@@ -96,7 +96,7 @@ def _fixed(given: Input) -> Fixed:
 
     return Fixed(
         *engine.fixed(
-            given.data, given.name, EVERYTHING, unsafe=True, lint=lint, program=lambda text: text, edited=edited
+            given.data, given.name, EVERYTHING, unsafe=True, lint=lint, programs=lambda text: (text,), edited=edited
         )
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from gradlint.knowledge.frameworks.apex import APEX
 from gradlint.knowledge.frameworks.deepspeed import DEEPSPEED
 from gradlint.knowledge.frameworks.fabric import FABRIC
 from gradlint.knowledge.frameworks.lightning import LIGHTNING
-from gradlint.knowledge.rows import Argument, Context, Given, Makes, Opens, Passes, Thing, at, fits
+from gradlint.knowledge.rows import Argument, Given, Makes, Opens, Passes, Switch, Thing, at, fits
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_arguments_by_place_and_by_name() -> None:
 
 
 def test_a_window_tells_of_its_end() -> None:
-    told = [row.told_by for row in ACCELERATE.rows if isinstance(row, Opens) and row.context is Context.WINDOW]
+    told = [row.told_by for row in ACCELERATE.rows if isinstance(row, Opens) and row.context is Switch.WINDOW]
     assert told == ["sync_gradients"]
     assert frameworks.tells_window("sync_gradients")
     assert not frameworks.tells_window("")

@@ -13,7 +13,7 @@ from gradlint.events import Backward, Clip, Edit, EditKind, Mark, Opaque, Step, 
 from gradlint.facts.settings import clip_settings, second_divisions
 from gradlint.knowledge import torch_api
 from gradlint.knowledge.pattern import Pattern
-from gradlint.knowledge.rows import About, Context, Does, Makes, Row, Setting, Thing
+from gradlint.knowledge.rows import About, Does, Makes, Row, Setting, Switch, Thing
 from gradlint.knowledge.words import EVENT_METHODS, Text, all_rows, needs
 from gradlint.paths.explorer import Explorer
 from gradlint.python.lower import Lowering
@@ -67,7 +67,7 @@ def test_words_come_from_the_rows_of_torch_and_of_frameworks() -> None:
     assert words(Update) == {"update"}
     assert {"clip", "clamp_"} <= words(Clip)
     assert "step" in words(Step)
-    assert words(Context.WINDOW) == {"accumulate"}
+    assert words(Switch.WINDOW) == {"accumulate"}
     assert "DistributedDataParallel" in words(Thing.WRAPPER)
     assert "max_grad_norm" in words(Setting.LIMIT)
 

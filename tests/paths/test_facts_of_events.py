@@ -103,3 +103,32 @@ def test_a_framework_takes_part_by_name() -> None:
         """
     events = happened(usual(source))
     assert {event.framework for event in events if isinstance(event, Backward | Step)} == {ACCELERATE}
+
+
+@pytest.mark.parametrize(
+    ("around", "kept"),
+    [
+        ("with torch.no_grad():", False),
+        ("with torch.inference_mode(False):", True),
+        ("with torch.no_grad(), torch.enable_grad():", True),
+        ("with torch.enable_grad(), torch.no_grad():", False),
+        ("with torch.no_grad(), torch.set_grad_enabled(True):", True),
+        ("with contextlib.ExitStack() as stack:\n                    stack.enter_context(torch.no_grad())", False),
+    ],
+)
+def test_where_gradients_are_kept(around: str, kept: bool) -> None:
+    source = f"""
+        import contextlib
+        import torch
+        def train(loader):
+            model = torch.nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                optimizer.zero_grad()
+                {around}
+                    y = model(x)
+                y.mean().backward()
+                optimizer.step()
+        """
+    backward = next(event for event in happened(usual(source)) if isinstance(event, Backward))
+    assert bool(backward.params.owners) is kept

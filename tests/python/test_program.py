@@ -38,7 +38,6 @@ CLIP = "torch.nn.utils.clip_grad_norm_"
         "from torch.nn.utils import clip_grad_norm_ as clip\nclip(p, 1)",
         "try:\n    from torch.nn.utils import clip_grad_norm_ as clip\nexcept ImportError:\n    pass\nclip(p, 1)",
         "if new:\n    from torch.nn.utils import clip_grad_norm_ as clip\nclip(p, 1)",
-        "def f():\n    import torch.nn.utils as U\nU.clip_grad_norm_(p, 1)",
         "clip_grad_norm_(p, 1)",  # a fragment without imports
         "nn.utils.clip_grad_norm_(p, 1)",
     ],

@@ -12,7 +12,8 @@ from gradlint.python import project as module
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Program
-from gradlint.python.project import Project, root_of
+from gradlint.python.project import Project
+from gradlint.python.roots import root_of
 
 
 def _tree(folder: Path, **files: str) -> None:

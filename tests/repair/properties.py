@@ -43,7 +43,7 @@ def fixed(source: bytes, unsafe: bool, settings: Settings = DEFAULT) -> Fixed:
     def told(text: bytes, repeats: bool) -> FileResult:
         return linted(text, settings, repeats=repeats)
 
-    made = engine.fixed(source, PATH, settings, unsafe=unsafe, lint=told, program=lambda text: text, edited=edited)
+    made = engine.fixed(source, PATH, settings, unsafe=unsafe, lint=told, programs=lambda text: (text,), edited=edited)
     return Fixed(*made)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gradlint.runtime.jsonl import decode, encode
-from gradlint.runtime.recorder import Enough, Recorder, Wish
+from gradlint.runtime.launch.orders import Orders
+from gradlint.runtime.recorder.session import Enough, Recorder
 from gradlint.runtime.recording import H, Happening
 
 _NUMBERS = itertools.count(1)
@@ -55,9 +56,8 @@ def run(folder: Path, code: str, prelude: str = PRELUDE, steps: int = 100, recor
     path = folder / f"script{next(_NUMBERS)}.py"
     path.write_text(text, encoding="utf-8")
     outcome = Run(str(path), text, names={"__name__": "script", "__file__": str(path)})
-    recorder = Recorder(
-        Wish(str(folder), str(path), steps=steps), lambda h: outcome.happenings.append(decode(encode(h)))
-    )
+    orders = Orders(str(folder), str(path), steps=steps)
+    recorder = Recorder(orders, lambda h: outcome.happenings.append(decode(encode(h))))
     program = compile(text, str(path), "exec")
     try:
         if recorded:

@@ -18,7 +18,7 @@ if not (torch.distributed.is_available() and torch.distributed.is_gloo_available
     pytest.skip("this torch has no gloo", allow_module_level=True)
 
 from gradlint.runtime.jsonl import load  # noqa: E402
-from gradlint.runtime.recorder import Wish  # noqa: E402
+from gradlint.runtime.launch.orders import Orders  # noqa: E402
 from gradlint.runtime.recording import (  # noqa: E402
     BackwardRan,
     Clipped,
@@ -130,7 +130,8 @@ def two_ranks(folder: Path, code: str, recorded: bool = True) -> list[Recording]
     script, boot = folder / "script.py", folder / "boot.py"
     script.write_text(textwrap.dedent(code), encoding="utf-8")
     boot.write_text(BOOT, encoding="utf-8")
-    wish = Wish(str(folder / "events"), str(script), steps=1000)
+    (folder / "events").mkdir(exist_ok=True)
+    orders = Orders(str(folder / "events"), str(script), steps=1000).write()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -139,7 +140,7 @@ def two_ranks(folder: Path, code: str, recorded: bool = True) -> list[Recording]
     for rank in range(2):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
                "WEIGHTS": weights, "OMP_NUM_THREADS": "1"}  # fmt: skip
-        command = python(str(boot), wish.to_json()) if recorded else python(str(script))
+        command = python(str(boot), str(orders)) if recorded else python(str(script))
         running.append(subprocess.Popen(command, env=env))
     try:
         assert [process.wait(timeout=PATIENCE) for process in running] == [0, 0]

@@ -12,7 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gradlint.runtime.recorder import Enough, Recorder, Wish, norms  # noqa: E402
+from gradlint.runtime.launch.orders import Orders  # noqa: E402
+from gradlint.runtime.recorder import norms  # noqa: E402
+from gradlint.runtime.recorder.session import Enough, Recorder  # noqa: E402
 from gradlint.runtime.recording import (  # noqa: E402
     BackwardRan,
     Forwarded,
@@ -136,9 +138,7 @@ def test_loaders_begin_and_end(tmp_path: Path) -> None:
         """,
     )
     turns = outcome.of(LoaderTurned)
-    assert [(t.loader, t.over, t.length) for t in turns] == [
-        ("loader1", o, 2) for o in (False, True, False, True, False)
-    ]
+    assert [(t.loader, t.over) for t in turns] == [("loader1", o) for o in (False, True, False, True, False)]
     assert turns[1].place is not None
     assert turns[1].place.line == outcome.line("loop")
 
@@ -223,7 +223,7 @@ def test_the_recorder_gives_everything_back(tmp_path: Path) -> None:
 def test_an_optimizer_from_an_earlier_recording_is_met_again(tmp_path: Path) -> None:
     first = run(tmp_path, "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)\nloss_of().backward()")
     seen: list[Happening] = []
-    with Recorder(Wish(str(tmp_path), first.path), seen.append):
+    with Recorder(Orders(str(tmp_path), first.path), seen.append):
         first.names["optimizer"].step()
         first.names["scheduler"].step()
     assert [h.KIND for h in seen] == ["met", "step", "met", "schedule"]

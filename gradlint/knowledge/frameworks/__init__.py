@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gradlint.events import HELPER, PLAIN, Backward, Event, Framework
 from gradlint.knowledge.pattern import Pattern
-from gradlint.knowledge.rows import Calls, Context, Does, Makes, Opens, Passes, Row, Thing, fits
+from gradlint.knowledge.rows import Calls, Does, Makes, Opens, Passes, Row, Switch, Thing, fits
 
 R = TypeVar("R", bound=Row)
 
@@ -106,7 +106,7 @@ def preparing(seen: Set[str]) -> Framework:
     """Who has prepared the optimizers that a file with these words gets from elsewhere."""
     for framework, row in rows(Makes):
         if row.prepared_by in seen:
-            uses = [x for x in framework.rows if isinstance(x, Opens) and x.context is Context.WINDOW]
+            uses = [x for x in framework.rows if isinstance(x, Opens) and x.context is Switch.WINDOW]
             words = {name for one in (*uses, *does(framework, Thing.OBJECT, Backward)) for name in one.methods}
             if words & seen:
                 return framework

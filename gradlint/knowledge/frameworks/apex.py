@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, Clip, Framework
-from gradlint.knowledge.rows import Context, Does, Makes, Opens, Passes, Thing, at
+from gradlint.knowledge.rows import Does, Makes, Opens, Passes, Switch, Thing, at
 
 APEX = Framework(
     "apex", packages=("apex",), stem="apex", clears=True, syncs=True, unscales=True, casts=True,
@@ -11,7 +11,7 @@ APEX = Framework(
         Makes(Thing.OPTIMIZER, "**.FP16_Optimizer"),
         Does(Backward, "backward", on=Thing.OPTIMIZER),
         Does(Clip, "clip_master_grads", "clip_grad_norm", "clip_grad_norm_", on=Thing.OPTIMIZER),
-        Opens(Context.LOSS, "**.scale_loss"),
+        Opens(Switch.LOSS, "**.scale_loss"),
         Passes("apex.**", argument=at(0, "module", "model")),
         Passes("amp.initialize", first=2),
     ),

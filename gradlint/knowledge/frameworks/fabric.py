@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, Clip, Framework
-from gradlint.knowledge.rows import Context, Does, Makes, Opens, Passes, Thing, at
+from gradlint.knowledge.rows import Does, Makes, Opens, Passes, Switch, Thing, at
 
 FABRIC = Framework(
     "Fabric", packages=("lightning", "lightning_fabric"), stem="fabric",
@@ -12,8 +12,8 @@ FABRIC = Framework(
         Does(Backward, "backward"),
         # one of the two limits is None
         Does(Clip, "clip_gradients", value=at(2, "clip_val"), limit=at(3, "max_norm")),
-        Opens(Context.NO_SYNC, "no_backward_sync", enabled=at(1, "enabled"), telling=True),
-        Opens(Context.AUTOCAST, "autocast"),
+        Opens(Switch.NO_SYNC, "no_backward_sync", enabled=at(1, "enabled"), telling=True),
+        Opens(Switch.AUTOCAST, "autocast"),
         Passes("setup", "setup_dataloaders", prepares=True),
         Passes("setup_module", "setup_optimizers", prepares=True, telling=True),
     ),

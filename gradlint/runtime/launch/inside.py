@@ -26,8 +26,6 @@ from gradlint.runtime.launch.ending import Ending, elsewhere, note_trouble, tell
 from gradlint.runtime.launch.orders import TROUBLE, Orders, Overlay, same
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from gradlint.runtime.recorder.session import Recorder
 
 
@@ -138,9 +136,9 @@ def _noting(
 class Session:
     """The recorder of this process, from its start to its end."""
 
-    def __init__(self, recorder: ModuleType, started: Recorder) -> None:
+    def __init__(self, recorder: Recorder, finish: Callable[..., None]) -> None:
         self._recorder = recorder
-        self._started = started
+        self._finish = finish
         self._closed = False
         self._how, self._code = "finished", 0
         self._error: BaseException | None = None
@@ -148,7 +146,7 @@ class Session:
     @property
     def has_enough(self) -> bool:
         """The recorder has seen as many steps as were wanted: whatever leaves the script now, we have begun it."""
-        return self._started.stopped
+        return self._recorder.stopped
 
     def ending(self, how: str, code: int = 0, error: BaseException | None = None) -> None:
         """What will be said at the end, after threads that still run and what the script does at exit."""
@@ -157,28 +155,23 @@ class Session:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._recorder.finish(self._how, code=self._code, error=self._error)
+            self._finish(self._how, self._code, self._error)
 
 
 def begin(told: Orders) -> Session:
     """Imports torch, and the recorder with it."""
-    from gradlint.runtime import recorder
+    from gradlint.runtime import redirect
+    from gradlint.runtime.recorder import process
 
-    wish = recorder.Wish(
-        folder=told.folder, script=told.script, steps=told.steps, seed=told.seed, device=told.device, own=told.own
-    )
-    started = recorder.start(wish)
-    from gradlint.runtime import redirect  # imports torch, which is there by now
-    from gradlint.runtime.redirect.accelerator import Pretence
-
+    recorder = process.start(told)
     if redirect.needed(told.device):
-        imports = started.parts.imports
+        imports = recorder.parts.imports
         redirect.install(
-            started.note,
+            recorder.note,
             lambda name, patch: imports.when(name, lambda _, module: patch(module)),
-            Pretence(told.pretended, started.places.is_own_file),
+            redirect.Pretence(told.pretended, recorder.places.is_own_file),
         )
-    return Session(recorder, started)
+    return Session(recorder, process.finish)
 
 
 def start(told: Orders) -> Session:

@@ -10,13 +10,14 @@ import contextlib
 import functools
 import sys
 import threading
-import types
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad as torch_clips
+
+from gradlint.runtime.recorder.patching import is_compiling, rebind
 
 
 class Listener(Protocol):
@@ -62,14 +63,14 @@ class Patches:
 
     def _install(self) -> None:
         self._functions = [(original, self._clip(original, name)) for original, name in _clip_functions()]
-        _replace(self._functions)
+        rebind(self._functions)
         for owner, name, wrap in self._wanted_methods():
             original = vars(owner)[name]
             self._methods.append((owner, name, original, wrap(original)))
             setattr(owner, name, self._methods[-1][-1])
 
     def _uninstall(self) -> None:
-        _replace([(wrapper, original) for original, wrapper in self._functions])
+        rebind([(wrapper, original) for original, wrapper in self._functions])
         for owner, name, original, wrapper in reversed(self._methods):
             if vars(owner).get(name) is wrapper:  # else somebody wrapped ours; it does nothing without listeners
                 setattr(owner, name, original)
@@ -88,7 +89,7 @@ class Patches:
         @functools.wraps(original)
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             listeners = self._listeners
-            if not listeners or _compiling():
+            if not listeners or is_compiling():  # in which Python's side effects have no place
                 return original(parameters, *args, **kwargs)
             handed = _listed(parameters)
             # An exhausted generator goes on as it is: torch warns of it.
@@ -144,22 +145,6 @@ def _spoken(name: str) -> str:
 
 def _listed(parameters: Any) -> list[Tensor]:
     return [parameters] if isinstance(parameters, Tensor) else list(parameters)
-
-
-def _compiling() -> bool:
-    """Inside of a compiled training step, in which Python's side effects have no place."""
-    ask = getattr(torch.compiler, "is_compiling", None)
-    return bool(ask and ask())
-
-
-def _replace(pairs: list[tuple[Function, Function]]) -> None:
-    """Puts the second of each pair wherever a loaded module holds the first."""
-    instead = {id(old): new for old, new in pairs}
-    for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType):
-            namespace = vars(module)
-            for name in [name for name, value in list(namespace.items()) if id(value) in instead]:
-                namespace[name] = instead[id(namespace[name])]
 
 
 PATCHES = Patches()

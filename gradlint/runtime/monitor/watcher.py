@@ -31,7 +31,6 @@ from gradlint.runtime.monitor.measure import (
     total,
 )
 from gradlint.runtime.monitor.observe import Circumstances, total_of
-from gradlint.runtime.monitor.operations import Operation, delicate, origin
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,
@@ -46,6 +45,7 @@ from gradlint.runtime.monitor.reading import (
     host_tensor,
     read,
 )
+from gradlint.runtime.operations import Operation, delicate, origin
 
 #: a limit under this, in true units, was not meant so: the clip saw scaled gradients. Above it the author may have
 #: multiplied max_norm by the scale, which is right

@@ -10,11 +10,9 @@ from itertools import pairwise
 from statistics import median
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, MonitorData, Sample
-from gradlint.runtime.page.chart import Chart, Curve, Plot
-from gradlint.runtime.page.render import Markup, counted, number, numbers, render, shortened, tag
-from gradlint.runtime.page.telling import COLOURS
-from gradlint.runtime.page.verified import Badge
+from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, Layer, MonitorData, Sample
+from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
+from gradlint.runtime.page.render import Badge, Markup, counted, number, numbers, render, shortened, tag
 
 LEVELS = 9
 _NAN, _ZERO = LEVELS, LEVELS + 1
@@ -194,19 +192,8 @@ _NAMED = 8
 _MOST_LAYERS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class LayerLine:
-    """One line of the table of layers."""
-
-    name: str
-    elements: int
-    last: str
-    middle: str
-    largest: str
-    ratio: str
-
-
-def page(data: MonitorData) -> str:
+def monitor_page(data: MonitorData) -> str:
+    """The text of the page; the same data always give the same text."""
     shown = [s for s in data.samples if s.layers]
     lines = _layer_lines(shown)
     return render(
@@ -355,20 +342,11 @@ def _norms(samples: Sequence[Sample]) -> dict[str, list[float | None]]:
     return {name: [sample.get(name) for sample in known] for name in names}
 
 
-def _layer_lines(samples: Sequence[Sample]) -> list[LayerLine]:
+def _layer_lines(samples: Sequence[Sample]) -> list[tuple[Layer, float | None, float | None]]:
+    """Each layer as it was last, with the median and the largest of its norms."""
     last = {layer.name: layer for s in samples for layer in s.layers}
     lines = []
     for name, norms in _norms(samples).items():
         finite = [n for n in norms if n is not None and math.isfinite(n)]
-        layer = last[name]
-        lines.append(
-            LayerLine(
-                name,
-                layer.elements,
-                number(layer.norm),
-                number(median(finite)) if finite else "–",
-                number(max(finite)) if finite else "–",
-                number(layer.ratio),
-            )
-        )
+        lines.append((last[name], median(finite) if finite else None, max(finite, default=None)))
     return lines

@@ -24,9 +24,10 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from gradlint.runtime.jsonl import encode
+from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.prove import lab
 from gradlint.runtime.prove.case import Job, Observed, Used
-from gradlint.runtime.recorder import Recorder, Wish
+from gradlint.runtime.recorder.session import Recorder
 
 #: seconds until a rank that waits for a lost one gives up; who has started both ends it long before, and on a busy
 #: machine the other may be slow to come
@@ -69,8 +70,8 @@ def observe(job: Job) -> Observed:
 def _run(script: Path, observed: Observed, watch: _Watch) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(script)}
     code = compile(script.read_text(encoding="utf-8"), str(script), "exec")
-    wish = Wish(folder=str(script.parent), script=str(script), steps=ENDLESS, seed=0, device=lab.DEVICE)
-    with Recorder(wish, lambda happening: observed.happenings.append(encode(happening))), watch:
+    orders = Orders(str(script.parent), str(script), steps=ENDLESS, device=lab.DEVICE)
+    with Recorder(orders, lambda happening: observed.happenings.append(encode(happening))), watch:
         try:
             exec(code, namespace)
         except Exception as error:  # what a script raises is what is measured

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from gradlint.runtime.monitor import operations
+from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
 
 if TYPE_CHECKING:
@@ -229,20 +230,16 @@ def loss_value(losses: list[Tensor]) -> float | None:
 
 @dataclass(slots=True)
 class _Before:
-    """The gradient of one parameter before a backward; a copy only if there was one."""
+    """The gradient of one parameter before a backward."""
 
     parameter: Tensor
     grad: Tensor | None
     version: int
-    copy: Tensor | None
 
     @property
-    def changed(self) -> Tensor | None:
-        """The new gradient, if there is one."""
+    def changed(self) -> bool:
         now = grad_of(self.parameter)
-        if now is None or (now is self.grad and norms.version(now) == self.version):
-            return None
-        return now
+        return now is not None and (now is not self.grad or norms.version(now) != self.version)
 
 
 @dataclass(slots=True)
@@ -271,18 +268,21 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch_everywhere(torch.autograd, "backward", _backward, compiled=False)
 
 
-def _backward(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _backward(request: Request) -> Any:
+    recorder = request.recorder
     if recorder.inside("backward"):  # of a checkpoint that recomputes, say: part of the one that is going on
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     with recorder.during("backward") as call:
         with recorder.guard("a backward"):
             recorder.check_patience()
             recorder.parts.distributed.backward_begins(call)
-            call.about["running"] = _prepare(recorder, _losses(args, kwargs), _weights(args, kwargs))
+            call.about["running"] = _prepare(
+                recorder, _several(request.argument(0, "tensors")), _several(request.argument(1, "grad_tensors"))
+            )
         recorder.backward = call
         try:
-            result = original(*args, **kwargs)
+            result = request.carry_out()
         finally:
             recorder.backward = None
             recorder.parts.distributed.backward_over()
@@ -302,7 +302,11 @@ def flush(recorder: Recorder) -> None:
             _tell(recorder, running, call.about, last=False)
 
 
-def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | None]) -> _Running:
+def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any]) -> _Running:
+    """`given`: the losses; `handed_in`: gradients of theirs, as many as there are losses or none."""
+    losses = [loss for loss in given if isinstance(loss, Tensor)]
+    weights = [weight if isinstance(weight, Tensor) else None for weight in handed_in]
+    weights = (weights + [None] * len(losses))[: len(losses)]
     recorder.lives.refresh()
     recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
@@ -354,31 +358,24 @@ def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
 
 def _snapshot(parameter: Tensor) -> _Before:
     grad = grad_of(parameter)
-    if grad is None:
-        return _Before(parameter, None, -1, None)
-    return _Before(parameter, grad, norms.version(grad), norms.copy(grad))
+    return _Before(parameter, grad, -1 if grad is None else norms.version(grad))
 
 
-def _fed(recorder: Recorder, running: _Running) -> list[tuple[Life, float | None]]:
-    """The optimizers that got gradients and were not told of yet, with the norm of what was added."""
-    found: list[tuple[Life, float | None]] = []
+def _fed(recorder: Recorder, running: _Running) -> list[Life]:
+    """The optimizers that got gradients and were not told of yet."""
+    found: list[Life] = []
     mine = running.mine = running.mine or _reached(recorder, running.losses)
     for life, before in running.before:
         own = before if mine is None else [was for was in before if id(was.parameter) in mine]
-        changes = [(new, was) for was in own if (new := was.changed) is not None]
-        if life.id in running.told or not changes:
-            continue
-        # FSDP goes from whole gradients to shards of them: then there is no difference
-        alike = all(was.copy is None or new.shape == was.copy.shape for new, was in changes)
-        found.append((life, norms.total([norms.difference(new, was.copy) for new, was in changes]) if alike else None))
+        if life.id not in running.told and any(was.changed for was in own):
+            found.append(life)
     if mine is None and (mine := _reached(recorder, running.losses)) is not None:  # another thread has begun meanwhile
-        return [(life, norm) for life, norm in found if any(id(p) in mine for p in life.parameters())]
+        return [life for life in found if any(id(p) in mine for p in life.parameters())]
     return found
 
 
 def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
-    fed = _fed(recorder, running)
-    touched = [life for life, _ in fed]
+    touched = _fed(recorder, running)
     unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
     touched.extend(life for life, _ in unseen if life.id in kept)
@@ -409,7 +406,6 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         scaler=top.scaler,
         scale=top.scale,
         autocast=running.autocast,
-        added={life.id: norm for life, norm in fed if norm is not None},
         manager=running.manager,
         managed_division=running.division,
         hooked=any(p._backward_hooks for life in touched for p in life.parameters()),
@@ -446,19 +442,6 @@ def _autocast_dtype(device: str) -> torch.dtype:
     if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(device)
     return torch.get_autocast_cpu_dtype() if device == "cpu" else torch.get_autocast_gpu_dtype()
-
-
-def _losses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    given = args[0] if args else kwargs.get("tensors")
-    return [loss for loss in _several(given) if isinstance(loss, Tensor)]
-
-
-def _weights(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
-    """The gradients that were handed in, as many as there are losses."""
-    given = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
-    count = len(_losses(args, kwargs))
-    weights = [w if isinstance(w, Tensor) else None for w in _several(given)]
-    return (weights + [None] * count)[:count]
 
 
 def _several(given: Any) -> Sequence[Any]:

@@ -154,7 +154,7 @@ class Weights:
     def distance(self) -> float:
         """How far all of them have moved."""
         pairs = [(p, self._copies.get(id(p))) for p in self.param_groups[0]["params"]]
-        return norms.total([norms.difference(p.detach(), old.clone()) for p, old in pairs if old is not None])
+        return norms.total([p.detach() - old for p, old in pairs if old is not None])
 
 
 class ByHand:

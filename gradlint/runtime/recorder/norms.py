@@ -57,17 +57,6 @@ def each(tensors: Iterable[Tensor]) -> list[float]:
     return found
 
 
-def difference(new: Tensor, old: Tensor | None) -> Tensor:
-    """new - old or its opposite, whatever their layouts; `old` is a copy of ours, and used up."""
-    if old is None:
-        return new
-    if new.layout is old.layout is torch.strided and new.dtype == old.dtype:
-        return old.sub_(new.detach())
-    if new.layout != old.layout:
-        new, old = (t if t.layout is torch.strided else t.to_dense() for t in (new, old))
-    return new.detach() - old
-
-
 def copy(tensor: Tensor) -> Tensor:
     """The numbers as they are now."""
     return tensor.detach().clone()

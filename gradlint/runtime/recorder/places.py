@@ -63,9 +63,6 @@ class Places:
         """Is it gradlint's?"""
         return not self.is_own_file(name) and _within(_real(name), _real(_PACKAGE))
 
-    def is_script(self, name: str) -> bool:
-        return bool(self._script) and _real(name) == self._script
-
     def is_own_file(self, name: str) -> bool:
         known = self._known.get(name)
         if known is None:

@@ -7,7 +7,6 @@ import os
 import random
 import sys
 import threading
-import traceback
 from multiprocessing import util as multiprocessing_util
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +15,7 @@ from typing import TextIO
 import torch
 
 from gradlint.runtime.jsonl import PREFIX, encode, header
-from gradlint.runtime.recorder import Wish
+from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.recorder.patching import Current
 from gradlint.runtime.recorder.session import Recorder
 from gradlint.runtime.recording import Ended, Happening, Place, Raised, Recording
@@ -86,14 +85,14 @@ class _Running:
     hooked = False
 
 
-def start(wish: Wish) -> Recorder:
+def start(orders: Orders) -> Recorder:
+    """Installs the recorder of this process; the second time it is the same one."""
     if _Running.recorder is not None:
         return _Running.recorder
-    if wish.seed is not None:
-        _seed(wish.seed)
-    about = Recording(pid=os.getpid(), device=wish.device, torch=torch.__version__)
-    writer = Writer(wish.folder, about)
-    recorder = Recorder(wish, writer)
+    _seed(orders.seed)
+    about = Recording(pid=os.getpid(), device=orders.device, torch=torch.__version__)
+    writer = Writer(orders.folder, about)
+    recorder = Recorder(orders, writer)
 
     def news() -> None:
         about.notes, about.rank, about.world = list(recorder.notes), recorder.rank, recorder.world
@@ -120,7 +119,8 @@ def _seed(seed: int) -> None:
 
 
 def finish(how: str, code: int = 0, error: BaseException | None = None) -> None:
-    """Write the last lines; the first call counts."""
+    """The last lines of this process: the exception that left the script, if any, and how it ended. The first call
+    counts."""
     recorder, writer = _Running.recorder, _Running.writer
     if recorder is None or writer is None or _Running.finished:
         return
@@ -134,7 +134,6 @@ def finish(how: str, code: int = 0, error: BaseException | None = None) -> None:
                 places=_places(recorder, error.__traceback__),
                 type=type(error).__name__,
                 message=str(error)[:2000],
-                traceback=users_traceback(error),
             )
         recorder.parts.survey.tell()
         recorder.emit(Ended, places=(), how="enough" if stopped and how == "finished" else how, code=code)
@@ -143,29 +142,6 @@ def finish(how: str, code: int = 0, error: BaseException | None = None) -> None:
     if Current.recorder is recorder:
         recorder.uninstall()
     _Running.recorder = None
-
-
-def users_traceback(error: BaseException) -> str:
-    """The traceback as the user would see it without us: it begins at the script, and our frames are left out."""
-    recorder = _Running.recorder
-    whole = traceback.TracebackException.from_exception(error)
-    at: traceback.TracebackException | None = whole
-    while at is not None:
-        frames = list(at.stack)
-        first = _first(recorder, [f.filename for f in frames])
-        kept = [f for f in frames[first:] if recorder is None or not recorder.places.is_ours(f.filename)]
-        at.stack = traceback.StackSummary.from_list(kept)
-        at = at.__cause__ or at.__context__
-    return "".join(whole.format())
-
-
-def _first(recorder: Recorder | None, names: list[str]) -> int:
-    """Where the script begins; before that there is only what started it."""
-    if recorder is None:
-        return 0
-    places = recorder.places
-    at_script = [i for i, name in enumerate(names) if places.is_script(name)]
-    return next(iter(at_script or [i for i, name in enumerate(names) if places.is_own_file(name)]), 0)
 
 
 def _places(recorder: Recorder, trace: TracebackType | None) -> tuple[Place, ...]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,17 +14,8 @@ from typing import Any
 
 import torch
 
-from gradlint.runtime.recorder import (
-    Enough,
-    Wish,
-    backward,
-    frameworks,
-    optimizers,
-    patching,
-    scaler,
-    schedulers,
-    survey,
-)
+from gradlint.runtime.launch.orders import Orders
+from gradlint.runtime.recorder import backward, frameworks, optimizers, patching, scaler, schedulers, survey
 from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
 from gradlint.runtime.recorder.edits import ByHand
@@ -77,6 +67,13 @@ PATIENCE = 20
 LEAD = 4
 
 
+class Enough(SystemExit):
+    """The wanted steps are done: the script is over, and that is no failure."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
 @dataclass(slots=True, eq=False)
 class Call:
     """A watched call that is going on."""
@@ -100,17 +97,16 @@ class _Thread(threading.local):
 class Recorder:
     """Records what happens in this process between `install` and `uninstall`, and hands it to `sink`."""
 
-    def __init__(self, wish: Wish, sink: Callable[[Happening], None]) -> None:
-        self.wish = wish
+    def __init__(self, orders: Orders, sink: Callable[[Happening], None]) -> None:
+        self.orders = orders
         self.sink = sink
-        self.places = Places(wish.script, wish.own)
+        self.places = Places(orders.script, orders.own)
         self.patches = Patches()
         self.lives = Lives()
         self.scalers, self.schedulers = Named("scaler"), Named("scheduler")
         self.models, self.loaders = Named("model"), Named("loader")
-        #: the iterators of loaders, by the name of their loader, and how many batches that has
+        #: the iterators of loaders, by the name of their loader
         self.iterators = Named("iterator")
-        self.lengths: dict[str, int | None] = {}
         self.notes: list[str] = []
         #: called when a note was added or the rank became known
         self.on_news: Callable[[], None] = lambda: None
@@ -127,7 +123,6 @@ class Recorder:
         self.parts = Parts(self)
         self._swallowed = 0
         self._index = 0
-        self._began = time.perf_counter()
         self._thread = _Thread()
         self._lock = threading.RLock()
 
@@ -271,7 +266,6 @@ class Recorder:
             happening = kind(
                 index=self._index,
                 places=self.here(sys._getframe(1)) if places is None else places,
-                time=time.perf_counter() - self._began,
                 **fields,
             )
             self._index += 1
@@ -287,7 +281,6 @@ class Recorder:
         if not kind:
             self.parts.by_hand.give_up(optimizer)
         life = self.lives.meet(optimizer, kind)
-        groups = optimizer.param_groups
         self.emit(
             Met,
             id=life.id,
@@ -295,7 +288,6 @@ class Recorder:
             type=life.type,
             optimizers=(life.id,),
             parameters=len(life.parameters()),
-            fused=any(bool(group.get("fused")) for group in groups),
         )
         return life
 
@@ -303,7 +295,7 @@ class Recorder:
 
     def check_steps(self, life: Life) -> None:
         """Before a step: is it one too many? A search over learning rates makes optimizer after optimizer."""
-        wanted = self.wish.steps
+        wanted = self.orders.steps
         stepped = [other.steps for other in self.lives.alive() if other.steps]
         enough = life.steps >= wanted and all(steps >= wanted for steps in stepped)
         if enough or life.steps >= LEAD * wanted or self.steps >= LEAD * wanted * max(1, len(stepped)):

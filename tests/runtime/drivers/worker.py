@@ -23,8 +23,10 @@ from typing import Any
 import torch
 
 from gradlint.runtime import redirect
-from gradlint.runtime.recorder import Enough, Recorder, Wish, finish, start
+from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.recorder.places import Places
+from gradlint.runtime.recorder.process import finish, start
+from gradlint.runtime.recorder.session import Enough, Recorder
 from gradlint.runtime.recording import BackwardRan, Happening
 from tests.runtime.drivers import drivers, ranks
 
@@ -70,7 +72,7 @@ class _Sink:
 def run(job: Job) -> None:
     """Executes the text, calls it through its driver, and leaves the recording in the folder."""
     Path(job.folder).mkdir(parents=True, exist_ok=True)
-    recorder = start(Wish(job.folder, job.path))
+    recorder = start(Orders(job.folder, job.path))
     recorder.places = _LoopOnly(job.path)
     recorder.sink = _Sink(recorder)
 
