@@ -102,14 +102,14 @@ def _comments(text: str, wishes: Sequence[Wish], reason: str) -> tuple[list[Edit
         elif found := _OWN.search(lines[row - 1], column):
             own[row] = found
     codes: dict[int, list[str]] = {}
-    left = []
+    left: list[Wish] = []
     for wish in wishes:
         rows = range(wish.first, wish.last + 1)
-        row = next((row for row in rows if row in own), None) or next((row for row in rows if row in ends), None)
-        if row is None:
-            left.append(wish)
+        places = [*(row for row in rows if row in own), *(row for row in rows if row in ends)]
+        if places:
+            codes.setdefault(places[0], []).append(wish.code)
         else:
-            codes.setdefault(row, []).append(wish.code)
+            left.append(wish)
     edits = [
         _joined(row, own[row], _once(named)) if row in own else _appended(row, lines[row - 1], _once(named), reason)
         for row, named in sorted(codes.items())
