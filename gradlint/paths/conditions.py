@@ -314,6 +314,8 @@ class Conditions:
         then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         if then.jumps and not other.jumps and not then.backward and not then.steps:
             return True
+        if node.orelse and _none_of(node.body) & self.it.program.assigned(node.orelse):
+            return True  # `if not train: optimizer = None`: then there is nothing to follow
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
 
     def _weight(self, node: Branch) -> Weight:
@@ -384,6 +386,13 @@ class Conditions:
             return False
         then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
+
+
+def _none_of(body: list[s.Stmt]) -> set[str]:
+    """The optimizers that are not made here."""
+    given = [x for x in body if isinstance(x, s.Assign) and isinstance(x.value, s.Const) and x.value.value is None]
+    names = {naming.last(s.render(target)) for stmt in given for target in stmt.targets}
+    return {name for name in names if naming.OPTIMIZER.search(name)}
 
 
 def _far_apart(a: v.Known, b: v.Known) -> bool:

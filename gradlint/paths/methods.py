@@ -91,6 +91,8 @@ class Methods:
 
     def _dotted_method(self, base: v.Dotted, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
+        if self.it.program.elsewhere(f"{base.key}.{name}") is not None:
+            return None
         last = naming.last(base.key)
         foreign = base.key.startswith(("torch", "builtins")) or base.key.partition(".")[0] in frameworks.PACKAGES
         if name in EVENT_METHODS and not foreign:

@@ -328,7 +328,11 @@ class Names:
         if cls is None or cls.node is None or depth > 6:
             return None
         program = cls.env.program if cls.env is not None else self.it.program
-        member = program.once(Classes).own(cls.node, name)
+        classes = program.once(Classes)
+        member = classes.own(cls.node, name)
+        whole = program.classes.get(cls.node.name) if member is None and program.path else None
+        if whole is not None and _same_place(whole, cls.node):
+            member = classes.own(whole, name)  # what cannot matter there may matter here: a constant
         stmt = member.stmt if member is not None else None
         if isinstance(stmt, s.Def):
             return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
