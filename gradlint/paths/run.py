@@ -121,6 +121,8 @@ class Run:
     over_parameters: int = 0
     #: > 0 where a batch that went wrong is given up
     aborting: int = 0
+    #: the scopes that parameters and locals were first met in, by their names
+    met: dict[str, Scope] = field(default_factory=dict)
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
