@@ -4,9 +4,9 @@
 
 Makes mutants of the right loops in tests/loops, each with one bug, some of each code. All tools look at the same files,
 the right loops as well, with all of their rules. A bug counts as told if the tool says anything of the mutant that it
-does not say of the right loop, whatever it is, wherever it stands: the question is only whether somebody would look. What
-is said of right loops is counted, too; a rule of another kind (no `num_workers`) may well be right there. `--write` puts
-the table into docs/compare.md.
+does not say of the right loop, whatever it is, wherever it stands: the question is only whether somebody would look.
+What is said of right loops is counted, too; a rule of another kind (no `num_workers`) may well be right there.
+`--write` puts the table into docs/compare.md.
 """
 
 from __future__ import annotations
