@@ -19,6 +19,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 EVERYTHING = Settings(layers=(Layer(select=("ALL",)),))
 #: for what a page hands to two processes
 RANKS = {"ddp": 2, "fsdp": 2}
+#: a fork that takes DDP apart may wait for a thread that was not forked
+LEAVE = "\nimport sys\n\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 def _blocks(name: str) -> list[tuple[str, str]]:
@@ -60,7 +62,7 @@ def test_the_loop_is_followed(name: str) -> None:
 def test_the_loop_trains(name: str, tmp_path: Path) -> None:
     """On the CPU, distributed ones with two ranks; the number that each prints moves where it should."""
     script = tmp_path / f"{name.replace('-', '_')}.py"
-    script.write_text(LOOPS[name], encoding="utf-8")
+    script.write_text(LOOPS[name] + (LEAVE if name in RANKS else ""), encoding="utf-8")
     if name in RANKS and not hasattr(os, "fork"):
         pytest.skip("ranks are forked")
     command = zygote().ranks(RANKS[name], str(script)) if name in RANKS else python(str(script))
