@@ -17,6 +17,7 @@ from gradlint.model import (
     Position,
     Severity,
     Span,
+    harmless,
 )
 from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, field, replace
@@ -313,7 +314,7 @@ def _finding(which: str, suppression: Suppression, selector: Selector | None, **
     start = suppression.column if selector is None else selector.column
     end = suppression.end_column if selector is None else selector.column + len(selector.text)
     span = Span(Position(suppression.row, start), Position(suppression.row, end))
-    return Finding(which, rule.rule_name(), Severity(rule.meta.severity), rule.message.format(**names), span)
+    return Finding(which, rule.rule_name(), Severity(rule.meta.severity), harmless(rule.message.format(**names)), span)
 
 
 def apply(

@@ -22,6 +22,7 @@ from gradlint.model import (
     Severity,
     Span,
     Unreadable,
+    harmless,
 )
 from gradlint.records import replace
 from gradlint.registry import all_rules
@@ -99,10 +100,10 @@ def fix(
 def fixed(
     text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text, bool], FileResult],
     programs: Callable[[Text], Sequence[bytes]], edited: Callable[[Text, Sequence[Edit]], Text],
-) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
+) -> tuple[Text, tuple[Finding, ...], FileResult, tuple[Finding, ...]]:  # fmt: skip
     """The same for anything that holds programs; `lint`: what is found in it, in places that `edited` understands.
 
-    Findings that repeat another one are mended as well; of what is left, they are not told.
+    Findings that repeat another one are mended as well; of what is left, and of what there was, they are not told.
     """
     from gradlint.repair.rounds import rounds
 
@@ -111,9 +112,19 @@ def fixed(
     def codes(now: Text) -> Counter[str]:
         return sum((_codes(program, path, watched, settings) for program in programs(now)), Counter())
 
-    mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
-    said = [finding.code for finding in left.findings]
-    return mended, done, left if len(set(said)) == len(said) else lint(mended, False)
+    first = lint(text, True)
+    begun = iter((first,))
+    mended, done, left = rounds(
+        text, lambda now: next(begun, None) or lint(now, True), codes, edited, settings.fixable, unsafe=unsafe
+    )
+    left = _once(left, mended, lint)
+    return mended, done, left, _once(first, text, lint).findings if done else left.findings
+
+
+def _once(result: FileResult, text: Text, lint: Callable[[Text, bool], FileResult]) -> FileResult:
+    """What is told of a text: without what repeats another finding."""
+    said = [finding.code for finding in result.findings]
+    return result if len(set(said)) == len(said) else lint(text, False)
 
 
 def project_of(path: str, settings: Settings) -> Project | None:
@@ -155,7 +166,7 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
             return FileResult(path)
         severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))
-    finding = Finding(SYNTAX_ERROR, "syntax-error", severity, message, Span(place, place))
+    finding = Finding(SYNTAX_ERROR, "syntax-error", severity, harmless(message), Span(place, place))
     return FileResult(path, (as_severe_as_wanted(finding, settings),))
 
 
@@ -345,11 +356,12 @@ def finding_of(draft: Draft, reading: Reading) -> Finding:
         lines += tuple((site, "it is called from here") for site in islice(calls, 1))
     located = reading.location if there else ""
     related = tuple(
-        Related(reading.span(site), said, "" if site.path == there else site.path or located) for site, said in lines
+        Related(reading.span(site), harmless(said), "" if site.path == there else site.path or located)
+        for site, said in lines
     )
     name, span = draft.rule.rule_name(), reading.span(draft.site)
     return Finding(
-        meta.code, name, draft.level, draft.message, span, related, grade=draft.grade, path=there,
+        meta.code, name, draft.level, harmless(draft.message), span, related, grade=draft.grade, path=there,
         entries=reading.entries_of(draft),
     )  # fmt: skip
 

@@ -234,7 +234,7 @@ def test_each_configuration_has_its_own_preset(tmp_path: Path) -> None:
         ("fixabel = []", "fixabel: unknown key `fixabel`; did you mean `fixable`?"),
         ('fixable = "ALL"', "fixable: must be a list of strings"),
         ('unfixable = ["clip-aftr-step"]', "unfixable: unknown rule `clip-aftr-step`; did you mean `clip-after-step`?"),
-        ("qqqq = 1", "qqqq: unknown key `qqqq`; valid: `baseline`, `exclude`, `extend-exclude`"),
+        ("qqqq = 1", "qqqq: unknown key `qqqq`; valid: `baseline`, `cache-dir`, `exclude`, `extend`"),
         ('preset = "strcit"', "preset: unknown preset `strcit`; did you mean `strict`?"),
         ('preset = "zzz"', "preset: unknown preset `zzz`; valid: `default`, `quiet`, `strict`"),
         ('preset = ["strict"]', "preset: must be a string, not a list"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
 
 if TYPE_CHECKING:
@@ -267,18 +268,21 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch_everywhere(torch.autograd, "backward", _backward, compiled=False)
 
 
-def _backward(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _backward(request: Request) -> Any:
+    recorder = request.recorder
     if recorder.inside("backward"):  # of a checkpoint that recomputes, say: part of the one that is going on
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     with recorder.during("backward") as call:
         with recorder.guard("a backward"):
             recorder.check_patience()
             recorder.parts.distributed.backward_begins(call)
-            call.about["running"] = _prepare(recorder, _losses(args, kwargs), _weights(args, kwargs))
+            call.about["running"] = _prepare(
+                recorder, _several(request.argument(0, "tensors")), _several(request.argument(1, "grad_tensors"))
+            )
         recorder.backward = call
         try:
-            result = original(*args, **kwargs)
+            result = request.carry_out()
         finally:
             recorder.backward = None
             recorder.parts.distributed.backward_over()
@@ -298,7 +302,11 @@ def flush(recorder: Recorder) -> None:
             _tell(recorder, running, call.about, last=False)
 
 
-def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | None]) -> _Running:
+def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any]) -> _Running:
+    """`given`: the losses; `handed_in`: gradients of theirs, as many as there are losses or none."""
+    losses = [loss for loss in given if isinstance(loss, Tensor)]
+    weights = [weight if isinstance(weight, Tensor) else None for weight in handed_in]
+    weights = (weights + [None] * len(losses))[: len(losses)]
     recorder.lives.refresh()
     recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
@@ -434,19 +442,6 @@ def _autocast_dtype(device: str) -> torch.dtype:
     if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(device)
     return torch.get_autocast_cpu_dtype() if device == "cpu" else torch.get_autocast_gpu_dtype()
-
-
-def _losses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    given = args[0] if args else kwargs.get("tensors")
-    return [loss for loss in _several(given) if isinstance(loss, Tensor)]
-
-
-def _weights(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
-    """The gradients that were handed in, as many as there are losses."""
-    given = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
-    count = len(_losses(args, kwargs))
-    weights = [w if isinstance(w, Tensor) else None for w in _several(given)]
-    return (weights + [None] * count)[:count]
 
 
 def _several(given: Any) -> Sequence[Any]:

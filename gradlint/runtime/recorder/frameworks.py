@@ -11,7 +11,7 @@ from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.knowledge.frameworks.deepspeed import DEEPSPEED
 from gradlint.knowledge.frameworks.fabric import FABRIC
 from gradlint.runtime.recorder import clips, survey
-from gradlint.runtime.recorder.patching import Handler
+from gradlint.runtime.recorder.patching import Handler, Request
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -32,11 +32,12 @@ def install(recorder: Recorder) -> None:
 def _managed(name: str, division: Callable[[Any], float] | None = None) -> Handler:
     """What happens inside is done by the framework; `division`: what it divides a loss by."""
 
-    def handler(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(request: Request) -> Any:
+        recorder = request.recorder
         with recorder.during("manager", manager=name) as call:
             with recorder.guard(name):
-                call.about["division"] = division(args[0]) if division is not None else 1.0
-            return original(*args, **kwargs)
+                call.about["division"] = division(request.owner) if division is not None else 1.0
+            return request.carry_out()
 
     return handler
 
@@ -44,33 +45,15 @@ def _managed(name: str, division: Callable[[Any], float] | None = None) -> Handl
 def _accelerator(recorder: Recorder, module: Any) -> None:
     accelerator = module.Accelerator
     recorder.patches.watch(accelerator, "backward", _managed(ACCELERATE.name, _accelerate_divides))
-    norm = clips.Kind("Accelerator.clip_grad_norm_", limit=("max_norm", 2), manager=ACCELERATE.name, unscales=True)
-    value = clips.Kind(
-        "Accelerator.clip_grad_value_", "value", ("clip_value", 2), manager=ACCELERATE.name, unscales=True
-    )
-    recorder.patches.watch(accelerator, "clip_grad_norm_", _accelerate_clip(norm))
-    recorder.patches.watch(accelerator, "clip_grad_value_", _accelerate_clip(value))
+    for name, how, limit in (("clip_grad_norm_", "norm", "max_norm"), ("clip_grad_value_", "value", "clip_value")):
+        kind = clips.Kind(f"Accelerator.{name}", how, (2, limit), manager=ACCELERATE.name, unscales=True)
+        recorder.patches.watch(accelerator, name, clips.watching(kind, 1))
 
 
 def _accelerate_divides(accelerator: Any) -> float:
     if str(getattr(accelerator.distributed_type, "value", "")) == "DEEPSPEED":
         return 1.0  # DeepSpeed's engine does it, and says so
     return float(accelerator.gradient_accumulation_steps)
-
-
-def _accelerate_clip(kind: clips.Kind) -> Handler:
-    def handler(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if recorder.inside("clip"):
-            return original(*args, **kwargs)
-        given = args[1] if len(args) > 1 else kwargs.get("parameters")
-        source, parameters = clips.take(given)
-        if len(args) > 1:
-            args = (args[0], source, *args[2:])
-        else:
-            kwargs = {**kwargs, "parameters": source}
-        return clips.watch(recorder, kind, lambda: original(*args, **kwargs), given, parameters, args, kwargs)
-
-    return handler
 
 
 def _accelerated_optimizer(recorder: Recorder, module: Any) -> None:
@@ -97,18 +80,15 @@ def _fabric_wrappers(recorder: Recorder, module: Any) -> None:
     recorder.patches.watch(module._FabricOptimizer, "step", _managed(FABRIC.name))
 
 
-def _fabric_clip(
-    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    if recorder.inside("clip"):
-        return original(*args, **kwargs)
-    by_value = kwargs.get("clip_val") is not None or (len(args) > 3 and args[3] is not None)
-    how, limit = ("value", ("clip_val", 3)) if by_value else ("norm", ("max_norm", 4))
+def _fabric_clip(request: Request) -> Any:
+    if request.recorder.inside("clip"):
+        return request.carry_out()
+    by_value = request.argument(3, "clip_val") is not None
+    how, limit = ("value", (3, "clip_val")) if by_value else ("norm", (4, "max_norm"))
     kind = clips.Kind("Fabric.clip_gradients", how, limit, manager=FABRIC.name, unscales=True)
-    optimizer = args[2] if len(args) > 2 else kwargs.get("optimizer")
-    groups = getattr(optimizer, "param_groups", [])
+    groups = getattr(request.argument(2, "optimizer"), "param_groups", [])
     parameters = [p for group in groups for p in group["params"] if isinstance(p, Tensor)]
-    return clips.watch(recorder, kind, lambda: original(*args, **kwargs), parameters, parameters, args, kwargs)
+    return clips.watch(request, kind, parameters, parameters)
 
 
 def _deepspeed(recorder: Recorder, module: Any) -> None:

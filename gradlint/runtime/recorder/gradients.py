@@ -20,7 +20,7 @@ from torch import Tensor
 from gradlint.runtime.recorder import edits, norms, patching
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.optimizers import cleared, tell_step
-from gradlint.runtime.recorder.patching import Current
+from gradlint.runtime.recorder.patching import Current, Request
 from gradlint.runtime.recorder.places import what_follows
 from gradlint.runtime.recording import Edited, Gradient, Happening, Looked, Place, Zeroed
 
@@ -251,9 +251,9 @@ def _compiler_loaded(recorder: Recorder, module: Any) -> None:
     recorder.patches.watch(module, "_compile", _compiling)
 
 
-def _compiling(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    with recorder.parts.gradients.taken_off():
-        return original(*args, **kwargs)
+def _compiling(request: Request) -> Any:
+    with request.recorder.parts.gradients.taken_off():
+        return request.carry_out()
 
 
 def _get(self: Tensor) -> Tensor | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.backward import autocast
 from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import Forwarded, LoaderTurned, Parameter, Place, Surveyed
 
 if TYPE_CHECKING:
@@ -197,25 +198,25 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch(dataloader._BaseDataLoaderIter, "__next__", _next)
 
 
-def _call(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    module = args[0]
+def _call(request: Request) -> Any:
+    recorder, module = request.recorder, request.owner
     with_graph = torch.is_grad_enabled()
     if not recorder.parts.survey.knows(module, with_graph):
         with recorder.guard("a forward"):
-            recorder.parts.survey.called(module, (*args[1:], *kwargs.values()), with_graph)
+            recorder.parts.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
     if not with_graph:  # evaluation
-        return original(*args, **kwargs)
+        return request.carry_out()
     distributed = recorder.parts.distributed
     if distributed.is_spread(module):  # also inside of another module
         with recorder.guard("a forward"):
             distributed.forward_begins(module)
     if recorder.inside("forward", "step", "backward"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     with recorder.guard("a forward"):
         recorder.check_patience()
         _tell(recorder, module)
     with recorder.during("forward"):
-        return original(*args, **kwargs)
+        return request.carry_out()
 
 
 def _tell(recorder: Recorder, module: Any) -> None:
@@ -238,26 +239,27 @@ def _tell(recorder: Recorder, module: Any) -> None:
     )
 
 
-def _iterate(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    iterator = original(*args, **kwargs)
+def _iterate(request: Request) -> Any:
+    iterator, recorder, loader = request.carry_out(), request.recorder, request.owner
     with recorder.guard("a loader"):
-        if data.get_worker_info() is None and recorder.here() and not recorder.iterators.get(args[0]):
-            recorder.iterators.name(iterator, _begin(recorder, args[0]))
+        if data.get_worker_info() is None and recorder.here() and not recorder.iterators.get(loader):
+            recorder.iterators.name(iterator, _begin(recorder, loader))
     return iterator
 
 
-def _next(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _next(request: Request) -> Any:
     try:
-        return original(*args, **kwargs)
+        return request.carry_out()
     except StopIteration:
+        recorder = request.recorder
         with recorder.guard("a loader"):
-            _over(recorder, recorder.iterators.get(args[0]))
+            _over(recorder, recorder.iterators.get(request.owner))
         raise
 
 
-def read_ahead(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_ahead(request: Request) -> Any:
     """A loader that is one batch ahead of the user's loop: it is over when the loop is, not when it has read all."""
-    loader = args[0]
+    recorder, loader = request.recorder, request.owner
 
     def batches() -> Iterator[Any]:
         name = ""
@@ -266,7 +268,7 @@ def read_ahead(recorder: Recorder, original: Callable[..., Any], args: tuple[Any
             # the loader that it reads from has nothing to add
             for inner in (loader, getattr(loader, "base_dataloader", loader)):
                 recorder.iterators.name(inner, name)
-        yield from original(*args, **kwargs)
+        yield from request.carry_out()
         with recorder.guard("a loader"):
             _over(recorder, name)
 
