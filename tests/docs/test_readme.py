@@ -10,6 +10,7 @@ import pytest
 
 from docs import hooks, picture
 from docs.table import placed, rule_table
+from gradlint.config.keys import KEYS
 from gradlint.config.schema import settings_from
 from gradlint.docs.pages import page
 from gradlint.registry import all_rules
