@@ -10,7 +10,8 @@ import pytest
 
 from docs import hooks, picture
 from docs.table import placed, rule_table
-from gradlint.config.schema import KEYS, settings_from
+from gradlint.config.keys import KEYS
+from gradlint.config.schema import settings_from
 from gradlint.docs.pages import page
 from gradlint.registry import all_rules
 from gradlint.rule import HOOKS, Rule
