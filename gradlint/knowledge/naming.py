@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from gradlint.knowledge.pattern import Pattern
 
 OPTIMIZER = Pattern(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
@@ -71,6 +73,7 @@ ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
 RANKS = Pattern(r"(?i)world|rank|gpus|procs|processes|nodes|replica")
 
 
+@functools.lru_cache(16384)
 def last(key: str) -> str:
     """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`."""
     return key.partition("[")[0].partition("(")[0].rpartition(".")[2]
