@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor import observe
+from gradlint.runtime.monitor import observations
 from gradlint.runtime.monitor.data import Condition, Finding, Limits, Sample, Total
+from gradlint.runtime.monitor.observations import Circumstances, Observation, Trend
 
 _CLIP = "clip_grad_norm_(model.parameters(), max_norm=1.0) before the step"
 _EXPLODING = (
@@ -83,7 +84,7 @@ REMEDIES: dict[Condition, tuple[str, ...]] = {
 }
 
 
-def finding_of(o: observe.Observation, step: int, line: str = "") -> Finding:
+def finding_of(o: Observation, step: int, line: str = "") -> Finding:
     """With its remedies, in order; a clip is none where there is one."""
     remedies = tuple(each for each in REMEDIES.get(o.condition, ()) if not (o.clipped and each == _CLIP))
     return Finding(o.condition, step, o.severity, o.message, o.layers, o.code, remedies=remedies, line=line)
@@ -142,18 +143,18 @@ class Judge:
     def __init__(self, limits: Limits | None = None, shard: bool = False) -> None:
         self.limits = limits or Limits()
         self.findings: list[Finding] = []
-        self.totals = observe.Totals()
-        self.losses = observe.Losses()
+        self.totals = observations.Totals()
+        self.losses = observations.Losses()
         self._shard = shard
         self._episodes: dict[Condition, _Episode] = {}
-        self._dead = _Named(observe.PATIENCE)
+        self._dead = _Named(observations.PATIENCE)
         self._unused = _Named(UNUSED)
-        self._left_out = _Named(observe.PATIENCE - 1)
+        self._left_out = _Named(observations.PATIENCE - 1)
         self._used: set[str] = set()
         self._still_since: int | None = None
         self._steps = 0
         self._lifeless = 0
-        self._held_back: tuple[observe.Observation, int] | None = None
+        self._held_back: tuple[Observation, int] | None = None
 
     def startling(self, norm: float) -> bool:
         """Whether the gradients of a step with this norm are worth a look that was not due."""
@@ -167,11 +168,11 @@ class Judge:
         self,
         total: Total,
         sample: Sample | None = None,
-        circumstances: observe.Circumstances | None = None,
+        circumstances: Circumstances | None = None,
         line: Line = None,
     ) -> list[Finding]:
         """The findings that begin with this step; `sample` if it was sampled."""
-        circumstances = circumstances or observe.Circumstances()
+        circumstances = circumstances or Circumstances()
         began = len(self.findings)
         self._steps += 1
         if total.loss is not None:
@@ -180,7 +181,7 @@ class Judge:
         self.totals.add(total.step, total.norm)
         self._alive(total, line)
         if sample is not None:
-            self._follow(self._of_sample(sample, circumstances), _AT_SAMPLES, sample.step, observe.PATIENCE, line)
+            self._follow(self._of_sample(sample, circumstances), _AT_SAMPLES, sample.step, observations.PATIENCE, line)
             self._parameters(sample, circumstances, line)
         return self.findings[began:]
 
@@ -190,34 +191,32 @@ class Judge:
         if 0 < self._steps == self._lifeless < LIFELESS and not self._shard:
             missing = self.totals.count == 0
             steps = "the only step" if self._steps == 1 else f"each of the {self._steps} steps"
-            self._hold(observe.lifeless(missing, steps), self._steps)
-        if self._held_back is not None and self.losses.trend is observe.Trend.EARLY:
+            self._hold(observations.lifeless(missing, steps), self._steps)
+        if self._held_back is not None and self.losses.trend is Trend.EARLY:
             self._hold(*self._held_back)
         return self.findings[began:]
 
-    def hold(self, observation: observe.Observation, step: int) -> list[Finding]:
+    def hold(self, observation: Observation, step: int) -> list[Finding]:
         """A condition that somebody else has seen."""
         began = len(self.findings)
         self._hold(observation, step)
         return self.findings[began:]
 
-    def _of_total(
-        self, total: Total, sample: Sample | None, circumstances: observe.Circumstances
-    ) -> Iterable[observe.Observation]:
-        bad = observe.broken(total, sample, circumstances, self._diverged())
+    def _of_total(self, total: Total, sample: Sample | None, circumstances: Circumstances) -> Iterable[Observation]:
+        bad = observations.broken(total, sample, circumstances, self._diverged())
         if bad is not None:
             self._held_back = None
             yield bad
             return
-        peak = observe.spike(total, self.totals.usual, self.limits)
+        peak = observations.spike(total, self.totals.usual, self.limits)
         if peak is not None:
             yield peak
-        if (high := observe.too_high(total, self.limits)) is not None:
+        if (high := observations.too_high(total, self.limits)) is not None:
             # Too early to say whether the loss falls: until it can be said, it waits.
-            self._held_back = (high, total.step) if self.losses.trend is observe.Trend.EARLY else None
+            self._held_back = (high, total.step) if self.losses.trend is Trend.EARLY else None
             if self._held_back is None and not self.losses.trains:
                 # One step alone is a spike, and told as such.
-                yield dataclasses.replace(high, patience=observe.PATIENCE) if peak is not None else high
+                yield dataclasses.replace(high, patience=observations.PATIENCE) if peak is not None else high
         if self._open(Condition.GROWING) or self.totals.count % 10 == 0:
             growth = self.totals.growth
             if growth > self.limits.growth and not self.losses.trains:
@@ -226,7 +225,7 @@ class Judge:
                     f"(rule of thumb: over {self.limits.growth:g} times)"
                 )
                 clipped = total.limit is not None
-                yield observe.Observation(Condition.GROWING, Severity.WARNING, message, total.layers, clipped=clipped)
+                yield Observation(Condition.GROWING, Severity.WARNING, message, total.layers, clipped=clipped)
 
     def _diverged(self) -> Sequence[tuple[int, float]]:
         last = self.totals.last
@@ -234,24 +233,24 @@ class Judge:
         recent = [f for f in self.findings if f.condition is Condition.EXPLODING and f.until is None]
         return last if last and (recent or (grew and last[-1][1] > self.limits.exploding)) else ()
 
-    def _of_sample(self, sample: Sample, circumstances: observe.Circumstances) -> Iterable[observe.Observation]:
-        yield from observe.order(circumstances, sample.scale)
-        yield from observe.setting(circumstances.health, self.limits)
+    def _of_sample(self, sample: Sample, circumstances: Circumstances) -> Iterable[Observation]:
+        yield from observations.order(circumstances, sample.scale)
+        yield from observations.setting(circumstances.health, self.limits)
         if (still := self._standstill(sample)) is not None:
             yield still
         if not sample.layers or not sample.finite:
             return
         loss = self.losses.trend
-        yield from observe.too_low(sample, loss, self.limits)
-        if loss is observe.Trend.RISING:
-            yield from observe.beside_weights(sample, self.limits, ", and the loss rises")
+        yield from observations.too_low(sample, loss, self.limits)
+        if loss is Trend.RISING:
+            yield from observations.beside_weights(sample, self.limits, ", and the loss rises")
 
-    def _standstill(self, sample: Sample) -> observe.Observation | None:
+    def _standstill(self, sample: Sample) -> Observation | None:
         if not sample.rates or any(sample.rates):  # a NaN, of an optimizer without a rate, is none of 0
             self._still_since = None
             return None
         self._still_since = sample.step if self._still_since is None else self._still_since
-        return observe.standstill(sample.step, self._still_since)
+        return observations.standstill(sample.step, self._still_since)
 
     def _alive(self, total: Total, line: Line) -> None:
         if total.norm or total.loss == 0:  # a loss of exactly 0 has nothing left to teach
@@ -263,25 +262,25 @@ class Judge:
         self._lifeless += 1
         # A rank may hold no part of a small model.
         if self._lifeless >= LIFELESS and not self._shard:
-            self._hold(observe.lifeless(total.norm is None, f"{self._lifeless} steps in a row"), total.step, line)
+            self._hold(observations.lifeless(total.norm is None, f"{self._lifeless} steps in a row"), total.step, line)
 
-    def _parameters(self, sample: Sample, circumstances: observe.Circumstances, line: Line) -> None:
+    def _parameters(self, sample: Sample, circumstances: Circumstances, line: Line) -> None:
         if not circumstances.health.foreign:
-            self._name(self._left_out, circumstances.health.left_out, observe.left_out, sample.step, line)
+            self._name(self._left_out, circumstances.health.left_out, observations.left_out, sample.step, line)
         if self._shard or not sample.norm:
             return
         count = len(sample.layers) + len(circumstances.missing)
         still = [layer.name for layer in sample.layers if layer.norm == 0]
-        self._name(self._dead, still, lambda names: observe.dead(names, count), sample.step, line)
+        self._name(self._dead, still, lambda names: observations.dead(names, count), sample.step, line)
         self._used |= {layer.name for layer in sample.layers}
         never = [name for name in circumstances.missing if name not in self._used]
-        self._name(self._unused, never, lambda names: observe.untrained(names, count), sample.step, line)
+        self._name(self._unused, never, lambda names: observations.untrained(names, count), sample.step, line)
 
     def _name(
         self,
         named: _Named,
         names: Sequence[str],
-        observation: Callable[[Sequence[str]], observe.Observation],
+        observation: Callable[[Sequence[str]], Observation],
         step: int,
         line: Line,
     ) -> None:
@@ -294,7 +293,7 @@ class Judge:
 
     def _follow(
         self,
-        observations: Iterable[observe.Observation],
+        observations: Iterable[Observation],
         judged: Sequence[Condition],
         step: int,
         peace: int,
@@ -308,7 +307,7 @@ class Judge:
             if condition not in held and condition in self._episodes:
                 self._clear(self._episodes[condition], step, peace)
 
-    def _hold(self, observation: observe.Observation, step: int, line: Line = None) -> None:
+    def _hold(self, observation: Observation, step: int, line: Line = None) -> None:
         episode = self._episodes.setdefault(observation.condition, _Episode())
         episode.held += 1
         episode.clear = 0
@@ -316,7 +315,7 @@ class Judge:
             episode.told = len(self.findings)
             self._tell(observation, step, line)
 
-    def _tell(self, observation: observe.Observation, step: int, line: Line) -> None:
+    def _tell(self, observation: Observation, step: int, line: Line) -> None:
         self.findings.append(finding_of(observation, step, line() if line is not None else ""))
 
     def _clear(self, episode: _Episode, step: int, peace: int) -> None:
