@@ -116,7 +116,7 @@ class _Check(click.Command):
     "--config",
     multiple=True,
     metavar="FILE|KEY=VALUE",
-    type=_FILE,
+    type=click.Path(),
     help="Use this configuration file for all paths, or set a key over any file, as in --config 'project = true'.",
 )
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")

@@ -103,7 +103,7 @@ def _comments(text: str, wishes: Sequence[Wish], reason: str) -> tuple[list[Edit
     left: list[Wish] = []
     for wish in wishes:
         rows = range(wish.first, wish.last + 1)
-        places = [row for row in rows if row in own] or [row for row in rows if row in ends]
+        places = [*(row for row in rows if row in own), *(row for row in rows if row in ends)]
         if places:
             codes.setdefault(places[0], []).append(wish.code)
         else:
