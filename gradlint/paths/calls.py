@@ -10,6 +10,7 @@ from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Switch
 from gradlint.paths import tensors
 from gradlint.paths import values as v
+from gradlint.paths.branches import Branches
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind
@@ -111,6 +112,8 @@ class Calls:
             return self._invoke_lambda(function, definition, args)
         if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
             return v.Unknown(function.key, called=function.key)
+        if self._is_idle(function, definition):
+            return v.Unknown(function.key, called=function.key)
         env = (function.env or self.run.module).inner()
         self.bind(definition, function, args, kwargs, env)
         outer, self.it.env = self.it.env, env
@@ -138,6 +141,12 @@ class Calls:
             self.run.via = via
             self.run.guards = guards
             self.it.env = outer
+
+    @staticmethod
+    def _is_idle(function: v.Function, definition: s.Def) -> bool:
+        """A function of another file that only logs; those of the file itself are cut away where they do not matter."""
+        program = function.env.program if function.env is not None else None
+        return program is not None and bool(program.path) and program.once(Branches).idle(definition)
 
     def _enter_decorators(self, definition: s.Def) -> None:
         """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body."""
