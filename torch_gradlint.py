@@ -1,8 +1,9 @@
 """The command, under a name that is only ours.
 
-Another distribution on the package index is called `gradlint`, for another purpose, with a package and a command of that
-name. Where both are installed, the one that came last has replaced files of the other, and whoever leaves takes shared
-files along. So the command starts here, in a module that both cannot have, and says so where `gradlint` is not ours.
+Another distribution on the package index is called `gradlint`, for another purpose, with a package and a command of
+that name. Where both are installed, the one that came last has replaced files of the other, and whoever leaves takes
+shared files along. So the command starts here, in a module that both cannot have, and says so where `gradlint` is not
+ours.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def foreign() -> str | None:
         found = metadata.metadata(_FOREIGN)
     except metadata.PackageNotFoundError:
         return None
-    summary = " ".join((found.get("Summary") or "").split()).rstrip(".")
-    return f"`{_FOREIGN}` {found.get('Version') or ''}".rstrip() + (f" ({summary})" if summary else "")
+    summary = " ".join(found["Summary"].split()).rstrip(".") if "Summary" in found else ""
+    return f"`{_FOREIGN}` {found['Version']}" + (f" ({summary})" if summary else "")
 
 
 def clash() -> str | None:

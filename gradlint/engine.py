@@ -22,6 +22,7 @@ from gradlint.model import (
     Severity,
     Span,
     Unreadable,
+    harmless,
 )
 from gradlint.records import replace
 from gradlint.registry import all_rules
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
     from gradlint.model import Edit
+    from gradlint.prefilter import Prefilter
     from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
     from gradlint.repair.trial import Trial
@@ -98,10 +100,10 @@ def fix(
 def fixed(
     text: Text, path: str, settings: Settings, *, unsafe: bool, lint: Callable[[Text, bool], FileResult],
     programs: Callable[[Text], Sequence[bytes]], edited: Callable[[Text, Sequence[Edit]], Text],
-) -> tuple[Text, tuple[Finding, ...], FileResult]:  # fmt: skip
+) -> tuple[Text, tuple[Finding, ...], FileResult, tuple[Finding, ...]]:  # fmt: skip
     """The same for anything that holds programs; `lint`: what is found in it, in places that `edited` understands.
 
-    Findings that repeat another one are mended as well; of what is left, they are not told.
+    Findings that repeat another one are mended as well; of what is left, and of what there was, they are not told.
     """
     from gradlint.repair.rounds import rounds
 
@@ -110,9 +112,19 @@ def fixed(
     def codes(now: Text) -> Counter[str]:
         return sum((_codes(program, path, watched, settings) for program in programs(now)), Counter())
 
-    mended, done, left = rounds(text, lambda now: lint(now, True), codes, edited, settings.fixable, unsafe=unsafe)
-    said = [finding.code for finding in left.findings]
-    return mended, done, left if len(set(said)) == len(said) else lint(mended, False)
+    first = lint(text, True)
+    begun = iter((first,))
+    mended, done, left = rounds(
+        text, lambda now: next(begun, None) or lint(now, True), codes, edited, settings.fixable, unsafe=unsafe
+    )
+    left = _once(left, mended, lint)
+    return mended, done, left, _once(first, text, lint).findings if done else left.findings
+
+
+def _once(result: FileResult, text: Text, lint: Callable[[Text, bool], FileResult]) -> FileResult:
+    """What is told of a text: without what repeats another finding."""
+    said = [finding.code for finding in result.findings]
+    return result if len(set(said)) == len(said) else lint(text, False)
 
 
 def project_of(path: str, settings: Settings) -> Project | None:
@@ -139,8 +151,7 @@ def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings
     if not isinstance(text, reading.Source):
         return Counter()
     project = project_of(path, settings)
-    inquiry = Inquiry(chosen_rules(watched, settings), settings.target_torch, {}, project, os.path.abspath(path))
-    return inquiry.read(text).grave
+    return _inquiry(watched, settings, {}, project, os.path.abspath(path)).read(text).grave
 
 
 def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled: frozenset[str]) -> FileResult:
@@ -155,7 +166,7 @@ def _broken(text: Broken, source: bytes, path: str, settings: Settings, enabled:
             return FileResult(path)
         severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))
-    finding = Finding(SYNTAX_ERROR, "syntax-error", severity, message, Span(place, place))
+    finding = Finding(SYNTAX_ERROR, "syntax-error", severity, harmless(message), Span(place, place))
     return FileResult(path, (as_severe_as_wanted(finding, settings),))
 
 
@@ -170,8 +181,7 @@ def _judged(
     reading: Reading | None = None
     location = os.path.abspath(path)
     if worth_reading(text.data, settings, path, project):
-        inquiry = Inquiry(chosen_rules(enabled, settings), settings.target_torch, crashes, project, location)
-        reading = read(inquiry, text)
+        reading = read(_inquiry(enabled, settings, crashes, project, location), text)
     imported: frozenset[str] = frozenset()
     drafted: list[tuple[Finding, Draft]] = []
     if reading is not None:
@@ -246,11 +256,9 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
 
 def worth_reading(source: bytes, settings: Settings, path: str, project: Project | None = None) -> bool:
     """Whether a rule that is on for this file could have anything to say about it."""
-    from gradlint.prefilter import prefilter
-
     if not settings.prefilter:
         return True
-    chosen = prefilter(settings.enabled_for(path))
+    chosen = _prefilter(settings.enabled_for(path))
     if chosen.accepts(source):
         return True
     if project is None:
@@ -269,14 +277,27 @@ def holds_objects(source: bytes) -> bool:
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:
     """Whether a file holds anything that a rule needs, though perhaps not all of it."""
-    from gradlint.prefilter import prefilter
-
-    return bool(prefilter(settings.enabled_for(path)).parts(source))
+    return bool(_prefilter(settings.enabled_for(path)).parts(source))
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
     """The rules of these codes, with the options that were configured for them."""
     return [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
+
+
+def _inquiry(
+    codes: frozenset[str], settings: Settings, crashes: dict[str, RuleCrash], project: Project | None, location: str
+) -> Inquiry:
+    rules = chosen_rules(codes, settings)
+    # what a text lacks may be in the files that it imports
+    speaking = _prefilter(codes).speaking if settings.prefilter and project is None else None
+    return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
+
+
+def _prefilter(codes: frozenset[str]) -> Prefilter:
+    from gradlint.prefilter import prefilter
+
+    return prefilter(codes)
 
 
 def _watched(enabled: frozenset[str], settings: Settings) -> frozenset[str]:
@@ -323,8 +344,7 @@ class _Offering:
         if self._offers is None:
             from gradlint.repair.trial import Trial
 
-            rules = chosen_rules(self._watched, self._settings)
-            inquiry = Inquiry(rules, self._settings.target_torch, {}, self._reading.project, self._location)
+            inquiry = _inquiry(self._watched, self._settings, {}, self._reading.project, self._location)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
             self._offers = Trial(self._reading, inquiry, known)
@@ -341,11 +361,12 @@ def finding_of(draft: Draft, reading: Reading) -> Finding:
         lines += tuple((site, "it is called from here") for site in islice(calls, 1))
     located = reading.location if there else ""
     related = tuple(
-        Related(reading.span(site), said, "" if site.path == there else site.path or located) for site, said in lines
+        Related(reading.span(site), harmless(said), "" if site.path == there else site.path or located)
+        for site, said in lines
     )
     name, span = draft.rule.rule_name(), reading.span(draft.site)
     return Finding(
-        meta.code, name, draft.level, draft.message, span, related, grade=draft.grade, path=there,
+        meta.code, name, draft.level, harmless(draft.message), span, related, grade=draft.grade, path=there,
         entries=reading.entries_of(draft),
     )  # fmt: skip
 

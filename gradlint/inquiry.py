@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.model import Grade, Position, RuleCrash, Severity, Span
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from gradlint.events import Event, Path, Site
-    from gradlint.machine.judge import Judge
     from gradlint.python.anchor import Anchors
     from gradlint.python.lower import Lowering
     from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
 
+#: the codes of the rules that can have anything to say about the bytes of a text
+Speaking: TypeAlias = "Callable[[bytes], frozenset[str]]"
 
 _TOO_DEEP = "an expression is nested too deeply to be read to its end"
 
@@ -142,13 +143,14 @@ class Inquiry:
 
     def __init__(
         self, rules: Sequence[Rule], target_torch: tuple[int, int] | None, crashes: dict[str, RuleCrash],
-        project: Project | None = None, location: str = "",
+        project: Project | None = None, location: str = "", speaking: Speaking | None = None,
     ) -> None:  # fmt: skip
+        """`speaking`: which of the rules can have anything to say about a text; the others are not asked."""
         self._rules = rules
         self._project = project
         self._location = location
         self._target = target_torch
-        self._judge: Judge | None = None
+        self._can_speak = speaking
         self.crashes = crashes
 
     def read(
@@ -169,8 +171,9 @@ class Inquiry:
     def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
         from gradlint.asking import about_file
+        from gradlint.events import Step
         from gradlint.facts.file import File
-        from gradlint.machine.judge import Judge
+        from gradlint.machine.judge import Judge, follows_paths
         from gradlint.paths.explorer import Explorer
         from gradlint.python.module import Program
 
@@ -179,12 +182,12 @@ class Inquiry:
             self._project.main = program
         if program.foreign:
             return reading
-        file = File(program)
-        for draft in about_file(self._rules, file, self._on_crash):
+        file, rules = File(program), self._speaking(reading.source)
+        for draft in about_file(rules, file, self._on_crash):
             reading.add(draft)
-        if not program.trains:
+        if not program.trains or not any(map(follows_paths, rules)):
             return reading
-        judge = self._judge = self._judge or Judge(self._rules, self._on_crash)
+        judge = Judge(rules, self._on_crash)
         explorer = Explorer(program, starts)
         for path in explorer.paths():
             reading.paths.append(path)
@@ -195,12 +198,20 @@ class Inquiry:
         # where not all ways were followed, what was not found may still be there; tests leave much at its default
         followed = not explorer.exhausted and not (self._project is not None and self._project.exhausted)
         whole = followed and not file.is_test
-        passed = {(e.site.path, e.site.node) for path in reading.paths for e in path.events if e.site.path}
+        judged = [path for path in reading.paths if any(isinstance(event, Step) for event in path.events)]
+        passed = {(e.site.path, e.site.node) for path in judged for e in path.events if e.site.path}
         for place, node in explorer.reached_elsewhere | passed:
             other = reading._other(place)
             if other is not None:
                 reading.reached.add((place, other.lowering.origin(node).lineno, whole))
         return reading
+
+    def _speaking(self, source: Source) -> Sequence[Rule]:
+        """The rules that can have anything to say about the text."""
+        if self._can_speak is None:
+            return self._rules
+        codes = self._can_speak(source.text.encode("utf-8", "surrogatepass"))
+        return [rule for rule in self._rules if rule.meta.code in codes]
 
     def _on_crash(self, rule: Rule | str, error: Exception) -> None:
         code = rule if isinstance(rule, str) else rule.meta.code

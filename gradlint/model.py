@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import enum
+import re
+from collections import Counter
+from collections.abc import Sequence
 
 from gradlint.records import dataclass, field, replace
 
 #: the rules about gradlint itself: a file that cannot be read, a comment that silences nothing, or nothing that exists
 SYNTAX_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION = "GL900", "GL901", "GL902"
+
+# with those that make a terminal show text in another order than it has
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def harmless(text: str) -> str:
+    """On one line, and without what a terminal would obey: what it quotes may have come from anywhere."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Severity(enum.IntEnum):
@@ -192,6 +203,18 @@ class FileResult:
         return Place(None, position.row, position.column)
 
 
+def mended(told: Sequence[Finding], left: FileResult) -> tuple[Finding, ...]:
+    """What was told and is not there any more; findings of a rule are counted, as their places have moved."""
+    still = Counter(finding.code for finding in left.findings)
+    gone = []
+    for finding in reversed(told):
+        if still[finding.code] > 0:
+            still[finding.code] -= 1
+        else:
+            gone.append(finding)
+    return tuple(reversed(gone))
+
+
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """What fixing one file gave: the new text (the same bytes if nothing was to do), what was mended, what is left."""
@@ -199,3 +222,10 @@ class Fixed:
     source: bytes
     applied: tuple[Finding, ...]
     result: FileResult
+    #: what a check tells of the text as it was: of findings that repeat each other one, and nothing that fixes uncover
+    told: tuple[Finding, ...] = ()
+
+    @property
+    def mended(self) -> tuple[Finding, ...]:
+        """Those of the told findings that are gone, by whatever fix."""
+        return mended(self.told, self.result)

@@ -39,7 +39,8 @@ class Prefilter:
     """The clauses of some rules."""
 
     def __init__(self, rules: Iterable[type[Rule]]) -> None:
-        clauses = {clause for rule in rules for clause in clauses_of(rule)}
+        self._of = {rule.meta.code: tuple(clauses_of(rule)) for rule in rules}
+        clauses = {clause for found in self._of.values() for clause in found}
         # a clause that asks for more than another one adds nothing
         least = [c for c in clauses if not any(set(other) < set(c) for other in clauses)]
         self._clauses = sorted(least, key=lambda clause: [_cost(part) for part in clause])
@@ -51,6 +52,16 @@ class Prefilter:
         known: dict[Part, bool] = dict.fromkeys(elsewhere, True)
         text = Text(source, self._stems)
         return any(all(_is_in(text, part, known) for part in clause) for clause in self._clauses)
+
+    def speaking(self, source: bytes) -> frozenset[str]:
+        """The codes of the rules that can have anything to say about the file."""
+        known: dict[Part, bool] = {}
+        text = Text(source, self._stems)
+        return frozenset(
+            code
+            for code, clauses in self._of.items()
+            if any(all(_is_in(text, part, known) for part in clause) for clause in clauses)
+        )
 
     def parts(self, source: bytes) -> frozenset[Part]:
         """What of all that is asked for is in a file: another one that imports it may lack just that."""

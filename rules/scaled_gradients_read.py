@@ -91,7 +91,8 @@ class ScaledGradientsRead(Rule):
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         if edit.kind is EditKind.NOISE:  # a factor commutes with the scale, noise does not
-            yield from self._while_scaled(edit, state)
+            if state.window.step is not None:  # of those that are left out this time, nobody uses them
+                yield from self._while_scaled(edit, state)
 
     def _while_scaled(self, event: Read | Edit, state: GradientState) -> Iterator[Draft]:
         # whoever asks for the scale divides by it

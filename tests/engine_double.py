@@ -47,11 +47,12 @@ def fix(
     keep: Callable[[FileResult, str], FileResult] | None = None,
 ) -> Fixed:  # fmt: skip
     assert keep is None
-    applied = [finding for finding in lint(source, path, settings).findings if finding.fixable(unsafe=unsafe)]
+    told = lint(source, path, settings).findings
+    applied = [finding for finding in told if finding.fixable(unsafe=unsafe)]
     for word, (code, *_) in _RULES.items():
         if any(finding.code == code for finding in applied):
             source = source.replace(word, b"MENDED")
-    return Fixed(source, tuple(applied), lint(source, path, settings))
+    return Fixed(source, tuple(applied), lint(source, path, settings), told)
 
 
 @pytest.fixture(autouse=True)

@@ -127,6 +127,22 @@ def test_only_rules_that_are_on_are_asked() -> None:
     assert prefilter(frozenset({"GL602"})).accepts(source)
 
 
+def test_of_a_file_that_is_let_in_only_some_rules_can_speak() -> None:
+    source = b"import torch.utils.checkpoint as c\nc.checkpoint(f, x)\n"
+    assert prefilter().speaking(source) == {"GL702"}
+    assert prefilter(frozenset({"GL101", "GL702"})).speaking(source + b"loss.backward()\noptimizer.step()\n") == {
+        "GL702"
+    }
+
+
+def test_paths_are_followed_only_for_rules_that_can_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = b"import torch.utils.checkpoint as c\nfor x in y:\n    c.checkpoint(f, x).backward()\n"
+    expected = lint(source, "a.py", Settings()).findings
+    assert [finding.code for finding in expected] == ["GL702"]
+    monkeypatch.setattr("gradlint.paths.explorer.Explorer.paths", None)  # nobody asks for them
+    assert lint(source, "a.py", Settings()).findings == expected
+
+
 class Speechless(Rule):
     """It sees paths, and does not say which."""
 

@@ -24,6 +24,7 @@ ALLOWED_IMPORTS = ("gradlint.rule", "gradlint.events", "gradlint.knowledge")
 CODES_ELSEWHERE = (
     "gradlint/model.py",  # the rules about gradlint itself: GL900 to GL902
     "gradlint/runtime/measure/",  # what a mistake amounts to in a run, until rules have their proofs
+    "gradlint/runtime/operations.py",  # which rule explains a NaN of an operation
     "gradlint/runtime/monitor/",  # advice that names the rule which explains it
 )
 FAMILIES = {

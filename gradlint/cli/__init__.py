@@ -27,6 +27,8 @@ _COMMANDS = {
     "trace": "gradlint.cli.trace",
     "server": "gradlint.cli.server",
     "doctor": "gradlint.cli.doctor",
+    "clean": "gradlint.cli.clean",
+    "version": "gradlint.cli.version",
 }
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
-from gradlint.cli.output import FormatType, Output, ProgressBar, targets
+from gradlint.cli.output import FormatType, Output, ProgressBar, Target, targets
+from gradlint.cli.overrides import finder_of, overrides_of
 from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
-from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
-from gradlint.config.load import ConfigTree, Overrides
+from gradlint.cli.selection import PRESETS, complete_presets, rules_option
+from gradlint.config.keys import SEVERITIES
+from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
-from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, SourceFile
+from gradlint.runner.files import UNKNOWN, MissingPathError, SourceFile
 from gradlint.runner.run import Run, default_jobs, run, run_text
 
 if TYPE_CHECKING:
@@ -26,15 +29,35 @@ if TYPE_CHECKING:
     from gradlint.runner.importers import Importers
     from gradlint.runner.write import FixPlan
 
+_Function = TypeVar("_Function", bound=Callable[..., object])
 _FILE = click.Path(dir_okay=False)  # shells complete it
 
 
-@click.command()
+def patterns_option(flag: str, words: str) -> Callable[[_Function], _Function]:
+    """An option that takes patterns of files, in any number."""
+    return click.option(flag, multiple=True, metavar="PATTERNS", help=f"{words} Names or paths; comma-separated.")
+
+
+class _Check(click.Command):
+    """`--add-ignore` may stand without a value, and then takes none from what follows it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [f"{a}=" if a == "--add-ignore" and i < end else a for i, a in enumerate(args)])
+
+
+@click.command(cls=_Check)
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
 @click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
 @rules_option("--select", "Use only these rules.")
 @rules_option("--ignore", "Leave these rules out.")
 @rules_option("--extend-select", "Use these rules, too.")
+@click.option(
+    "--per-file-ignores",
+    multiple=True,
+    metavar="PATTERN:RULE",
+    help="Leave rules out in some files, such as tests/*:GL4; comma-separated.",
+)
 @click.option("--fix/--no-fix", default=None, help="Apply the safe fixes and write the files.")
 @click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Apply, or count, the unsafe fixes as well.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change, and write nothing.")
@@ -53,14 +76,18 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
 )
 @click.option("--output-file", "-o", metavar="FILE", help="Where the format without a file goes.  [default: stdout]")
 @click.option("--statistics", is_flag=True, help="Count findings by rule instead of showing them.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--ignore-noqa", is_flag=True, help="Read no comments that silence findings.")
+@click.option(
+    "--add-ignore",
+    metavar="[=REASON]",
+    help="Silence all findings by comments at their lines, with the reason if one is given, and stop.",
+)
+@click.option("--exit-zero", "-e", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if something was fixed, even if all was.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "advice"]),
-    default="warning",
-    show_default=True,
-    help="The least severity that makes the exit code 1.",
+    type=click.Choice(SEVERITIES),
+    help="The least severity that makes the exit code 1.  [default: warning]",
 )
 @click.option("--baseline", metavar="FILE", type=_FILE, help="Say nothing of the findings that this file lists.")
 @click.option("--no-baseline", is_flag=True, help="Use no baseline, whatever the configuration says.")
@@ -70,9 +97,9 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
 @click.option(
     "--diff-base", metavar="REF", help="Tell only what changed since this git revision, as in a pull request."
 )
-@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
+@click.option("--watch", "-w", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
-@click.option("--no-cache", is_flag=True, help="Neither read nor write the results of earlier runs.")
+@click.option("--no-cache", "-n", is_flag=True, help="Neither read nor write the results of earlier runs.")
 @click.option(
     "--cache-dir",
     metavar="DIR",
@@ -85,13 +112,27 @@ _FILE = click.Path(dir_okay=False)  # shells complete it
     "--project/--no-project", default=None, help="Follow files into those that they import; a preview.  [default: no]"
 )
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
-@click.option("--config", metavar="FILE", type=_FILE, help="Use this configuration file for all paths.")
+@click.option(
+    "--config",
+    multiple=True,
+    metavar="FILE|KEY=VALUE",
+    type=click.Path(),
+    help="Use this configuration file for all paths, or set a key over any file, as in --config 'project = true'.",
+)
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
-@click.option("--force-exclude", is_flag=True, help="Apply excludes to files named on the command line, too.")
+@patterns_option("--exclude", "Leave these out, instead of what the configuration, or the default, leaves out.")
+@patterns_option("--extend-exclude", "Leave these out, too.")
+@click.option(
+    "--force-exclude/--no-force-exclude", default=None, help="Apply excludes to files named on the command line, too."
+)
+@click.option(
+    "--respect-gitignore/--no-respect-gitignore", default=None, help="Leave out what git ignores.  [default: yes]"
+)
 @click.option(
     "--include-markdown/--no-include-markdown", default=None, help="Check the Python blocks of Markdown files, too."
 )
 @click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
+@click.option("--show-settings", is_flag=True, help="Print what holds for the first file, and stop.")
 @click.option("--stdin-filename", metavar="FILE", help="The name of what comes through stdin (PATHS is -).")
 @click.option("--quiet", "-q", is_flag=True, help="Print findings only.")
 @click.option("--verbose", "-v", is_flag=True, help="Say which configuration was used and what the run cost.")
@@ -102,20 +143,20 @@ def check(**options: object) -> int:
     if request.watch:
         from gradlint.cli.watch import watch
 
-        return watch(request, lambda: _Check(request))
-    return _Check(request).run()
+        return watch(request, lambda: _Checking(request))
+    return _Checking(request).run()
 
 
-class _Check:
+class _Checking:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._begun = time.monotonic()
-        self._tree = ConfigTree(
-            Overrides(layer_of(request, request.fixable, request.unfixable), request.config, request.isolated)
-        )
-        chosen_targets = targets(
-            request.output_format, request.output_file, statistics=request.statistics, diff=request.diff
-        )
+        self._tree = ConfigTree(overrides_of(request))
+        #: what holds for the run as a whole is said where it is started
+        self._choice = self._tree.at(os.getcwd()).run
+        usual = None if self._choice.output_format is None else Target(self._choice.output_format)
+        asked = request.output_format or (() if usual is None else (usual,))
+        chosen_targets = targets(asked, request.output_file, statistics=request.statistics, diff=request.diff)
         self._output = Output(chosen_targets, request.statistics, request.quiet)
         self._gates = Gates(request, self._output.sources)
         self.written: dict[str, bytes] = {}
@@ -127,6 +168,10 @@ class _Check:
         if self._request.show_files:
             self._output.lines(sorted(file.path for file in files))
             return 0
+        if self._request.show_settings:
+            return self._show_settings(files)
+        if self._request.add_ignore is not None:
+            return self._add_ignore(files, self._request.add_ignore)
         fixing = self._fixing(os.getcwd())
         if self._request.write_baseline is not None:
             return self._write_baseline(self._lint(files, None), files, self._request.write_baseline)
@@ -138,14 +183,14 @@ class _Check:
 
     def _files(self) -> list[SourceFile]:
         request = self._request
-        finder = FileFinder(self._tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
+        finder = finder_of(request, self._tree)
         try:
             files = list(finder.find(request.paths or (".",)))
         except MissingPathError as error:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
             files = [file for file in files if file.explicit or not file.path.endswith((".md", ".markdown"))]
-        if request.no_prefilter or request.project is not None:
+        if request.no_prefilter or request.ignore_noqa or request.project is not None:
             files = [file._replace(settings=self._narrowed(file.settings)) for file in files]
         if not request.show_files:
             if not files:
@@ -157,7 +202,24 @@ class _Check:
     def _narrowed(self, settings: Settings) -> Settings:
         prefilter = settings.prefilter and not self._request.no_prefilter
         project = settings.project if self._request.project is None else self._request.project
-        return replace(settings, prefilter=prefilter, project=project)
+        return replace(settings, prefilter=prefilter, project=project, ignore_noqa=self._request.ignore_noqa)
+
+    def _show_settings(self, files: list[SourceFile]) -> int:
+        from gradlint.cli.settings import settings_lines
+
+        for file in sorted(files, key=lambda file: file.path)[:1]:
+            self._output.lines(settings_lines(file.settings, file.path))
+        return 0
+
+    def _add_ignore(self, files: list[SourceFile], reason: str) -> int:
+        from gradlint.cli.comments import add_comments
+
+        run = self._lint(files, None)
+        if self._gates.closed(files):
+            self._gates.sift(run, files, None)
+        for result in run.results:
+            self._output.troubles(result, verbose=self._request.verbose)
+        return add_comments(run, files, reason, self._output, quiet=self._request.quiet)
 
     def _write_baseline(self, run: Run, files: list[SourceFile], file: str) -> int:
         said = self._gates.write(file, run, files)
@@ -191,7 +253,7 @@ class _Check:
             return None
         from gradlint.runner.cache import Cache
 
-        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."), self._request.cache_dir)
+        return Cache(cache_root(self._request.paths[0] if self._request.paths else "."), self._choice.cache_dir)
 
     def _stdin(self) -> int:
         name = self._request.stdin_filename or STDIN
@@ -249,7 +311,7 @@ class _Check:
         elif run.fixed and self._request.exit_non_zero_on_fix:
             found = True
         else:
-            least = Severity[self._request.fail_on.upper()]
+            least = Severity[(self._choice.fail_on or "warning").upper()]
             left = [] if fixing.mode is Mode.FIX_ONLY else run.results
             found = any(finding.severity >= least for result in left for finding in result.findings)
         return 1 if found and not self._request.exit_zero else 0
@@ -261,7 +323,7 @@ def cache_root(path: str) -> str:
     if not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     while True:
-        if any(os.path.exists(os.path.join(folder, name)) for name in ("gradlint.toml", "pyproject.toml")):
+        if any(os.path.exists(os.path.join(folder, name)) for name in FILES):
             return folder
         parent = os.path.dirname(folder)
         if parent == folder:

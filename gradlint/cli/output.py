@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import click
 
 from gradlint.cli.request import Fixing, Mode
+from gradlint.config.keys import FORMATS
 from gradlint.config.reading import unknown
 from gradlint.model import FileResult
 from gradlint.report.paths import harmless_lines
@@ -22,6 +23,7 @@ from gradlint.report.text import (
     concise,
     enumeration,
     full,
+    grouped,
     hint,
     hint_after,
     statistics_lines,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from gradlint.report.text import Paint
     from gradlint.runner.run import Run
 
-TEXT = ("full", "concise")
+TEXT = ("full", "concise", "grouped")
 #: formats for programs, and what makes them; each is imported when it is asked for
 MACHINE = {
     "json": "json:as_json",
@@ -50,8 +52,9 @@ MACHINE = {
     "junit": "junit:as_junit",
     "lsp": "lsp:as_lsp",
     "markdown": "markdown:as_markdown",
+    "pylint": "pylint:as_pylint",
+    "rdjson": "rdjson:as_rdjson",
 }
-FORMATS = (*TEXT, *MACHINE)
 #: those that `--statistics` can be told in
 COUNTED = (*TEXT, "json")
 
@@ -273,7 +276,7 @@ class Output:
         if self._statistics:
             from gradlint.report.json import statistics_as_json
 
-            return (statistics_as_json(run.results),)
+            return (statistics_as_json(run.results, fixing.unsafe),)
         from gradlint.report.document import Report
 
         return rendered(target.format, Report(run.results, run.checked, self._read, self.asides))
@@ -310,9 +313,11 @@ class Output:
     def _findings(self, target: Target, results: list[FileResult], fixing: Fixing, paint: Paint) -> Iterator[str]:
         unsafe = fixing.unsafe if fixing.mode is Mode.CHECK else None
         if self._statistics:
-            yield from statistics_lines(results, paint)
+            yield from statistics_lines(results, paint, fixing.unsafe)
         elif target.format == "concise":
             yield from concise(results, paint, unsafe=unsafe)
+        elif target.format == "grouped":
+            yield from grouped(results, paint, unsafe=unsafe)
         else:
             yield from full(results, self._read, paint, unsafe=unsafe)
 
@@ -395,7 +400,7 @@ def _summary(run: Run, fixing: Fixing, paint: Paint, asides: Sequence[str]) -> I
     if fixing.mode is Mode.FIX_ONLY:
         yield total(run.fixed, run.results, run.checked, fixing.unsafe, "Fixed")
         return
-    fixed = [finding for file in run.fixed for finding in file.applied]
+    fixed = [finding for file in run.fixed for finding in file.mended]
     yield summary(run.results, run.checked, paint, fixed, asides=asides)
     checking = fixing.mode is Mode.CHECK
     more = hint(run.results, fixing.unsafe, paint) if checking else hint_after(run.results, fixing.unsafe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -60,19 +61,26 @@ class Request(NamedTuple):
     output_file: str | None
     statistics: bool
     exit_zero: bool
-    fail_on: str
+    fail_on: str | None
     jobs: int | None
     no_cache: bool
     cache_dir: str | None
     no_prefilter: bool
     project: bool | None
-    config: str | None
+    config: tuple[str, ...]
     isolated: bool
     quiet: bool
     verbose: bool
     show_files: bool
     stdin_filename: str | None
-    force_exclude: bool
+    exclude: tuple[str, ...]
+    extend_exclude: tuple[str, ...]
+    per_file_ignores: tuple[str, ...]
+    force_exclude: bool | None
+    respect_gitignore: bool | None
+    ignore_noqa: bool
+    add_ignore: str | None
+    show_settings: bool
     fix: bool | None
     unsafe_fixes: bool | None
     fix_only: bool | None
@@ -96,12 +104,26 @@ class Request(NamedTuple):
         return self.output_file is not None or any(target.file is not None for target in self.output_format)
 
 
+def _refused_with_comments(request: Request, stdin: bool) -> Iterator[tuple[bool, str, str]]:
+    """`--add-ignore` changes files, and tells nothing of what it finds."""
+    others = {
+        "--fix": request.fix or request.fix_only,
+        "--diff": request.diff,
+        "--statistics": request.statistics,
+        "--output-file": request.writes_files(),
+        "--write-baseline": request.write_baseline is not None,
+        "--ignore-noqa": request.ignore_noqa,
+        "--watch": request.watch,
+        "- (stdin)": stdin,
+    }
+    return ((request.add_ignore is not None and bool(given), "--add-ignore", name) for name, given in others.items())
+
+
 def refuse(request: Request) -> None:
     """Options that cannot both be meant."""
     writes = request.write_baseline is not None
     stdin = STDIN in request.paths
     pairs = (
-        (request.config is not None and request.isolated, "--config", "--isolated"),
         (request.baseline is not None and request.no_baseline, "--baseline", "--no-baseline"),
         (writes and request.baseline is not None, "--write-baseline", "--baseline"),
         (writes and request.diff_base is not None, "--write-baseline", "--diff-base"),
@@ -112,6 +134,7 @@ def refuse(request: Request) -> None:
         (writes and request.watch, "--write-baseline", "--watch"),
         (writes and stdin, "--write-baseline", "- (stdin)"),
         (request.diff_base is not None and stdin, "--diff-base", "- (stdin)"),
+        *_refused_with_comments(request, stdin),
         (request.watch and stdin, "--watch", "- (stdin)"),
         (request.watch and request.diff, "--watch", "--diff"),
         (request.watch and request.show_files, "--watch", "--show-files"),

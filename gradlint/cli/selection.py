@@ -36,16 +36,16 @@ class Selecting(Protocol):
 def layer_of(request: Selecting, fixable: tuple[str, ...] = (), unfixable: tuple[str, ...] = ()) -> Layer:
     """What the command line says about rules."""
     return Layer(
-        _words(request.select, "--select") if request.select else None,
-        _words(request.extend_select, "--extend-select"),
-        _words(request.ignore, "--ignore"),
-        _words(fixable, "--fixable") if fixable else None,
-        _words(unfixable, "--unfixable"),
+        words(request.select, "--select") if request.select else None,
+        words(request.extend_select, "--extend-select"),
+        words(request.ignore, "--ignore"),
+        words(fixable, "--fixable") if fixable else None,
+        words(unfixable, "--unfixable"),
         preset_named(request.preset, where="--preset") if request.preset is not None else None,
     )
 
 
-def _words(values: tuple[str, ...], option: str) -> tuple[str, ...]:
+def words(values: tuple[str, ...], option: str) -> tuple[str, ...]:
     words = tuple(word for value in values for word in value.replace(",", " ").split())
     check_selectors(words, where=option)
     return words

@@ -10,9 +10,9 @@ import click
 
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.load import ConfigTree, Overrides
+from gradlint.runtime.launch.orders import Entry, find_module
 
 if TYPE_CHECKING:
-    from gradlint.runtime.launch.orders import Module
     from gradlint.runtime.verification import Verification
 
 
@@ -119,7 +119,7 @@ def verify(**options: object) -> int:
 def _verify(request: Request) -> int:
     if request.config is not None and request.isolated:
         raise click.UsageError("--config and --isolated cannot be used together.")
-    module, script, arguments = _what_to_run(request)
+    entry, script, arguments = _what_to_run(request)
     page = Path(request.html) if request.html is not None else None
     if page is not None and page.is_dir():
         raise click.UsageError(f"--html: {page} is a folder.")
@@ -127,19 +127,20 @@ def _verify(request: Request) -> int:
         raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
     require_torch("verify")
     tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
-    from gradlint.runtime.launch.run import LaunchError, resolve, too_few
+    from gradlint.runtime.launch.run import Job, LaunchError, resolve, too_few
     from gradlint.runtime.verify import Wanted, verify
 
     device = resolve("cpu" if request.pretend_gpus else request.device)
     if note := too_few(device, request.nproc):
         device = "cpu"
         _say(f"gradlint: {note}")
-    wanted = Wanted(
-        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, not request.no_fix,
-        request.unsafe_fixes, _script_output if request.verbose else None, module, request.pretend_gpus,
+    job = Job(
+        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, entry=entry,
+        pretended=request.pretend_gpus,
     )  # fmt: skip
+    wanted = Wanted(job, not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None)
     name = request.module or request.script
-    _say(f"gradlint runs {name} on this machine ({wanted.device}), for {wanted.steps} optimizer steps")
+    _say(f"gradlint runs {name} on this machine ({device}), for {request.steps} optimizer steps")
     try:
         result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
     except LaunchError as error:
@@ -157,16 +158,15 @@ def _verify(request: Request) -> int:
     return 0
 
 
-def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]]:
-    """The module, if it is one, its file, and the arguments of the script itself."""
+def _what_to_run(request: Request) -> tuple[Entry | None, Path, tuple[str, ...]]:
+    """How a module is started, if it is one, its file, and the arguments of the script itself."""
     if request.module is not None:
-        from gradlint.runtime.launch.orders import find_module
-
-        module = find_module(request.module)
-        if module is None:
+        found = find_module(request.module)
+        if found is None:
             raise click.UsageError(f"-m: there is no module {request.module} to run, here or where Python looks.")
         first = () if request.script is None else (request.script,)
-        return module, module.path, (*first, *request.arguments)
+        path, entry = found
+        return entry, path, (*first, *request.arguments)
     if request.script is None:
         raise click.UsageError("Missing argument 'SCRIPT', or `-m MODULE`.")
     script = Path(request.script)
@@ -179,10 +179,11 @@ def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]
 
 
 def _write(result: Verification, page: Path) -> None:
-    from gradlint.runtime.page import PageError, write_verification
+    from gradlint.runtime.page.render import PageError, write
+    from gradlint.runtime.page.verified import verification_page
 
     try:
-        write_verification(result, page)
+        write(verification_page(result), page)
     except PageError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from gradlint.cli.selection import layer_of
-from gradlint.config.load import FILES, SOURCES, ConfigTree, Overrides
+from gradlint.cli.overrides import finder_of, overrides_of
+from gradlint.config.load import FILES, SOURCES, ConfigTree
 from gradlint.config.reading import ConfigError
-from gradlint.runner.files import UNKNOWN, FileFinder, MissingPathError, Stamp, read_bytes
+from gradlint.runner.files import UNKNOWN, MissingPathError, Stamp, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ def watch(request: Request, begin: Callable[[], Checking]) -> int:
 def _refuse(request: Request) -> None:
     if request.writes_files() or not all(target.is_text for target in request.output_format):
         raise click.UsageError("--watch draws on the screen: only the formats full and concise, and no files.")
-    layer_of(request, request.fixable, request.unfixable)  # a wrong option will not get better by waiting
+    overrides_of(request)  # a wrong option will not get better by waiting
     for path in request.paths:
         if not os.path.exists(path):
             raise click.UsageError(f"{path}: No such file or directory")
@@ -120,8 +120,7 @@ class _Watch:
         request = self._request
 
         try:
-            tree = ConfigTree(Overrides(config=request.config, isolated=request.isolated))
-            finder = FileFinder(tree, force_exclude=request.force_exclude, markdown=bool(request.include_markdown))
+            finder = finder_of(request, ConfigTree(overrides_of(request)))
             for file in finder.find(path for path in self._paths if os.path.exists(path)):
                 stamps[file.path] = file.stamp
                 if file.settings.baseline is not None:
@@ -132,8 +131,8 @@ class _Watch:
 
     def _configured(self) -> Stamps:
         """What shapes the run from above the watched folders, and the files that the command line names."""
-        given = (self._request.config, self._request.baseline)
-        stamps: Stamps = {os.path.abspath(file): _stamp(file) for file in given if file is not None}
+        given = (*self._request.config, self._request.baseline)
+        stamps: Stamps = {os.path.abspath(file): _stamp(file) for file in given if file and os.path.isfile(file)}
         for path in self._paths:
             folder = path
             while True:

@@ -7,6 +7,7 @@ later one. So each is found once and never tried again.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -23,6 +24,7 @@ _POSIX = {
     "[:xdigit:]": "0-9a-fA-F",
 }
 _NEVER = r"(?!)"
+_SPECIAL, _ESCAPED = r"[*?\[\\]", r"\\\g<0>"
 # these three stand beside expressions that match one character each
 _STAR = "*"
 _FOLDERS = "**/"
@@ -34,6 +36,17 @@ def one_of(globs: Iterable[str]) -> re.Pattern[str]:
     numbers = count()
     expressions = [_expression(glob, numbers) for glob in globs]
     return re.compile("|".join(expressions) if expressions else _NEVER)
+
+
+def anchored(pattern: str, folder: str) -> str:
+    """A pattern with a slash in it as one of whole paths, from this folder on; one without is about names anywhere."""
+    plain = pattern.rstrip("/")
+    if "/" not in plain:
+        return plain
+    above = folder.replace(os.sep, "/").rstrip("/")
+    if plain.startswith(f"{above}/"):
+        return plain
+    return f"{re.sub(_SPECIAL, _ESCAPED, above)}/{plain.removeprefix('./').removeprefix('/')}"
 
 
 def _expression(glob: str, numbers: Iterator[int]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from gradlint.config.reading import ConfigError, parse_toml, read_small
-from gradlint.config.schema import settings_from
+from gradlint.config.schema import over, settings_from
 from gradlint.config.selectors import Layer
 from gradlint.config.settings import Settings
 from gradlint.records import replace
@@ -24,7 +24,9 @@ _LONGEST = 500
 _FLOORS = (">=", "==", "===", "~=", ">")
 _POETRY = r"""["'](?:\^|~|>=|==)?\s*(\d+)(?:\.(\d+))?"""
 
-FILES = ("gradlint.toml", "pyproject.toml")
+#: where a configuration may stand; of several in one folder the first counts
+FILES = (".gradlint.toml", "gradlint.toml", "pyproject.toml")
+_NEAR_MISSES = ("torch-gradlint", "torch_gradlint", "grad-lint")
 _INTERESTING = (*FILES, *SOURCES, ".git")
 
 
@@ -121,8 +123,11 @@ def _poetry_floor(text: str, package: str) -> Version | None:
     return None
 
 
-def read_config(path: str) -> Settings | None:
-    """The settings of one file; None for a pyproject.toml that does not speak of gradlint."""
+def read_config(path: str, above: tuple[str, ...] = ()) -> Settings | None:
+    """The settings of one file; None for a pyproject.toml that does not speak of gradlint.
+
+    `above`: the files that it is to hold for, each of which extends the next.
+    """
     try:
         raw = read_small(path)
     except OSError as error:
@@ -132,14 +137,52 @@ def read_config(path: str) -> Settings | None:
         return None  # spares the TOML parser, which costs more than the rest of a small run
     table = parse_toml(raw, path)
     if not own:
-        tool = table.get("tool")
-        section = tool.get("gradlint") if isinstance(tool, dict) else None
+        section = _section(table, path)
         if section is None:
             return None
-        if not isinstance(section, dict):
-            raise ConfigError(f"{path}: `tool.gradlint` must be a table")
         table = section
-    return settings_from(table, path, prefix="" if own else "tool.gradlint.")
+    settings = settings_from(table, path, prefix="" if own else "tool.gradlint.")
+    return settings if "extend" not in table else _extended(settings, table, path, above)
+
+
+def _section(table: dict[str, object], path: str) -> dict[str, object] | None:
+    """What a pyproject.toml says to us, if anything; a table that can only be meant for us has to have our name."""
+    tool = table.get("tool")
+    tools = tool if isinstance(tool, dict) else {}
+    section = tools.get("gradlint")
+    if section is None:
+        meant = [f"tool.{name}" for name in _NEAR_MISSES if name in tools]
+        meant += [name for name in ("gradlint", *_NEAR_MISSES) if isinstance(table.get(name), dict)]
+        if meant:
+            raise ConfigError(f"{path}: `[{meant[0]}]` is not read; the table is called `[tool.gradlint]`")
+        return None
+    if not isinstance(section, dict):
+        raise ConfigError(f"{path}: `tool.gradlint` must be a table")
+    return section
+
+
+def _extended(settings: Settings, table: dict[str, object], path: str, above: tuple[str, ...]) -> Settings:
+    """The settings over those of the file that they extend."""
+    named = table["extend"]
+    if not isinstance(named, str) or not named:
+        raise ConfigError(f"{path}: extend: must be the name of a file, not {named!r}")
+    below = os.path.abspath(os.path.join(os.path.dirname(path), os.path.expanduser(named)))
+    line = (*above, path)
+    if below in line:
+        raise ConfigError(f"{path}: extend: {named} extends this file, or itself")
+    if not os.path.isfile(below):
+        raise ConfigError(f"{path}: extend: {named}: there is no such file")
+    found = read_config(below, line)
+    if found is None:
+        raise ConfigError(f"{path}: extend: {named} has no table `[tool.gradlint]`")
+    return over(settings, found, table)
+
+
+class Overlay(NamedTuple):
+    """Settings that the command line says, and the keys of which it says them."""
+
+    settings: Settings
+    keys: frozenset[str]
 
 
 class Overrides(NamedTuple):
@@ -148,6 +191,8 @@ class Overrides(NamedTuple):
     layer: Layer = Layer()
     config: str | None = None
     isolated: bool = False
+    #: the later one goes over the earlier one
+    overlays: tuple[Overlay, ...] = ()
 
 
 class ConfigTree:
@@ -194,11 +239,15 @@ class ConfigTree:
         return settings if floor == settings.target_torch else replace(settings, target_torch=_Inferred.of(floor))
 
     def _with_overrides(self, settings: Settings) -> Settings:
-        if self._overrides.layer == Layer():
+        if self._overrides.layer == Layer() and not self._overrides.overlays:
             return settings
         merged = self._merged.get(settings)
         if merged is None:
-            merged = replace(settings, layers=(*settings.layers, self._overrides.layer))
+            merged = settings
+            for overlay in self._overrides.overlays:
+                merged = over(overlay.settings, merged, overlay.keys)
+            layers = (*merged.layers, self._overrides.layer)
+            merged = replace(merged, layers=layers, root=settings.root, source=settings.source)
             self._merged[settings] = merged
         return merged
 

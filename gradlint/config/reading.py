@@ -42,7 +42,7 @@ def unknown(kind: str, wrong: str, valid: Iterable[str], *, where: str = "") -> 
     """`gradlint.toml: unknown key `selct`; did you mean `select`?`"""
     choices = list(valid)
     hint = nearest(wrong, choices)
-    if hint is None and len(choices) <= 20:
+    if hint is None and len(choices) <= 40:
         tail = f"valid: {', '.join(f'`{choice}`' for choice in sorted(choices))}"
     else:
         tail = f"did you mean `{hint}`?" if hint else "run `gradlint rules` for the list"

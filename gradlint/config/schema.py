@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
-from os.path import dirname, join
+from collections.abc import Container, Iterable, Mapping
+from math import inf
+from os.path import dirname, expanduser, join
+from typing import Any
 
+from gradlint import __version__
+from gradlint.config.globs import anchored
+from gradlint.config.keys import KEYS, NEAR_MISSES
 from gradlint.config.reading import MOST_PATTERNS, ConfigError, unknown
 from gradlint.config.selectors import Layer, Preset, check, expand, preset_named
-from gradlint.config.settings import FixChoice, Settings
+from gradlint.config.settings import FixChoice, RunChoice, Settings
 from gradlint.model import Severity
+from gradlint.records import replace
 from gradlint.registry import by_code, by_name
-
-KEYS = (
-    "preset",
-    "select",
-    "ignore",
-    "extend-select",
-    "exclude",
-    "extend-exclude",
-    "include-markdown",
-    "project",
-    "src",
-    "per-file-ignores",
-    "severity",
-    "target-torch",
-    "rules",
-    "fix",
-    "unsafe-fixes",
-    "fix-only",
-    "show-fixes",
-    "fixable",
-    "unfixable",
-    "baseline",
-)
 
 Value = bool | int | float | str
 
+#: the command line, where a file would be named
+COMMAND_LINE = "--config"
 
-def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -> Settings:
-    """The settings of a parsed `gradlint.toml`, or of the `[tool.gradlint]` table."""
-    for key in table:
-        if key not in KEYS:
-            raise unknown("key", key, KEYS, where=f"{path}: {prefix}{key}")
-    reader = _Reader(table, path, prefix)
+
+def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "", folder: str | None = None) -> Settings:
+    """The settings of a parsed `gradlint.toml`, or of the `[tool.gradlint]` table; names in it count from `folder`."""
+    reader = _Reader(table, path, prefix, dirname(path) if folder is None else folder)
+    reader.refuse_unknown()
+    reader.refuse_version()
     return Settings(
         layers=(reader.layer(),),
         per_file_ignores=reader.per_file_ignores(),
@@ -58,17 +44,75 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "") -
         project=bool(reader.switch("project")),
         src=reader.folders("src"),
         fixing=FixChoice(*(reader.switch(key) for key in ("fix", "unsafe-fixes", "fix-only", "show-fixes"))),
-        baseline=reader.baseline(),
+        run=RunChoice(
+            reader.word("fail-on"),
+            reader.word("output-format"),
+            reader.switch("force-exclude"),
+            reader.switch("respect-gitignore"),
+            reader.file("cache-dir"),
+        ),
+        baseline=reader.file("baseline"),
+    )
+
+
+def over(own: Settings, below: Settings, keys: Container[str]) -> Settings:
+    """Settings with these keys over others; what is added, and what is said rule by rule, is kept from both."""
+
+    def chosen(key: str, name: str) -> Any:
+        return getattr(own if key in keys else below, name)
+
+    return replace(
+        own,
+        layers=(*below.layers, *own.layers),
+        per_file_ignores=chosen("per-file-ignores", "per_file_ignores"),
+        severities=(*own.severities, *below.severities),
+        options=(*own.options, *below.options),
+        target_torch=chosen("target-torch", "target_torch"),
+        exclude=chosen("exclude", "exclude"),
+        extend_exclude=(*below.extend_exclude, *own.extend_exclude),
+        include_markdown=chosen("include-markdown", "include_markdown"),
+        project=chosen("project", "project"),
+        src=chosen("src", "src"),
+        fixing=own.fixing.over(below.fixing),
+        run=own.run.over(below.run),
+        baseline=chosen("baseline", "baseline"),
     )
 
 
 class _Reader:
     """Takes typed values out of the table; every complaint names the file and the key."""
 
-    def __init__(self, table: Mapping[str, object], path: str, prefix: str) -> None:
+    def __init__(self, table: Mapping[str, object], path: str, prefix: str, folder: str) -> None:
         self._table = table
         self._path = path
         self._prefix = prefix
+        self._folder = folder
+
+    def refuse_unknown(self) -> None:
+        for key in self._table:
+            if key in KEYS:
+                continue
+            if key in NEAR_MISSES:
+                where = f"[{self._prefix.rstrip('.')}]" if self._prefix else os.path.basename(self._path)
+                hint = NEAR_MISSES[key].format(table=where, prefix=self._prefix)
+                raise ConfigError(f"{self._where(key)}: unknown key `{key}`; {hint}")
+            raise unknown("key", key, KEYS, where=self._where(key))
+
+    def refuse_version(self) -> None:
+        """A configuration may be for other versions than this one."""
+        value = self._table.get("required-version")
+        if value is None:
+            return
+        if not isinstance(value, str):
+            raise self._wrong('versions as a string, such as ">=0.2"', value, "required-version")
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        try:
+            wanted = SpecifierSet(value if value[:1] in "<>=!~" else f"=={value}")
+        except InvalidSpecifier:
+            raise self._wrong('versions, such as ">=0.2"', value, "required-version") from None
+        if not wanted.contains(__version__, prereleases=True):
+            raise ConfigError(f"{self._where('required-version')}: {value} is wanted, and this is {__version__}")
 
     def _where(self, *keys: str) -> str:
         return f"{self._path}: {self._prefix}{'.'.join(keys)}"
@@ -90,7 +134,7 @@ class _Reader:
     def globs(self, key: str) -> tuple[str, ...]:
         found = self.strings(key)
         self._bounded(found, key)
-        return found
+        return excludes(found, self._folder, where=self._where(key))
 
     def _bounded(self, globs: Iterable[str], key: str) -> None:
         if sum(map(len, globs)) > MOST_PATTERNS:
@@ -112,23 +156,31 @@ class _Reader:
         )
 
     def preset(self) -> Preset | None:
-        value = self._table.get("preset")
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise self._wrong("a string", value, "preset")
-        return preset_named(value, where=self._where("preset"))
+        value = self._string("preset")
+        return None if value is None else preset_named(value, where=self._where("preset"))
 
-    def baseline(self) -> str | None:
-        """The baseline's file, as seen from the configuration's folder."""
-        value = self._table.get("baseline")
+    def _string(self, key: str) -> str | None:
+        value = self._table.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong("a string", value, key)
+        return value
+
+    def word(self, key: str) -> str | None:
+        value = self._string(key)
+        if value is not None and value not in KEYS[key].words:
+            raise unknown("value", value, KEYS[key].words, where=self._where(key))
+        return value
+
+    def file(self, key: str) -> str | None:
+        """A file or folder, as seen from the configuration's folder."""
+        value = self._table.get(key)
         if value is not None and (not isinstance(value, str) or not value):
-            raise self._wrong("the name of a file", value, "baseline")
-        return None if value is None else join(dirname(self._path), value)
+            raise self._wrong(KEYS[key].kind.value, value, key)
+        return None if value is None else join(self._folder, expanduser(value))
 
     def folders(self, key: str) -> tuple[str, ...]:
         """Folders, as seen from the configuration's."""
-        return tuple(join(dirname(self._path), folder) for folder in self.strings(key))
+        return tuple(join(self._folder, folder) for folder in self.strings(key))
 
     def switch(self, key: str) -> bool | None:
         value = self._table.get(key)
@@ -149,7 +201,7 @@ class _Reader:
         for pattern, value in section.items():
             selectors = self._strings(value, "per-file-ignores", f'"{pattern}"')
             check(selectors, where=self._where("per-file-ignores", f'"{pattern}"'))
-            pairs.append((pattern, selectors))
+            pairs.append((of_file(pattern, self._folder), selectors))
         return tuple(pairs)
 
     def severities(self) -> tuple[tuple[str, Severity], ...]:
@@ -197,12 +249,32 @@ class _Reader:
     def _option(self, value: object, default: Value, *keys: str) -> Value:
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             try:
-                return float(value)
+                value = float(value)
             except OverflowError:
                 raise ConfigError(f"{self._where(*keys)}: {str(value)[:9]}… is larger than any number here") from None
         if type(value) is not type(default) or not isinstance(value, Value):
             raise self._wrong(_kind(default), value, *keys)
+        if isinstance(value, int | float) and not 0 <= value < inf:
+            raise self._wrong("a number that is not negative, and finite", value, *keys)
         return value
+
+
+def excludes(patterns: Iterable[str], folder: str, *, where: str) -> tuple[str, ...]:
+    """Patterns of files that are left out, as whoever looks for files wants them."""
+    found = tuple(patterns)
+    for pattern in found:
+        if pattern.startswith("!"):
+            raise ConfigError(
+                f"{where}: `{pattern}`: a pattern cannot take files back in; narrow the one that leaves them out"
+            )
+    return tuple(anchored(pattern, folder) for pattern in found)
+
+
+def of_file(pattern: str, folder: str) -> str:
+    """A pattern of `per-file-ignores`, with its `!`."""
+    if pattern.startswith("!"):
+        return f"!{of_file(pattern[1:], folder)}"
+    return pattern if os.path.isabs(pattern) else anchored(pattern, folder)
 
 
 def _kind(value: object) -> str:

@@ -32,6 +32,25 @@ class FixChoice(NamedTuple):
         return FixChoice(*(own if own is not None else other for own, other in zip(self, below, strict=True)))
 
 
+class RunChoice(NamedTuple):
+    """What else holds for a run as a whole, as one source of choices gives it."""
+
+    fail_on: str | None = None
+    output_format: str | None = None
+    force_exclude: bool | None = None
+    respect_gitignore: bool | None = None
+    cache_dir: str | None = None
+
+    def over(self, below: RunChoice) -> RunChoice:
+        return RunChoice(
+            self.fail_on or below.fail_on,
+            self.output_format or below.output_format,
+            below.force_exclude if self.force_exclude is None else self.force_exclude,
+            below.respect_gitignore if self.respect_gitignore is None else self.respect_gitignore,
+            self.cache_dir or below.cache_dir,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All that shapes the findings of a file; plain, hashable and picklable, selectors still as written."""
@@ -53,6 +72,7 @@ class Settings:
     ignore_noqa: bool = False
     #: how the run is to be; no part of the fingerprint, for the findings are the same
     fixing: FixChoice = FixChoice()
+    run: RunChoice = RunChoice()
     #: files whose bytes hold nothing that a rule needs are not read; no part of the fingerprint, either
     prefilter: bool = True
     #: fixes are looked for; no part of it, either: the cache knows whether they were
@@ -64,7 +84,7 @@ class Settings:
         """The codes that are on for this file."""
         enabled = resolve(self.layers, preset_codes(preset_of(self.layers), self.severities))
         for pattern, selectors in self.per_file_ignores:
-            if path_matches(path, pattern, self.root):
+            if path_matches(path, pattern):
                 for selector in selectors:
                     enabled = enabled - expand(selector)
         return enabled
@@ -95,9 +115,8 @@ class Settings:
                 self.project,
                 self.src,
                 self.ignore_noqa,
-                # per-file-ignores are relative to the root, and names are looked for from there: moving the
-                # configuration moves them
-                self.root if self.per_file_ignores or self.project else "",
+                # names are looked for from the root: moving the configuration moves them
+                self.root if self.project else "",
             )
         )
 
@@ -107,16 +126,11 @@ def _glob(pattern: str) -> re.Pattern[str]:
     return one_of([pattern])
 
 
-def path_matches(path: str, pattern: str, root: str) -> bool:
-    """Whether a pattern names this file: by its name, or by its path below the configuration's folder."""
+def path_matches(path: str, pattern: str) -> bool:
+    """Whether a pattern names this file: by its name, or by its whole path; `!` turns it round."""
+    if pattern.startswith("!"):
+        return not path_matches(path, pattern[1:])
     compiled = _glob(pattern)
-    absolute = os.path.abspath(path)
-    relative = os.path.relpath(absolute, root).replace(os.sep, "/") if root and same_drive(absolute, root) else absolute
-    if compiled.fullmatch(relative) or compiled.fullmatch(absolute.replace(os.sep, "/")):
-        return True
-    return "/" not in pattern and compiled.fullmatch(os.path.basename(path)) is not None
-
-
-def same_drive(one: str, other: str) -> bool:
-    """Windows has no relative path between drives."""
-    return os.path.splitdrive(one)[0].lower() == os.path.splitdrive(other)[0].lower()
+    if "/" not in pattern:
+        return compiled.fullmatch(os.path.basename(path)) is not None
+    return compiled.fullmatch(os.path.abspath(path).replace(os.sep, "/")) is not None

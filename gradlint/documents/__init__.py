@@ -48,15 +48,11 @@ class _Engine(Protocol):
 def _engine_for(path: str) -> _Engine:
     """What few runs meet is imported by the first file of its kind."""
     kind = kind_of(path)
-    if kind is Kind.NOTEBOOK:
-        from gradlint.documents import notebook
+    if kind is Kind.PYTHON:
+        return engine
+    from gradlint.documents import markdown, notebook
 
-        return notebook
-    if kind is Kind.MARKDOWN:
-        from gradlint.documents import markdown
-
-        return markdown
-    return engine
+    return notebook if kind is Kind.NOTEBOOK else markdown
 
 
 def lint(source: bytes, path: str, settings: Settings) -> FileResult:

@@ -25,6 +25,7 @@ from gradlint.model import (
     Severity,
     Span,
     Unreadable,
+    harmless,
 )
 from gradlint.python.blanks import has_gradients, unfinished
 from gradlint.python.lines import lines_of
@@ -196,6 +197,8 @@ class FixedCells:
     texts: dict[int, str]
     applied: tuple[Finding, ...]
     result: FileResult
+    #: what a check tells of the cells as they were
+    told: tuple[Finding, ...] = ()
 
 
 def lint(source: bytes, path: str, settings: Settings) -> FileResult:
@@ -212,7 +215,7 @@ def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Kee
     if isinstance(notebook, NotANotebook):
         return Fixed(source, (), _not_read(notebook, path, settings))
     fixed = fix_cells(notebook.code_cells(), path, settings, unsafe=unsafe, keep=keep)
-    return Fixed(notebook.with_sources(fixed.texts) if fixed.texts else source, fixed.applied, fixed.result)
+    return Fixed(notebook.with_sources(fixed.texts) if fixed.texts else source, fixed.applied, fixed.result, fixed.told)
 
 
 def lint_cells(
@@ -270,10 +273,10 @@ def fix_cells(
         result = lint_cells(now, path, settings, lint=partial(engine.lint, repeats=repeats))
         return result if keep is None else keep(result, shown_program(now))
 
-    mended, done, result = engine.fixed(
+    mended, done, result, told = engine.fixed(
         tuple(cells), path, settings, unsafe=unsafe, lint=linted, programs=_programs, edited=_edited
     )
-    return FixedCells(_changed(cells, mended), done, result)
+    return FixedCells(_changed(cells, mended), done, result, told)
 
 
 def _programs(cells: Cells) -> list[bytes]:
@@ -400,4 +403,4 @@ def _syntax_error(
     message: str, place: Position, settings: Settings, severity: Severity = Severity.ERROR
 ) -> Finding:  # fmt: skip
     severity = settings.severity_of(SYNTAX_ERROR) or severity
-    return Finding(SYNTAX_ERROR, "syntax-error", severity, message, Span(place, place))
+    return Finding(SYNTAX_ERROR, "syntax-error", severity, harmless(message), Span(place, place))

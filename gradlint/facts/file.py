@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gradlint.python import syntax as s
 from gradlint.python.binding import called
 from gradlint.python.contexts import turns_off
-from gradlint.python.imported import Place, dotted
-from gradlint.python.imported import calls as all_calls
+from gradlint.python.scope import Scope, Scopes
+from gradlint.python.usage import Use
 from gradlint.subjects import Argument, Call
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ class File:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._kept: dict[Callable[[AnyFile], object], object] = {}
-        self._places: list[Place] | None = None
         self._calls: dict[int, Call] = {}
         self._blocks: dict[int, int] | None = None
 
@@ -67,8 +65,10 @@ class File:
         program = self.program
         return [program.collect_words(s.walk_stmts(d.body)) for d in program.functions.get(function, ())]
 
-    def clears(self, text: str) -> bool:
-        return text in self.program.zeroed
+    def clears(self, site: Site) -> bool:
+        text, usage = s.render(self._looked_up_on(site)), self.program.usage
+        known = usage.of(Use.ZEROED, text, self._scopes.of(site.node))
+        return known if known is not None else usage.anywhere(Use.ZEROED, text)
 
     def mentions(self, name: str) -> list[Site]:
         callees = {call.func.node for call in self.program.calls()}
@@ -94,10 +94,13 @@ class File:
             for part in s.walk_expr(expr)
         )
 
-    def made_by(self, text: str) -> str:
-        values = self.program.assignments.get(text, [])
-        made = values[0] if len(values) == 1 else None
+    def made_by(self, site: Site) -> str:
+        made = self.program.resolve(self._looked_up_on(site))
         return self.program.dotted(made.func) if isinstance(made, s.Call) else ""
+
+    def _looked_up_on(self, site: Site) -> s.Expr | None:
+        found = self._scopes.expr(site.node)
+        return found.base if isinstance(found, s.Attr) else found
 
     @property
     def uncalled(self) -> list[Site]:
@@ -115,9 +118,9 @@ class File:
     def calls(self, *names: str) -> list[Call]:
         if names and not self._may_call(names):
             return []
-        found = ((place, _last(place)) for place in self._all_places())
+        found = [self._call(call) for call in self.program.calls()]
         wanted = frozenset(names)
-        return [self._call(place) for place, tail in found if not names or tail in wanted or place.dotted in wanted]
+        return [call for call in found if call.last in wanted or call.name in wanted] if names else found
 
     def _may_call(self, names: Iterable[str]) -> bool:
         """One of the names stands in the file at all, or is imported under another one."""
@@ -125,49 +128,55 @@ class File:
         imported = (name.rpartition(".")[2] for name in self.imports.values())
         return not tails.isdisjoint(self.words.seen) or not tails.isdisjoint(imported)
 
-    def _all_places(self) -> list[Place]:
-        if self._places is None:
-            self._places = list(all_calls(self.program.body))
-        return self._places
-
-    def _call(self, place: Place) -> Call:
-        known = self._calls.get(place.call.node)
+    def _call(self, call: s.Call) -> Call:
+        known = self._calls.get(call.node)
         if known is None:
-            known = self._calls[place.call.node] = self._made(place)
+            known = self._calls[call.node] = self._made(call)
         return known
 
-    def _made(self, place: Place) -> Call:
-        call, stmt, home = place.call, place.stmt, place.function
+    def _made(self, call: s.Call) -> Call:
+        scope, stmt, site = self._scopes.of(call.node), self._scopes.stmt_of(call.node), self.program.site
+        around = list(self._scopes.around(stmt))[::-1] if stmt is not None else []
         bound = stmt.targets if isinstance(stmt, s.Assign) and stmt.value is call else []
-        site, caught = self.program.site, (x for x in place.round if isinstance(x, s.Try))
+        name = self._name(call.func, scope)
         return Call(
-            site(call), place.dotted, _last(place), site(call.func, s.render(call.func)),
-            tuple(self._argument(x, place) for x in call.args),
-            {key: self._argument(x, place) for key, x in call.kwargs.items()},
+            site(call), name, name.rpartition(".")[2] or called(call), site(call.func, s.render(call.func)),
+            tuple(self._argument(x, scope) for x in call.args),
+            {key: self._argument(x, scope) for key, x in call.kwargs.items()},
             starred=call.starred,
-            conditions=tuple(s.render(x.test) for x in place.round if isinstance(x, s.If)),
-            caught=tuple(s.render(kind) for stmt in caught for kind, _ in stmt.handlers),
-            home=None if home is None else home.node,
+            conditions=tuple(s.render(x.test) for x in around if isinstance(x, s.If)),
+            caught=tuple(s.render(kind) for x in around if isinstance(x, s.Try) for kind, _ in x.handlers),
+            home=next((x.definition.node for x in scope.chain() if x.definition is not None), None),
             bound_to=s.render(bound[0]) if len(bound) == 1 else "",
             opens=isinstance(stmt, s.With) and any(item is call for item, _ in stmt.items) and _computes(stmt),
         )  # fmt: skip
 
-    def _argument(self, value: s.Expr, place: Place) -> Argument:
+    @property
+    def _scopes(self) -> Scopes:
+        return self.program.once(Scopes)
+
+    def _name(self, expr: s.Expr, scope: Scope) -> str:
+        """What is imported under a name; "" if that may be several things, or is of the file itself."""
+        found = set(self._scopes.meanings(expr, scope))
+        return found.pop() if len(found) == 1 and not all(map(str.isidentifier, found)) else ""
+
+    def _argument(self, value: s.Expr, scope: Scope) -> Argument:
         constant = isinstance(value, s.Const)
         written = value.value if isinstance(value, s.Const) else None
-        name = dotted(self.program.resolve(value) or value, place.scopes)
+        name = self._name(self.program.resolve(value) or value, scope)
         return Argument(self.program.site(value, s.render(value)), name, constant, written)
 
     def trains_round(self, call: Call) -> bool:
-        place = next(x for x in self._all_places() if x.call.node == call.site.node)
-        under: list[s.Stmt] = [*place.round, place.stmt]
-        for stmt in reversed(under):
-            if isinstance(stmt, s.With) and turns_off((x for x, _ in stmt.items), partial(dotted, scopes=place.scopes)):
+        stmt = self._scopes.stmt_of(call.site.node)
+        assert stmt is not None
+        around = [stmt, *self._scopes.around(stmt)]
+        for each in around:
+            if isinstance(each, s.With) and turns_off((x for x, _ in each.items), self.program.dotted):
                 return False  # nothing is trained there
-            if isinstance(stmt, s.Def) and self._trains(stmt.body):
+            if isinstance(each, s.Def) and self._trains(each.body):
                 return True
         top: list[s.Stmt] = [stmt for stmt in self.program.body if not isinstance(stmt, s.Def | s.Class)]
-        return not isinstance(under[0], s.Def | s.Class) and self._trains(top)
+        return not isinstance(around[-1], s.Def | s.Class) and self._trains(top)
 
     def _trains(self, body: list[s.Stmt]) -> bool:
         words = self.program.words(body)
@@ -209,10 +218,6 @@ class File:
         from gradlint.facts.settings import is_one
 
         return is_one(window, self.program)
-
-
-def _last(place: Place) -> str:
-    return place.dotted.rpartition(".")[2] or called(place.call)
 
 
 def _annotations(stmt: s.Stmt) -> Iterator[s.Expr]:

@@ -13,8 +13,8 @@ from gradlint.knowledge import frameworks, monitors, naming
 from gradlint.knowledge.architectures import Kind
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, identifiers, last
-from gradlint.python.homes import Home, Homes
 from gradlint.python.module import Program
+from gradlint.python.scope import Scope, Scopes
 from gradlint.subjects import Evidence
 
 #: a loop of fewer turns, all of them known, is no training
@@ -26,50 +26,50 @@ class Models:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._made: tuple[Homes, Parts, Origins] | None = None
+        self._made: tuple[Scopes, Parts, Origins] | None = None
         self._policies: dict[tuple[int, tuple[str, ...]], Evidence | None] = {}
 
     @property
-    def homes(self) -> Homes:
+    def scopes(self) -> Scopes:
         return self._parts()[0]
 
     @property
     def origins(self) -> Origins:
         return self._parts()[2]
 
-    def _parts(self) -> tuple[Homes, Parts, Origins]:
+    def _parts(self) -> tuple[Scopes, Parts, Origins]:
         if self._made is None:
-            homes = Homes(self._program)
-            parts = Parts(homes)
-            self._made = homes, parts, Origins(homes, parts.forward_of)
+            scopes = self._program.once(Scopes)
+            parts = Parts(scopes)
+            self._made = scopes, parts, Origins(scopes, parts.forward_of)
         return self._made
 
-    def round(self, event: Event) -> list[Home]:
+    def round(self, event: Event) -> list[Scope]:
         """The function of an event, and those from which it was called, from the inside out."""
-        return [self.homes.home(site.node) for site in reversed(event.places)]
+        return [self.scopes.of(site.node) for site in reversed(event.places)]
 
     def in_test(self, event: Event) -> bool:
         """A unit test takes a step or two; nothing is trained there."""
         if any(dotted.partition(".")[0] in ("pytest", "unittest") for dotted in self._program.imports.values()):
             return True
-        for home in self.round(event):
-            names = [h.definition.name for h in home.chain() if h.definition is not None]
+        for scope in self.round(event):
+            names = [h.definition.name for h in scope.chain() if h.definition is not None]
             if any(n.lower().startswith(("test", "check_", "assert_")) for n in names):
                 return True
-            if home.cls is not None and re.match(r"Test|\w+Tests?$|\w+TestCase$", home.cls.name):
+            if scope.cls is not None and re.match(r"Test|\w+Tests?$|\w+TestCase$", scope.cls.name):
                 return True
         return False
 
     def value_used(self, site: Site) -> bool:
         """What a call gives back is kept, handed on or asked for."""
-        stmt = self.homes.stmt_of(site.node)
+        stmt = self.scopes.stmt_of(site.node)
         return not (isinstance(stmt, s.ExprStmt) and stmt.value.node == site.node)
 
     def turns(self, event: Event) -> int | None:
         """How often the loops round an event run in all, where the file says it in numbers."""
         product = 1
         for frame in event.frames:
-            count = self._count(self.homes.stmt(frame.loop))
+            count = self._count(self.scopes.stmt(frame.loop))
             if count is None:
                 return None
             product *= count
@@ -98,7 +98,7 @@ class Models:
         mine, theirs = _components(one), _components(other)
         if mine & theirs:
             return True
-        return self.homes.mixes(mine, theirs) or self.homes.mixes(theirs, mine)
+        return self.scopes.mixes(mine, theirs) or self.scopes.mixes(theirs, mine)
 
     # -- delicate models
 
@@ -156,15 +156,15 @@ class Models:
         text = f"`{owners[0]}` (a policy: {seen})" if len(owners) == 1 else f"a policy ({seen})"
         return Evidence(text, self._program.site(log_prob), "its loss is made of this")
 
-    def made_of(self, loss: Backward) -> Iterator[tuple[s.Expr, Home]]:
+    def made_of(self, loss: Backward) -> Iterator[tuple[s.Expr, Scope]]:
         """Everything that flows into a loss that goes backward."""
-        call = self.homes.expr(loss.site.node)
+        call = self.scopes.expr(loss.site.node)
         if call is not None:
-            yield from self.origins.of(call, self.homes.home(loss.site.node))
+            yield from self.origins.of(call, self.scopes.of(loss.site.node))
 
-    def pretrained(self, model: s.Expr, home: Home) -> Part | None:
+    def pretrained(self, model: s.Expr, scope: Scope) -> Part | None:
         """The model of Hugging Face that an expression stands for."""
-        build = self._parts()[1].of(model, home)
+        build = self._parts()[1].of(model, scope)
         return next((p for p in build.parts if not p.holder and p.kind is Kind.ATTENTION), None)
 
     # -- plain ones
@@ -175,8 +175,8 @@ class Models:
         if len(builds) != 1:
             return None
         owner, build = builds[0]
-        for value, home in self.homes.put_into(owner):
-            build = build.join(self._parts()[1].of(value, home))
+        for value, scope in self.scopes.put_into(owner):
+            build = build.join(self._parts()[1].of(value, scope))
         if not build.whole or build.of(known.RISKY) is not None:
             return None
         part = build.of({Kind.CONVOLUTION})
@@ -190,8 +190,8 @@ class Models:
         owners = params.owners
         if not owners and len({loss.params.owners for loss in losses}) == 1:
             owners = losses[0].params.owners
-        homes = self.round(at)
-        return [(owner, self._parts()[1].of_owner(owner, homes)) for owner in sorted(owners)]
+        scopes = self.round(at)
+        return [(owner, self._parts()[1].of_owner(owner, scopes)) for owner in sorted(owners)]
 
 
 def _components(owner: str) -> frozenset[str]:
@@ -231,7 +231,7 @@ class Monitoring:
 
     def _uses_norm(self) -> bool:
         """The norm that a clip gives back is kept."""
-        clips = [c for name, calls in self._models.homes.calls.items() if _is_clip(name) for c, _ in calls]
+        clips = [c for name, calls in self._models.scopes.calls.items() if _is_clip(name) for c, _ in calls]
         return any(self._models.value_used(self._program.site(call)) for call in clips)
 
     def _reads(self) -> Iterator[s.Attr]:
@@ -258,7 +258,7 @@ class Monitoring:
 
     def _loop(self, node: int) -> Iterator[s.For | s.While]:
         """Not the made-up loop round a function, nor one over optimizers or models."""
-        stmt = self._models.homes.stmt(node)
+        stmt = self._models.scopes.stmt(node)
         if isinstance(stmt, s.While):
             yield stmt
         elif isinstance(stmt, s.For):
@@ -268,10 +268,10 @@ class Monitoring:
 
     def _counts_epochs(self, event: Event) -> bool:
         """`def train(epoch)`, `def train_one_epoch(…)`: the loop over epochs is elsewhere."""
-        for home in self._models.round(event):
-            names = [p.name for p in home.params]
-            if home.definition is not None:
-                names.append(home.definition.name)
+        for scope in self._models.round(event):
+            names = [p.name for p in scope.params]
+            if scope.definition is not None:
+                names.append(scope.definition.name)
             if any(monitors.EPOCH.search(name) for name in names):
                 return True
         return False

@@ -11,8 +11,8 @@ from gradlint.knowledge.rows import Calls, Configures, Handed, Setting, Thing, f
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, last, own_statements
 from gradlint.python.classes import Classes
-from gradlint.python.constants import Constants, Scope
-from gradlint.python.homes import Homes
+from gradlint.python.constants import Constants
+from gradlint.python.scope import Scope, Scopes
 from gradlint.records import dataclass
 from gradlint.subjects import ClipSetting, DivisionSetting
 
@@ -57,7 +57,7 @@ class _Reader:
     def arguments(self, call: s.Call, scope: Scope) -> Iterator[ClipSetting]:
         """`Trainer(gradient_clip_val=0.5)`."""
         dotted = self._program.dotted(call.func)
-        if not dotted or dotted.endswith("clip_gradients"):
+        if called(call) in ("", "clip_gradients"):
             return  # a call in the training loop is an event, not a setting
         for framework, row in _LIMITS:
             passed_on = row.passed_on and row.algorithm in call.kwargs
@@ -172,8 +172,8 @@ def _descends(cls: s.Class, bases: tuple[str, ...], program: Program) -> bool:
 
 
 def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -> Iterator[DivisionSetting]:
-    method = program.member(cls, row.method)
-    if not isinstance(method, s.Def) or row.divides is None or not row.divides(_Own(cls, program)):
+    method = program.once(Classes).own_method(cls, row.method)
+    if method is None or row.divides is None or not row.divides(_Own(cls, program)):
         return
     windows = _Windows(framework, program)
     for found in divisions(method):
@@ -192,8 +192,8 @@ class _Own:
         self._program = program
 
     def calls_super(self, method: str) -> bool | None:
-        found = self._program.member(self._cls, method)
-        return _calls_super(found) if isinstance(found, s.Def) else None
+        found = self._program.once(Classes).own_method(self._cls, method)
+        return _calls_super(found) if found is not None else None
 
     def sets(self, attribute: str, value: object) -> bool:
         for stmt in s.walk_stmts(self._cls.body):
@@ -203,8 +203,8 @@ class _Own:
         return False
 
     def takes(self, method: str, parameter: str) -> bool:
-        found = self._program.member(self._cls, method)
-        return isinstance(found, s.Def) and any(p.star == "**" or p.name == parameter for p in found.params)
+        found = self._program.once(Classes).own_method(self._cls, method)
+        return found is not None and any(p.star == "**" or p.name == parameter for p in found.params)
 
 
 def _calls_super(method: s.Def) -> bool:
@@ -364,25 +364,28 @@ def is_one(window: str, program: Program) -> bool:
 def _one(size: s.Expr, scope: Scope, constants: Constants, program: Program) -> bool:
     if constants.number(size, scope) == 1:
         return True
+    imported = program.elsewhere(program.dotted(size))
+    if imported is not None:
+        return isinstance(imported.value, s.Const) and imported.value.value == 1
+    scopes = program.once(Scopes)
     match size:
         case s.Name():
-            return _default_of_one(size, program.once(Homes))
+            return _default_of_one(size.id, scope, scopes)
         case s.Attr(base=s.Name() as base):
-            homes = program.once(Homes)
-            handed = [s.Attr(size.node, value, size.name) for value, _ in homes.handed(base.id, homes.home(size.node))]
-            return bool(handed) and all(constants.number(each, scope) == 1 for each in handed)
+            handed = [(s.Attr(size.node, value, size.name), place) for value, place in scopes.handed(base.id, scope)]
+            return bool(handed) and all(constants.number(each, place) == 1 for each, place in handed)
         case _:
             return False
 
 
-def _default_of_one(size: s.Name, homes: Homes) -> bool:
+def _default_of_one(name: str, scope: Scope, scopes: Scopes) -> bool:
     """A parameter with the default 1, which no call of the file gives another value; there must be a call."""
-    home = homes.home(size.node)
-    default = next((p.default for h in home.chain() for p in h.params if p.name == size.id), None)
+    owner = scope.owner(name)
+    param = owner.param(name) if owner is not None else None
+    default = param.default if param is not None else None
     if not isinstance(default, s.Const) or default.value != 1 or isinstance(default.value, bool):
         return False
-    owner = next(h for h in home.chain() if any(p.name == size.id for p in h.params))
-    if owner.definition is None or size.id in home.names:
+    if owner is None or name in owner.names:
         return False
-    calls = homes.calls.get(owner.definition.name, [])
-    return bool(calls) and not any(c.starred for c, _ in calls) and not any(homes.handed(size.id, home))
+    calls = list(scopes.calls_of(owner))
+    return bool(calls) and not any(c.starred for c, _ in calls) and not any(scopes.handed(name, scope))

@@ -9,8 +9,8 @@ from gradlint.facts.models import Models
 from gradlint.knowledge import tokens as known
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, last
-from gradlint.python.homes import Home
 from gradlint.python.module import Program
+from gradlint.python.scope import Scope
 from gradlint.subjects import Evidence
 
 
@@ -46,7 +46,7 @@ class TokenMeans:
             return True
         return s.render(index) == "-100" or self._file_pads()
 
-    def _padded(self, parts: list[tuple[s.Expr, Home]], losses: list[s.Call]) -> Evidence | None:
+    def _padded(self, parts: list[tuple[s.Expr, Scope]], losses: list[s.Call]) -> Evidence | None:
         """Cross-entropy over sequences that were padded on the way, or shifted by one in a file that pads."""
         if not losses:
             return None
@@ -58,15 +58,15 @@ class TokenMeans:
             return Evidence("its batches are padded", self._program.site(losses[0]), "the mean is taken here")
         return None
 
-    def _pretrained(self, parts: list[tuple[s.Expr, Home]], losses: list[s.Call]) -> Evidence | None:
+    def _pretrained(self, parts: list[tuple[s.Expr, Scope]], losses: list[s.Call]) -> Evidence | None:
         """The loss that a language model of Hugging Face computes itself from padded labels."""
         if losses or not self._file_pads() or self._is_fixed_length():
             return None
         if any(isinstance(part, s.Call) and known.OTHER_LOSS.search(called(part)) for part, _ in parts):
             return None
-        for part, home in parts:
+        for part, scope in parts:
             if isinstance(part, s.Call) and _hands_labels(part):
-                model = self._models.pretrained(part.func, home)
+                model = self._models.pretrained(part.func, scope)
                 if model is not None and known.TOKEN_HEADS.search(model.name):
                     said = "it takes the mean over all labelled tokens"
                     return Evidence(f"the loss of `{model.name}`", model.site, said)
@@ -132,7 +132,7 @@ def _is_mask(expr: s.Expr, plain: bool) -> bool:
     return bool(known.TOKEN_MASK.search(name)) or (plain and name in ("mask", "masks"))
 
 
-def _is_shifted(parts: list[tuple[s.Expr, Home]]) -> bool:
+def _is_shifted(parts: list[tuple[s.Expr, Scope]]) -> bool:
     """`logits[:, :-1]` against `labels[:, 1:]`: the next token is predicted."""
     bounds = {
         s.render(child)

@@ -14,6 +14,7 @@ from gradlint.states import GradientState, Life, Phase, Trace
 
 #: called with a rule and the exception it raised
 OnCrash: TypeAlias = Callable[[Rule, Exception], None]
+_HOOKS = (*EVENT_HOOKS.values(), "on_trace")
 
 
 def walk(trace: Trace) -> Iterator[tuple[Event, GradientState]]:
@@ -35,15 +36,17 @@ def _begun(trace: Trace, life: Life) -> GradientState:
     return state
 
 
+def follows_paths(rule: Rule) -> bool:
+    return any(hook in rule.hooks for hook in _HOOKS)
+
+
 class Judge:
     """All rules, by the hooks that they override."""
 
     def __init__(self, rules: Iterable[Rule], on_crash: OnCrash) -> None:
         self._rules = list(rules)
         self._on_crash = on_crash
-        self._hooked: dict[str, list[Rule]] = {
-            hook: [r for r in self._rules if hook in r.hooks] for hook in (*EVENT_HOOKS.values(), "on_trace")
-        }
+        self._hooked: dict[str, list[Rule]] = {hook: [r for r in self._rules if hook in r.hooks] for hook in _HOOKS}
 
     def judge(self, path: Path) -> Iterator[Draft]:
         """What the rules say of one path."""

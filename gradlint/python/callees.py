@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes
-from gradlint.python.homes import Home, Homes
+from gradlint.python.scope import Scope, Scopes
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
@@ -28,7 +28,7 @@ class Callees:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._homes = program.once(Homes)
+        self._scopes = program.once(Scopes)
         self._classes = program.once(Classes)
         self._of_call: dict[int, tuple[s.Def, ...]] = {}
         self._of_body: dict[int, tuple[s.Def, ...]] = {}
@@ -80,34 +80,34 @@ class Callees:
             yield from self.method(cls, name)
 
     def _found(self, call: s.Call) -> Iterator[s.Def]:
-        home = self._homes.home(call.node)
-        yield from self._meant(call.func, home)
+        scope = self._scopes.of(call.node)
+        yield from self._meant(call.func, scope)
         for handed in (*call.args, *call.kwargs.values()):
             if isinstance(handed, s.Name | s.Attr):
-                yield from self.functions(handed, home)
+                yield from self.functions(handed, scope)
 
-    def _meant(self, func: s.Expr, home: Home) -> Iterator[s.Def]:
+    def _meant(self, func: s.Expr, scope: Scope) -> Iterator[s.Def]:
         """What runs when this is called."""
-        yield from self.functions(func, home)
-        for cls in self.classes_named(func, home):
+        yield from self.functions(func, scope)
+        for cls in self.classes_named(func, scope):
             yield from self.of_class(cls)
-        for cls in self.classes(func, home):
+        for cls in self.classes(func, scope):
             yield from self.method(cls, "__call__")
 
-    def functions(self, expr: s.Expr, home: Home) -> tuple[s.Def, ...]:
+    def functions(self, expr: s.Expr, scope: Scope) -> tuple[s.Def, ...]:
         """The functions and methods that an expression can be."""
         known = self._functions_of.get(expr.node)
         if known is None:
             self._functions_of[expr.node] = ()
-            found = {id(d): d for d in self._functions_meant(expr, home)}
+            found = {id(d): d for d in self._functions_meant(expr, scope)}
             known = self._functions_of[expr.node] = tuple(found.values())
         return known
 
-    def _functions_meant(self, expr: s.Expr, home: Home) -> Iterator[s.Def]:
+    def _functions_meant(self, expr: s.Expr, scope: Scope) -> Iterator[s.Def]:
         match expr:
             case s.Name():
-                place = home.owner(expr.id)
-                found = self._elsewhere(expr, home)
+                place = scope.owner(expr.id)
+                found = self._elsewhere(expr, scope)
                 if found is not None and isinstance(found.node, s.Def):
                     yield found.node
                 if place is None:
@@ -116,14 +116,14 @@ class Callees:
                 for binding in place.names.get(expr.id, ()):
                     yield from self._in_value(binding.value, place)
             case s.Attr(base=s.Call(func=s.Name(id="super"))):
-                for base in self._classes.lineage(home.cls)[1:] if home.cls is not None else ():
-                    yield from self._own_method(base, expr.name)
+                for base in self._classes.lineage(scope.cls)[1:] if scope.cls is not None else ():
+                    yield from self._own(base, expr.name)
             case s.Attr():
-                found = self._elsewhere(expr, home)
+                found = self._elsewhere(expr, scope)
                 if found is not None and isinstance(found.node, s.Def):
                     yield found.node
                     return
-                for cls in (*self.classes(expr.base, home), *self.classes_named(expr.base, home)):
+                for cls in (*self.classes(expr.base, scope), *self.classes_named(expr.base, scope)):
                     yield from self.method(cls, expr.name)
                     yield from self.owner(cls)._kept_in(cls, expr.name)
             case _:
@@ -131,15 +131,15 @@ class Callees:
 
     def _kept_in(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         """`self.advance = partial(update, optimizer)`."""
-        for binding, home in self._homes.attribute(cls, name):
-            yield from self._in_value(binding.value, home)
+        for binding, scope in self._classes.attribute(cls, name):
+            yield from self._in_value(binding.value, scope)
 
     def owner(self, node: s.Node) -> Callees:
         """Those of the program that a node is of."""
         program = self._program.owner(node.node)
         return self if program is self._program else program.callees
 
-    def _elsewhere(self, expr: s.Expr, home: Home) -> Definition | None:
+    def _elsewhere(self, expr: s.Expr, scope: Scope) -> Definition | None:
         """What an imported name means in another file."""
         if self._program.project is None:
             return None
@@ -148,25 +148,25 @@ class Callees:
             first = first.base
         if not isinstance(first, s.Name):
             return None
-        place = home.owner(first.id)
+        place = scope.owner(first.id)
         if place is None:
             return self._program.of_star(s.render(expr))
-        return self._program.elsewhere(self._homes.dotted(expr, home)) if first.id in place.imports else None
+        return self._program.elsewhere(self._scopes.dotted(expr, scope)) if first.id in place.imports else None
 
-    def _in_value(self, value: s.Expr, home: Home) -> Iterator[s.Def]:
+    def _in_value(self, value: s.Expr, scope: Scope) -> Iterator[s.Def]:
         """`go = partial(update, optimizer)`, `go = lambda: update(x)`: a call of one is a call of the other."""
         match value:
             case s.Name() | s.Attr():
-                yield from self.functions(value, home)
+                yield from self.functions(value, scope)
             case s.Lambda():
                 yield from self.of_expression(value.body)
             case s.Call():
                 for part in (*value.args, *value.kwargs.values()):
                     if isinstance(part, s.Name | s.Attr):
-                        yield from self.functions(part, home)
+                        yield from self.functions(part, scope)
             case s.IfExp():
-                yield from self._in_value(value.then, home)
-                yield from self._in_value(value.other, home)
+                yield from self._in_value(value.then, scope)
+                yield from self._in_value(value.other, scope)
             case _:
                 return
 
@@ -176,18 +176,16 @@ class Callees:
         if owner is not self:
             yield from owner.method(cls, name)
             return
-        for one in self._classes.lineage(cls):
-            own = list(self._own_method(one, name))
-            if own:
-                yield from own
-                break
+        own = self._classes.method(cls, name)
+        if own is not None:
+            yield own
         else:
             for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
                 found = self._program.elsewhere(dotted)
                 if found is not None and isinstance(found.node, s.Class):
                     yield from self.method(found.node, name)
         for other in self._derived.get(id(cls), ()):
-            yield from self._own_method(other, name)
+            yield from self._own(other, name)
 
     def inherited(self, cls: s.Class) -> Iterator[s.Def]:
         """The methods that a class has from classes of other files, and does not replace."""
@@ -199,59 +197,59 @@ class Callees:
                 for one in theirs._classes.lineage(found.node):
                     yield from (d for d in one.body if isinstance(d, s.Def) and d.name not in own)
 
-    def _own_method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
-        member = self._program.member(cls, name)
-        if isinstance(member, s.Def):
-            yield member
+    def _own(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+        found = self._classes.own_method(cls, name)
+        if found is not None:
+            yield found
 
     # -- the classes of objects
 
-    def classes_named(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
+    def classes_named(self, expr: s.Expr, scope: Scope) -> Iterator[s.Class]:
         """The class that a name means."""
         if isinstance(expr, s.Name):
-            place = home.owner(expr.id)
+            place = scope.owner(expr.id)
             yield from (d for d in place.defined.get(expr.id, ()) if isinstance(d, s.Class)) if place else ()
         if isinstance(expr, s.Name | s.Attr):
-            found = self._elsewhere(expr, home)
+            found = self._elsewhere(expr, scope)
             if found is not None and isinstance(found.node, s.Class):
                 yield found.node
 
-    def classes(self, expr: s.Expr, home: Home) -> tuple[s.Class, ...]:
+    def classes(self, expr: s.Expr, scope: Scope) -> tuple[s.Class, ...]:
         """The classes of the file that an object can be of; none if the file does not say."""
         known = self._classes_of.get(expr.node)
         if known is None and self._depth < _DEEPEST:
             self._classes_of[expr.node] = ()
             self._depth += 1
-            found = {id(cls): cls for cls in self._classes_meant(expr, home)}
+            found = {id(cls): cls for cls in self._classes_meant(expr, scope)}
             self._depth -= 1
             known = self._classes_of[expr.node] = tuple(found.values())
         return known or ()
 
-    def _classes_meant(self, expr: s.Expr, home: Home) -> Iterator[s.Class]:
+    def _classes_meant(self, expr: s.Expr, scope: Scope) -> Iterator[s.Class]:
         match expr:
             case s.Name():
-                yield from self._classes_of_name(expr.id, home)
+                yield from self._classes_of_name(expr.id, scope)
             case s.Attr():
-                for cls in self.classes(expr.base, home):
+                for cls in self.classes(expr.base, scope):
                     owner = self.owner(cls)
-                    for binding, place in owner._homes.attribute(cls, expr.name):
+                    for binding, place in owner._classes.attribute(cls, expr.name):
                         yield from owner.classes(binding.value, place)
             case s.Call(func=s.Attr(base=base, name=name)) if name in MODULE_PASSTHROUGH:
-                yield from self.classes(base, home)
+                yield from self.classes(base, scope)
             case s.Call():
-                yield from self.classes_named(expr.func, home)
-                yield from self._returned(self.functions(expr.func, home))
+                yield from self.classes_named(expr.func, scope)
+                yield from self._returned(self.functions(expr.func, scope))
             case s.IfExp():
-                yield from self.classes(expr.then, home)
-                yield from self.classes(expr.other, home)
+                yield from self.classes(expr.then, scope)
+                yield from self.classes(expr.other, scope)
             case s.Bool():
                 for item in expr.items:
-                    yield from self.classes(item, home)
+                    yield from self.classes(item, scope)
             case _:
                 return
 
-    def _classes_of_name(self, name: str, home: Home) -> Iterator[s.Class]:
-        place = home.owner(name)
+    def _classes_of_name(self, name: str, scope: Scope) -> Iterator[s.Class]:
+        place = scope.owner(name)
         if place is None:
             return
         if name in place.names:
@@ -266,13 +264,13 @@ class Callees:
             return
         if param.annotation is not None:
             yield from self.classes_named(param.annotation, place)
-        for value, caller in self._homes.handed(name, place):
+        for value, caller in self._scopes.handed(name, place):
             yield from self.classes(value, caller)
 
     def _returned(self, functions: Iterable[s.Def]) -> Iterator[s.Class]:
         for definition in functions:
             owner = self.owner(definition)
-            inner = owner._homes.of_def.get(definition.node)
+            inner = owner._scopes.of_def.get(definition.node)
             for stmt in s.walk_stmts(definition.body) if inner is not None else ():
                 if isinstance(stmt, s.Return) and stmt.value is not None and inner is not None:
                     yield from owner.classes(stmt.value, inner)

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.python import syntax as s
-from gradlint.python.binding import bound_by, own_statements, target_names
+from gradlint.python.scope import Binding, Scope, Scopes
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
-
-#: what the names of a scope are: a class of the file, or something else
-Names = dict[str, s.Class | None]
 
 
 class MemberKind(enum.Enum):
@@ -47,15 +44,15 @@ class Classes:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._scopes: dict[int, tuple[Names, ...]] = {}
-        self._members: dict[int, dict[str, Member]] = {}
+        self._scopes = program.once(Scopes)
+        #: with the class: while it is kept, its id is its own
+        self._members: dict[int, tuple[s.Class, dict[str, Member]]] = {}
         self._lineages: dict[int, tuple[s.Class, ...]] = {}
-        self._place(program.body, (_names(program.body),))
 
     def bases(self, cls: s.Class) -> list[s.Class]:
         """Those of its bases that the file defines."""
-        scopes = self._scopes.get(id(cls), ())
-        found = (self._named(base, scopes) for base in cls.bases)
+        scope = self._scopes.of(cls.node)
+        found = (self._named(base, scope) for base in cls.bases)
         return [base for base in found if base is not None and base is not cls]
 
     def lineage(self, cls: s.Class) -> tuple[s.Class, ...]:
@@ -71,7 +68,7 @@ class Classes:
             dotted
             for one in self.lineage(cls)
             for base in one.bases
-            if self._named(base, self._scopes.get(id(one), ())) is None and (dotted := self._program.dotted(base))
+            if self._named(base, self._scopes.of(one.node)) is None and (dotted := self._program.dotted(base))
         }
 
     def member(self, cls: s.Class, name: str, *, behind: s.Class | None = None) -> Member | None:
@@ -79,10 +76,19 @@ class Classes:
         line = self.lineage(cls)
         if behind is not None:
             line = line[next((n for n, one in enumerate(line) if one is behind), len(line)) + 1 :]
-        return next((found for one in line if (found := self._own(one).get(name)) is not None), None)
+        return next((found for one in line if (found := self.own(one, name)) is not None), None)
 
     def method(self, cls: s.Class, name: str) -> s.Def | None:
         found = self.member(cls, name)
+        return found.function if found is not None else None
+
+    def attribute(self, cls: s.Class, name: str) -> list[tuple[Binding, Scope]]:
+        """What `self.name` is in a class, or in the nearest base that has it."""
+        known = (self._scopes.attributes.get(one.node, {}).get(name, []) for one in self.lineage(cls))
+        return next((found for found in known if found), [])
+
+    def own_method(self, cls: s.Class, name: str) -> s.Def | None:
+        found = self.own(cls, name)
         return found.function if found is not None else None
 
     def _walk(self, cls: s.Class) -> Iterator[s.Class]:
@@ -94,11 +100,11 @@ class Classes:
                 yield current
                 waiting.extend(reversed(self.bases(current)))
 
-    def _own(self, cls: s.Class) -> dict[str, Member]:
-        """The last definition or assignment of each name in a class body; of a property, what gives its value."""
-        members = self._members.get(id(cls))
-        if members is None:
-            members = self._members[id(cls)] = {}
+    def own(self, cls: s.Class, name: str) -> Member | None:
+        """The last definition or assignment of a name in a class body; of a property, what gives its value."""
+        if id(cls) not in self._members:
+            members: dict[str, Member] = {}
+            self._members[id(cls)] = cls, members
             for stmt in cls.body:
                 if isinstance(stmt, s.Def):
                     kind = self.kind(stmt)
@@ -108,7 +114,7 @@ class Classes:
                     for target in stmt.targets:
                         if isinstance(target, s.Name):
                             members[target.id] = Member(cls, stmt, MemberKind.VALUE)
-        return members
+        return self._members[id(cls)][1].get(name)
 
     def kind(self, function: s.Def) -> MemberKind | None:
         """How objects have a function of a class body, by its decorators; None for what only sets a property."""
@@ -126,47 +132,21 @@ class Classes:
                     continue
         return MemberKind.METHOD
 
-    # -- where classes stand
-
-    def _named(self, expr: s.Expr, scopes: tuple[Names, ...]) -> s.Class | None:
-        """The class that a name means in these scopes; a name of anything else hides those further out."""
+    def _named(self, expr: s.Expr, scope: Scope) -> s.Class | None:
+        """The class that a name means in a scope; a name of anything else hides those further out."""
         match expr:
             case s.Name():
-                return next((names[expr.id] for names in reversed(scopes) if expr.id in names), None)
+                owner = scope.owner(expr.id)
+                found = owner.defined.get(expr.id, ()) if owner is not None else ()
+                return next((x for x in found if isinstance(x, s.Class)), None)
             case s.Attr():
-                outer = self._named(expr.base, scopes)
+                outer = self._named(expr.base, scope)
                 inner = (x for x in outer.body if isinstance(x, s.Class)) if outer is not None else ()
                 return next((x for x in inner if x.name == expr.name), None)
             case s.Item():
-                return self._named(expr.base, scopes)  # `Base[T]`
+                return self._named(expr.base, scope)  # `Base[T]`
             case _:
                 return None
-
-    def _place(self, body: list[s.Stmt], scopes: tuple[Names, ...]) -> None:
-        for stmt in own_statements(body):
-            if isinstance(stmt, s.Class):
-                self._scopes[id(stmt)] = scopes
-                # what a class body defines is seen by what stands there, not by its methods
-                inner: Names = {x.name: x for x in stmt.body if isinstance(x, s.Class)}
-                for part in stmt.body:
-                    self._place([part], scopes if isinstance(part, s.Def) else (*scopes, inner))
-            elif isinstance(stmt, s.Def):
-                self._place(stmt.body, (*scopes, _names(stmt.body, stmt.params)))
-
-
-def _names(body: list[s.Stmt], params: list[s.Param] | None = None) -> Names:
-    found: Names = {param.name: None for param in params or ()}
-    for stmt in own_statements(body):
-        if isinstance(stmt, s.Class):
-            found[stmt.name] = found.get(stmt.name) or stmt
-        elif isinstance(stmt, s.Import):
-            for local in stmt.bindings:
-                found.setdefault(local, None)
-        else:
-            for bound in bound_by(stmt):
-                for name in target_names(bound.target):
-                    found.setdefault(name, None)
-    return found
 
 
 _KINDS = {

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from gradlint.python import syntax as s
-from gradlint.python.binding import bound_by, last, target_names
-from gradlint.records import dataclass, field
+from gradlint.python.binding import bound_by, last
+from gradlint.python.classes import Classes
+from gradlint.python.scope import Scope, Scopes
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
@@ -76,32 +77,10 @@ def as_float(number: object) -> float | None:
         return None
 
 
-@dataclass(slots=True, eq=False)
-class Scope:
-    """The names that a function (or the module) binds; None stands for a value that is not written down."""
-
-    outer: Scope | None = None
-    #: the class that a method belongs to
-    cls: s.Class | None = None
-    names: dict[str, list[s.Expr | None]] = field(default_factory=dict)
-
-    def bind(self, target: s.Expr, value: s.Expr | None) -> None:
-        for name in target_names(target):
-            self.names.setdefault(name, []).append(value if isinstance(target, s.Name) else None)
-
-    def find(self, name: str) -> tuple[s.Expr | None, Scope]:
-        """What the name stands for, and where that is written; None if it is bound twice, or by a caller."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                values = scope.names[name]
-                return (values[0] if len(values) == 1 else None), scope
-            scope = scope.outer
-        return None, self
-
-
 #: an expression and the scope in which its names are to be looked up
 Found = tuple[s.Expr | None, Scope]
+#: a name, and the scope that binds it
+Place = tuple[str, Scope | None]
 
 
 class Constants:
@@ -109,17 +88,19 @@ class Constants:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._module = Scope()
-        self._placed: list[tuple[s.Stmt, Scope]] = []
+        self._scopes = program.once(Scopes)
+        self._classes = program.once(Classes)
         #: every assignment to an attribute, by the attribute's name
         self._attributes: dict[str, list[Found]] = {}
-        #: entries of dicts that are set or changed later, by the dict's name; the key is None where it may be any
-        self._changed: dict[str, list[tuple[str | None, s.Expr | None]]] = {}
-        self._place(program.body, self._module)
+        #: entries of dicts that are set or changed later; the key is None where it may be any
+        self._changed: dict[Place, list[tuple[str | None, s.Expr | None]]] = {}
+        for stmt in program.statements():
+            self._index(stmt)
 
     def expressions(self) -> Iterator[tuple[s.Expr, Scope]]:
         """Every expression of the file, with the scope it is in."""
-        for stmt, scope in self._placed:
+        for stmt in self._program.statements():
+            scope = self._scopes.of(stmt.node)
             for expr in s.expressions(stmt):
                 for part in s.walk_expr(expr):
                     yield part, scope
@@ -130,7 +111,8 @@ class Constants:
             depth += 1
             match expr:
                 case s.Name():
-                    expr, scope = scope.find(expr.id)
+                    owner = scope.owner(expr.id)
+                    expr, scope = (owner.only(expr.id), owner) if owner is not None else (None, scope)
                 case s.Attr():
                     expr, scope = self._attribute(expr, scope, depth)
                 case s.Item():
@@ -141,7 +123,7 @@ class Constants:
 
     def is_global(self, expr: s.Expr, scope: Scope) -> bool:
         """A name that the module gives its value, and nobody else."""
-        return isinstance(expr, s.Name) and scope.find(expr.id)[1] is self._module and expr.id in self._module.names
+        return isinstance(expr, s.Name) and scope.owner(expr.id) is self._scopes.module
 
     def number(self, expr: s.Expr | None, scope: Scope) -> float | None:
         """The number that an expression stands for."""
@@ -160,7 +142,7 @@ class Constants:
         elif isinstance(found, s.Call) and s.render(found.func) == "dict":
             entries = {k: x for k, x in found.kwargs.items() if k[:2] != "**"}
             whole = not found.args and not found.starred
-        for key, value in self._changed.get(last(expr), []) if isinstance(expr, s.Name | s.Attr) else ():
+        for key, value in self._changed.get(_place(expr, scope), []) if isinstance(expr, s.Name | s.Attr) else ():
             if key is None:
                 return {}, False, home
             if key in entries or value is None:
@@ -173,8 +155,8 @@ class Constants:
     def is_changed(self, display: s.Dict, key: str) -> bool:
         """Somebody sets this key of a dict later, or changes this very dict as a whole."""
         named = {
-            last(target)
-            for stmt, _ in self._placed
+            _place(target, self._scopes.of(stmt.node))
+            for stmt in self._program.statements()
             if isinstance(stmt, s.Assign) and stmt.value is display
             for target in stmt.targets
         }
@@ -207,8 +189,10 @@ class Constants:
             return None, scope
         if values:
             return values[0] if values[0][1].cls is owner else (None, scope)
-        member = self._program.member(owner, expr.name)
-        return (member.value, self._module) if isinstance(member, s.Assign) else (None, scope)
+        member = self._classes.own(owner, expr.name)
+        if member is None or not isinstance(member.stmt, s.Assign):
+            return None, scope
+        return member.stmt.value, self._scopes.of(member.stmt.node)
 
     def _class_of(self, base: s.Expr, scope: Scope, depth: int) -> s.Class | None:
         if isinstance(base, s.Name) and base.id == "self":
@@ -229,57 +213,27 @@ class Constants:
 
     # -- the index
 
-    def _place(self, body: list[s.Stmt], scope: Scope) -> None:
-        for stmt in body:
-            self._placed.append((stmt, scope))
-            self._bind(stmt, scope)
-            match stmt:
-                case s.Def():
-                    self._place(stmt.body, self._inner(stmt.params, scope))
-                case s.Class():
-                    self._place_class(stmt, scope)
-                case _:
-                    for block in s.blocks(stmt):
-                        self._place(block, scope)
-
-    def _place_class(self, cls: s.Class, scope: Scope) -> None:
-        """The names of a class body are not seen in its methods."""
-        body = Scope(scope)
-        for stmt in cls.body:
-            if isinstance(stmt, s.Def):
-                self._placed.append((stmt, body))
-                self._place(stmt.body, self._inner(stmt.params, Scope(scope, cls)))
-            else:
-                self._place([stmt], body)
-
-    @staticmethod
-    def _inner(params: list[s.Param], outer: Scope) -> Scope:
-        return Scope(outer, outer.cls, {param.name: [None] for param in params})
-
-    def _bind(self, stmt: s.Stmt, scope: Scope) -> None:
+    def _index(self, stmt: s.Stmt) -> None:
+        scope = self._scopes.of(stmt.node)
         for bound in bound_by(stmt):
             plain = isinstance(stmt, s.Assign) and bound.source is stmt.value
-            self._assign(bound.target, bound.source if plain else None, scope)
-        if isinstance(stmt, s.Import):
-            for local in stmt.bindings:
-                scope.names.setdefault(local, []).append(None)
-        elif isinstance(stmt, s.Scope):
-            # what a function does to the names of others is not followed
-            for name in stmt.names:
-                self._module.names.setdefault(name, []).extend([None, None])
+            self._assigned(bound.target, bound.source if plain else None, scope)
         for expr in s.expressions(stmt):
             for part in s.walk_expr(expr):
                 if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name in _CHANGES_ENTRIES:
-                    self._change(part.func.base, None, None)
+                    self._change(part.func.base, scope, None, None)
 
-    def _assign(self, target: s.Expr, value: s.Expr | None, scope: Scope) -> None:
+    def _assigned(self, target: s.Expr, value: s.Expr | None, scope: Scope) -> None:
         if isinstance(target, s.Attr):
             self._attributes.setdefault(target.name, []).append((value, scope))
         elif isinstance(target, s.Item):
             key = target.index.value if isinstance(target.index, s.Const) else None
-            self._change(target.base, key if isinstance(key, str) else None, value)
-        else:
-            scope.bind(target, value)
+            self._change(target.base, scope, key if isinstance(key, str) else None, value)
 
-    def _change(self, base: s.Expr, key: str | None, value: s.Expr | None) -> None:
-        self._changed.setdefault(last(base), []).append((key, value))
+    def _change(self, base: s.Expr, scope: Scope, key: str | None, value: s.Expr | None) -> None:
+        self._changed.setdefault(_place(base, scope), []).append((key, value))
+
+
+def _place(expr: s.Expr, scope: Scope) -> Place:
+    """Whose name it is that a dict has: that of a scope; an attribute may be anybody's."""
+    return last(expr), scope.owner(expr.id) if isinstance(expr, s.Name) else None

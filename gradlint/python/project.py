@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from gradlint.python import source as reading
 from gradlint.python import syntax as s
-from gradlint.python.homes import Homes
+from gradlint.python.classes import Classes
 from gradlint.python.lower import Lowering
 from gradlint.python.roots import MOST_BYTES, Roots
+from gradlint.python.scope import Scopes
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Project:
         """A name of a file, or a name of a class of it."""
         if not names or len(names) > 2:
             return None
-        home = module.program.once(Homes).module
+        home = module.program.once(Scopes).module
         first = names[0]
         if first in home.defined:
             return _member(Definition(module.program, home.defined[first][-1]), names[1:])
@@ -169,6 +170,14 @@ class Project:
 
     def _is_package(self, folder: str) -> bool:
         return self._bytes_of(os.path.join(folder, "__init__.py")) is not None
+
+    def texts(self, dotted: Iterable[str], importer: str) -> Iterator[bytes]:
+        """The texts of the files that full names are of; they are not parsed."""
+        for name in sorted(dotted):
+            parent = name.rpartition(".")[0]
+            data = self._text_of(name, importer) or (self._text_of(parent, importer) if parent.strip(".") else None)
+            if data is not None:
+                yield data
 
     def imported(self, source: bytes, importer: str) -> Iterator[bytes]:
         """The texts of the files of the project that a file imports, found by its words alone."""
@@ -285,8 +294,8 @@ def _digest(data: bytes | None) -> str | None:
 def _member(found: Definition, names: Sequence[str]) -> Definition | None:
     if not names:
         return found
-    member = found.program.member(found.node, names[0]) if isinstance(found.node, s.Class) else None
-    return Definition(found.program, member) if isinstance(member, s.Def) else None
+    member = found.program.once(Classes).own_method(found.node, names[0]) if isinstance(found.node, s.Class) else None
+    return Definition(found.program, member) if member is not None else None
 
 
 #: what stands for the package of the file itself

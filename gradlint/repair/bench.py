@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec
 import libcst as cst
 
 from gradlint.events import Event, Mark, Opaque, Site, Step
+from gradlint.python.anchor import Anchors
 from gradlint.records import replace
 from gradlint.repair import (
     arguments,
@@ -29,6 +30,7 @@ from gradlint.repair.definitions import Names, merged, names_of
 from gradlint.repair.document import Document
 from gradlint.repair.nodes import NotFixable
 from gradlint.repair.tree import Statement
+from gradlint.rule import Repair
 from gradlint.subjects import Call
 
 P = ParamSpec("P")
@@ -141,17 +143,6 @@ def _at_home(event: Event) -> Event | None:
 
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
-
-    # verbs, by family
-    call: Calls
-    clip: Clips
-    scaler: Scalers
-    loss: Losses
-    window: Windows
-    clear: Clearings
-    sync: Syncs
-    layers: Layers
-    numbers: Numbers
 
     def __init__(self, document: Document, origins: Sequence[Origin], events: Iterable[Event]) -> None:
         """`origins`: the nodes of Python's tree that sites are numbered by."""
@@ -318,21 +309,10 @@ class Bench:
 
     # -- inserting, deleting, rewriting
 
-    def insert(
-        self, code: str, *, before: Event | Site | None = None, after: Event | Site | None = None,
-        past: tuple[type[Event], ...] = (),
-    ) -> None:  # fmt: skip
-        """A new statement right beside that of an event; `past`: behind these, too, if they follow there."""
-        goal = before or after
-        assert goal is not None
-        anchor = self.document.apart(self.statement(goal), self.node(goal))
-        if after is not None:
-            anchor = self.past(anchor, past)
-        new = self.document.new(code, anchor.block)
-        if before is not None:
-            self.document.join_before(new, anchor)
-        else:
-            self.document.put_after(new, anchor)
+    def insert(self, code: str, *, before: Event | Site) -> None:
+        """A new statement right in front of that of an event."""
+        anchor = self.document.apart(self.statement(before), self.node(before))
+        self.document.join_before(self.document.new(code, anchor.block), anchor)
 
     def insert_first(self, code: str, loop: Statement) -> None:
         """A new statement at the head of a loop."""
@@ -361,6 +341,20 @@ class Bench:
         """Several expressions at once."""
         for old, new in pairs:
             self.replace(old, new)
+
+
+def carried_out(
+    repair: Repair, anchors: Anchors, origins: Sequence[Origin], events: Iterable[Event]
+) -> str | NotFixable:  # fmt: skip
+    """The text of the file with the repair made, or why it cannot be."""
+    document = Document(anchors)
+    try:
+        repair.act(Bench(document, origins, events))
+        return document.text()
+    except NotFixable as refusal:
+        return refusal
+    except cst.CSTValidationError:  # such as `for x in*xs`, which Python reads without the space
+        return NotFixable("libcst would not write it as it stands")
 
 
 def _last_name(func: ast.expr) -> str:

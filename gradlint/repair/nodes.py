@@ -13,9 +13,6 @@ import libcst as cst
 
 from gradlint.python.constants import as_float
 
-#: such as `for x in*xs`, which Python reads without the space
-Unwritable = cst.CSTValidationError
-
 
 class NotFixable(Exception):  # noqa: N818  # not an error: an answer, with its reason
     """This rewrite is not possible here; the text says why."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.machine.effects import Licence, exhausted, harm
-from gradlint.model import Fix, FixSafety, Severity
+from gradlint.model import Fix, FixSafety, Severity, harmless
 from gradlint.python.source import Broken, Source
 from gradlint.records import dataclass
 from gradlint.repair.bound_names import newly_unbound
@@ -93,7 +93,8 @@ class Trial:
         cure = next(self._cures(self._reading, draft, _COMPANIONS, reasons, draft, Licence()), None)
         if cure is None:
             return "; ".join(dict.fromkeys(reasons)) or None
-        return Fix(cure.safety, "; ".join(dict.fromkeys(cure.messages)), difference(self._source.text, cure.text))
+        said = harmless("; ".join(dict.fromkeys(cure.messages)))
+        return Fix(cure.safety, said, difference(self._source.text, cure.text))
 
     def _cures(
         self, reading: Reading, draft: Draft, depth: int, reasons: list[str], finding: Draft, licence: Licence,
@@ -232,18 +233,10 @@ class Refusal:
 
 
 def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
-    from gradlint.repair.bench import Bench
-    from gradlint.repair.document import Document
-    from gradlint.repair.nodes import NotFixable, Unwritable
+    from gradlint.repair.bench import carried_out
 
-    document = Document(reading.anchors)
-    try:
-        repair.act(Bench(document, reading.lowering.origins, reading.path_of(draft)))
-        return document.text()
-    except NotFixable as refusal:
-        return Refusal(str(refusal))
-    except Unwritable:
-        return Refusal("libcst would not write it as it stands")
+    tried = carried_out(repair, reading.anchors, reading.lowering.origins, reading.path_of(draft))
+    return tried if isinstance(tried, str) else Refusal(str(tried))
 
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:

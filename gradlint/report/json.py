@@ -25,8 +25,19 @@ def as_json_lines(report: Report) -> Iterator[str]:
     return map(json.dumps, _rows(report))
 
 
-def statistics_as_json(results: Iterable[FileResult]) -> str:
-    rows = [{"code": code, "name": name, "count": count} for count, code, name in statistics(results)]
+def statistics_as_json(results: Iterable[FileResult], unsafe: bool) -> str:
+    """In ruff's shape, with the severities added."""
+    rows = [
+        {
+            "code": row.code,
+            "name": row.name,
+            "count": row.times,
+            "severities": {severity.label: count for severity, count in row.severities},
+            "fixable": row.fixable > 0,
+            "fixable_count": row.fixable,
+        }
+        for row in statistics(results, unsafe)
+    ]
     return json.dumps(rows, indent=2)
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 
+from gradlint.model import harmless
+
 STDIN = "-"
-# with those that make a terminal show text in another order than it has
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
 #: halves that stand for no byte
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
@@ -23,13 +23,8 @@ def writable(name: str) -> str:
     return _HALF.sub(_escape, name)
 
 
-def harmless(name: str) -> str:
-    """For a terminal, which would also obey escape codes and newlines."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
-
-
 def harmless_lines(text: str) -> str:
-    """The same for a text of several lines, which may quote what came from anywhere."""
+    """A text of several lines for a terminal; it may quote what came from anywhere."""
     return "\n".join(map(harmless, text.split("\n")))
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from gradlint.documents import program_text
-from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span
-from gradlint.report.paths import harmless
+from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span, harmless
 from gradlint.runner.files import shown_path
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def hint_after(results: Iterable[FileResult], unsafe: bool) -> str | None:
 
 def total(files: Sequence[FixedFile], results: Iterable[FileResult], checked: int, unsafe: bool, verb: str) -> str:
     """`Would fix 3 findings in 2 files (1 more with --unsafe-fixes)`"""
-    count = sum(len(file.applied) for file in files)
+    count = sum(len(file.mended) for file in files)
     more = _more(results, unsafe)
     rest = f" ({more} more with --unsafe-fixes)" if more else ""
     if not files:
@@ -108,11 +107,11 @@ def enumeration(files: Sequence[FixedFile], paint: Paint) -> Iterator[str]:
     """How often each rule was fixed, file by file."""
     if not files:
         return
-    count = sum(len(file.applied) for file in files)
+    count = sum(len(file.mended) for file in files)
     yield paint(f"Fixed {_counted(count, 'finding')}:", "good")
     for file in files:
         yield f"- {paint(harmless(file.path), 'path')}:"
-        counts = Counter((finding.code, finding.name) for finding in file.applied)
+        counts = Counter((finding.code, finding.name) for finding in file.mended)
         width = len(str(max(counts.values(), default=0)))
         for (code, name), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             yield f"    {times:>{width}} × {paint(code, 'code')} ({name})"
@@ -272,6 +271,20 @@ def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
             yield f"{where} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
 
 
+def grouped(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None = False) -> Iterator[str]:
+    """The same file by file: its name once, its findings below."""
+    for result in results:
+        if not result.findings:
+            continue
+        yield f"{paint(harmless(result.path), 'path')}:"
+        places = [str(result.place(finding.span.start)) for finding in ordered(result)]
+        width = max(map(len, places))
+        for place, finding in zip(places, ordered(result), strict=True):
+            code = paint.severity(harmless(finding.code), finding.severity)
+            yield f"  {place:<{width}} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
+        yield ""
+
+
 def full(
     results: Iterable[FileResult], read: ReadSource, paint: Paint, *, unsafe: bool | None = False
 ) -> Iterator[str]:
@@ -329,15 +342,40 @@ def _plural(count: int, severity: Severity) -> str:
     return f"{count} {severity.label}{'' if count == 1 else 's'}"
 
 
-def statistics(results: Iterable[FileResult]) -> list[tuple[int, str, str]]:
-    """How often each rule spoke, most often first."""
-    counts = Counter((finding.code, finding.name) for result in results for finding in result.findings)
-    rows = [(count, code, name) for (code, name), count in counts.items()]
-    return sorted(rows, key=lambda row: (-row[0], row[1]))
+class Count(NamedTuple):
+    """How often a rule spoke, how severe that was, and how many of its findings `--fix` would mend."""
+
+    times: int
+    code: str
+    name: str
+    severities: tuple[tuple[Severity, int], ...]
+    fixable: int
 
 
-def statistics_lines(results: Iterable[FileResult], paint: Paint) -> Iterator[str]:
-    rows = statistics(results)
-    width = len(str(rows[0][0])) if rows else 0
-    for count, code, name in rows:
-        yield f"{count:>{width}}  {paint(harmless(code), 'code')}  {harmless(name)}"
+def statistics(results: Iterable[FileResult], unsafe: bool) -> list[Count]:
+    """Rule by rule, most often first."""
+    by_rule: dict[tuple[str, str], list[Finding]] = {}
+    for result in results:
+        for finding in result.findings:
+            by_rule.setdefault((finding.code, finding.name), []).append(finding)
+    rows = [
+        Count(
+            len(findings), code, name,
+            tuple(sorted(Counter(finding.severity for finding in findings).items(), reverse=True)),
+            sum(finding.fixable(unsafe=unsafe) for finding in findings),
+        )
+        for (code, name), findings in by_rule.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (-row.times, row.code))
+
+
+def statistics_lines(results: Iterable[FileResult], paint: Paint, unsafe: bool) -> Iterator[str]:
+    """`3  GL101  error    clip-after-step  [*] 2`"""
+    rows = statistics(results, unsafe)
+    width = len(str(rows[0].times)) if rows else 0
+    labels = [", ".join(severity.label for severity, _ in row.severities) for row in rows]
+    widest = max(map(len, labels), default=0)
+    for row, label in zip(rows, labels, strict=True):
+        severity = paint.severity(label, row.severities[0][0]) + " " * (widest - len(label))
+        fixable = f"  {paint('[*]', 'fix')} {row.fixable}" if row.fixable else ""
+        yield f"{row.times:>{width}}  {paint(harmless(row.code), 'code')}  {severity}  {harmless(row.name)}{fixable}"

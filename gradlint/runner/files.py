@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gradlint.config.globs import one_of
 from gradlint.config.load import ConfigTree
-from gradlint.config.reading import IRREGULAR, MOST_PATTERNS, read_small
+from gradlint.config.reading import IRREGULAR, MOST_PATTERNS, ConfigError, read_small
 from gradlint.config.settings import Settings
 
 DEFAULT_EXCLUDES = (
@@ -180,15 +180,17 @@ class FileFinder:
     """Walks paths; what cannot be read ends in `skipped`, not in an exception."""
 
     def __init__(
-        self, tree: ConfigTree, *, force_exclude: bool = False, markdown: bool = False, here: str | None = None
-    ) -> None:
+        self, tree: ConfigTree, *, force_exclude: bool = False, markdown: bool = False, gitignore: bool = True,
+        here: str | None = None,
+    ) -> None:  # fmt: skip
         self._tree = tree
         self._markdown = markdown
+        self._gitignore = gitignore
         self._force_exclude = force_exclude
         self._here = here or os.getcwd()
         self._seen: set[str] = set()
-        self._excludes: dict[tuple[tuple[str, ...] | None, tuple[str, ...], str], _Excludes] = {}
-        self._ignore_files: dict[str, GitIgnore | None] = {}
+        self._excludes: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], _Excludes] = {}
+        self._ignore_files: dict[str, tuple[tuple[str, GitIgnore], ...]] = {}
         self.skipped: list[Skipped] = []
 
     def find(self, paths: Iterable[str]) -> Iterator[SourceFile]:
@@ -222,8 +224,8 @@ class FileFinder:
                 self.skipped.append(Skipped(shown or ".", error.strerror or "cannot be listed"))
                 continue
             names = {entry.name for entry in entries}
-            if ".gitignore" in names and (own := self._ignore_file(folder)):
-                ignores = (*ignores, (folder, own))
+            if ".gitignore" in names or ".git" in names:
+                ignores = (*ignores, *self._ignores_in(folder))
             settings = self._tree.at(folder, names)
             excludes = self._excludes_of(settings)
             endings = _WITH_MARKDOWN if self._markdown or settings.include_markdown else _ENDINGS
@@ -254,30 +256,32 @@ class FileFinder:
             return
         yield SourceFile(shown, entry.path, Stamp.of(status), settings, False)
 
-    def _ignore_file(self, folder: str) -> GitIgnore | None:
+    def _ignores_in(self, folder: str) -> tuple[tuple[str, GitIgnore], ...]:
+        """What a folder says: at the top of a checkout its `.git/info/exclude`, then its `.gitignore`."""
+        if not self._gitignore:
+            return ()
         if folder not in self._ignore_files:
-            self._ignore_files[folder] = _read_ignore_file(os.path.join(folder, ".gitignore"))
+            files = (_info_exclude(folder), os.path.join(folder, ".gitignore"))
+            found = (_read_ignore_file(file) for file in files if file is not None)
+            self._ignore_files[folder] = tuple((folder, ignore) for ignore in found if ignore is not None)
         return self._ignore_files[folder]
 
     def _stack_above(self, folder: str) -> tuple[tuple[str, GitIgnore], ...]:
         """The ignore files from the top of the git checkout down to the folder above this one."""
-        found: list[tuple[str, GitIgnore]] = []
+        found: list[tuple[tuple[str, GitIgnore], ...]] = []
         current = folder
         while not os.path.exists(os.path.join(current, ".git")):
             parent = os.path.dirname(current)
             if parent == current:
                 return ()  # in no checkout: ignore files above what the user named are not about it
             current = parent
-            if own := self._ignore_file(current):
-                found.append((current, own))
-        return tuple(reversed(found))
+            found.append(self._ignores_in(current))
+        return tuple(ignore for own in reversed(found) for ignore in own)
 
     def left_out(self, absolute: str) -> bool:
         """Whether a walk from the top would not have come to this file, which need not exist."""
         folder, name = os.path.split(absolute)
-        stack = self._stack_above(folder)
-        own = self._ignore_file(folder)
-        stack = (*stack, (folder, own)) if own else stack
+        stack = (*self._stack_above(folder), *self._ignores_in(folder))
         if _ignored(stack, absolute, name, False):
             return True
         if self._excludes_of(self._tree.at(folder)).match(absolute, name):
@@ -298,10 +302,29 @@ class FileFinder:
         return self._force_exclude and self._left_out_by_parents(folder, self._stack_above(folder))
 
     def _excludes_of(self, settings: Settings) -> _Excludes:
-        key = (settings.exclude, settings.extend_exclude, settings.root)
+        key = (settings.exclude, settings.extend_exclude)
         if key not in self._excludes:
             self._excludes[key] = _Excludes(*key)
         return self._excludes[key]
+
+
+def _info_exclude(folder: str) -> str | None:
+    """What git ignores in this checkout alone; None if the folder is not the top of one."""
+    git = os.path.join(folder, ".git")
+    if not os.path.exists(git):
+        return None
+    if not os.path.isdir(git):  # a further worktree, or a submodule
+        named = _line(git).removeprefix("gitdir:").strip()
+        git = os.path.join(folder, named)
+        git = os.path.join(git, _line(os.path.join(git, "commondir")))
+    return os.path.join(git, "info", "exclude")
+
+
+def _line(path: str) -> str:
+    try:
+        return read_small(path, MOST_PATTERNS).decode("utf-8", "replace").strip()
+    except (OSError, ConfigError):
+        return ""
 
 
 def _read_ignore_file(path: str) -> GitIgnore | None:
@@ -324,18 +347,16 @@ def _ignored(stack: tuple[tuple[str, GitIgnore], ...], path: str, name: str, is_
 
 
 class _Excludes:
-    """`exclude` (or the defaults) and `extend-exclude`: names at any depth, or paths below the configuration."""
+    """`exclude` (or the defaults) and `extend-exclude`: names at any depth, or whole paths."""
 
-    def __init__(self, exclude: tuple[str, ...] | None, extend: tuple[str, ...], root: str) -> None:
+    def __init__(self, exclude: tuple[str, ...] | None, extend: tuple[str, ...]) -> None:
         patterns = (*(DEFAULT_EXCLUDES if exclude is None else exclude), *extend)
-        plain = [pattern.rstrip("/") for pattern in patterns]
-        self._names = frozenset(pattern for pattern in plain if not re.search(r"[*?\[/\\]", pattern))
-        globs = [pattern for pattern in plain if pattern not in self._names]
+        self._names = frozenset(pattern for pattern in patterns if not re.search(r"[*?\[/\\]", pattern))
+        globs = [pattern for pattern in patterns if pattern not in self._names]
         by_name = [pattern for pattern in globs if "/" not in pattern]
-        by_path = [pattern.removeprefix("./").removeprefix("/") for pattern in globs if "/" in pattern]
+        by_path = [pattern for pattern in globs if "/" in pattern]
         self._name_globs = one_of(by_name) if by_name else None
         self._path_globs = one_of(by_path) if by_path else None
-        self._root = root
 
     def match(self, path: str, name: str) -> bool:
         if name in self._names:
@@ -344,5 +365,4 @@ class _Excludes:
             return True
         if self._path_globs is None:
             return False
-        relative = path[len(self._root) :].lstrip(os.sep) if path.startswith(self._root) else path
-        return self._path_globs.fullmatch(relative.replace(os.sep, "/")) is not None
+        return self._path_globs.fullmatch(path.replace(os.sep, "/")) is not None

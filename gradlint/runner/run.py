@@ -363,7 +363,7 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
     fixed = fix_one(source, _in_memory(source, shown, settings), fix.unsafe)
     run = Run([fixed.result], checked=1, parsed=1)
     if fixed.source != source:
-        run.fixed = [FixedFile(shown, source, fixed.source, fixed.applied)]
+        run.fixed = [FixedFile(shown, source, fixed.source, fixed.mended)]
     return run, fixed.source
 
 
@@ -438,5 +438,5 @@ def mend_text(run: Run, source: bytes, file: SourceFile, keep: Keep, plan: FixPl
     fixed: Fixed = documents.fix(source, file.shown, file.settings, unsafe=plan.unsafe, keep=keep)
     run.results = [fixed.result]
     if fixed.source != source:
-        run.fixed = [FixedFile(file.shown, source, fixed.source, fixed.applied)]
+        run.fixed = [FixedFile(file.shown, source, fixed.source, fixed.mended)]
     return fixed.source

@@ -172,7 +172,7 @@ class FixedFile(NamedTuple):
     path: str
     before: bytes
     after: bytes
-    applied: tuple[Finding, ...]
+    mended: tuple[Finding, ...]
 
 
 class Failure(NamedTuple):
@@ -220,5 +220,5 @@ class Fixes:
                 return False
         else:
             self._unwritten[self._real(file)] = fixed.source
-        self.files.append(FixedFile(file.shown, before, fixed.source, fixed.applied))
+        self.files.append(FixedFile(file.shown, before, fixed.source, fixed.mended))
         return self.plan.write

@@ -50,7 +50,7 @@ from gradlint.runtime.recording import (
     Updated,
     Zeroed,
 )
-from gradlint.runtime.turns import Files, Turns
+from gradlint.runtime.turns import Files, Turns, bound_to
 
 
 def superseded(recording: Recording) -> frozenset[int]:
@@ -148,10 +148,7 @@ class _Replayer:
     def _text(self, met: Met, usual: str) -> str:
         """The name it was first bound to: `self.optimizer = AdamW(…)`."""
         place = met.place
-        source = self._files[place.file].source(place.line) if place is not None else ""
-        name, equals, _ = source.partition("=")
-        name = name.partition(":")[0].strip()
-        return name if equals and name.replace(".", "").replace("_", "").isalnum() else usual
+        return (bound_to(self._files[place.file].source(place.line)) if place is not None else "") or usual
 
     def _site(self, happening: Happening, place: Place | None = None, kind: type[Happening] | None = None) -> Site:
         place = place or happening.places[0]

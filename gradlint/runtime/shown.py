@@ -16,7 +16,7 @@ from rich.text import Text
 from gradlint.model import Severity
 from gradlint.registry import by_code
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.verification import Cure, Judged, Unshowable, Verdict, Verification
+from gradlint.runtime.verification import Claim, Cure, Judged, Verdict, Verification
 
 _COLOURS = {
     Verdict.CONFIRMED: "bold red",
@@ -80,7 +80,7 @@ def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, ob
     }
 
 
-def _plain(verification: Verification, found: Judged | Unshowable) -> dict[str, object]:
+def _plain(verification: Verification, found: Claim) -> dict[str, object]:
     cell, line = verification.place(found.filename, found.line)
     return {
         "code": found.code,

@@ -109,6 +109,13 @@ class Files:
         return found
 
 
+def bound_to(statement: str) -> str:
+    """`self.optimizer` of `self.optimizer = AdamW(…)`; "" if it binds no one name."""
+    name, equals, _ = statement.partition("=")
+    name = name.partition(":")[0].strip()
+    return name if equals and name.replace(".", "").replace("_", "").isalnum() else ""
+
+
 # -- turns -------------------------------------------------------------------------------------------------------------
 
 

@@ -7,27 +7,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gradlint import comments
 from gradlint.config import Settings
 from gradlint.config.selectors import known_codes
-from gradlint.model import FileResult, Finding, Position, Severity, Span
-from gradlint.rule import Draft, File, Rule
+from gradlint.facts.file import File
+from gradlint.machine.judge import Judge
+from gradlint.model import FileResult, Finding, Position, Span
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Program
+from gradlint.registry import all_rules
+from gradlint.rule import Draft, Rule
 from gradlint.runtime.measure import Asked, all_measures, by_numbers
 from gradlint.runtime.recording import Happening, Raised, Stepped
 from gradlint.runtime.scene import Scene, Shown, Spot, marks
 from gradlint.runtime.turns import Files
-from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict
+from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What a rule said of the run, at which line."""
+class Heard(Claim):
+    """What a rule said of the run."""
 
-    code: str
-    name: str
-    severity: Severity
-    message: str
-    file: str
-    line: int
     #: what it objects to, each time that it happened; and the rest of these stories
     wrong: tuple[Happening, ...] = ()
     story: tuple[Happening, ...] = ()
@@ -39,23 +39,16 @@ OnCrash = Callable[[str, Exception], None]
 
 def heard(scene: Scene, settings: Settings, codes: Iterable[str], on_crash: OnCrash) -> list[Heard]:
     """What the rules say, once for each place."""
-    from gradlint.machine.judge import Judge
-
     rules = _rules(scene, settings, frozenset(codes))
     judge = Judge(rules, lambda rule, error: on_crash(rule.meta.code, error))
     said: dict[tuple[str, str, int], Heard] = {}
     for draft in judge.judge(scene.played.path):
         found = _placed(draft, scene)
         if found is not None:
-            key = (found.code, found.file, found.line)
-            known = said.get(key)
-            said[key] = found if known is None else _together(known, found)
+            key = (found.code, found.filename, found.line)
+            one = said.get(key, found)
+            said[key] = replace(one, wrong=_once(*one.wrong, *found.wrong), story=_once(*one.story, *found.story))
     return list(said.values())
-
-
-def _together(one: Heard, other: Heard) -> Heard:
-    """The same place again."""
-    return replace(one, wrong=_once(*one.wrong, *other.wrong), story=_once(*one.story, *other.story))
 
 
 def _once(*happenings: Happening) -> tuple[Happening, ...]:
@@ -79,8 +72,6 @@ def _placed(draft: Draft, scene: Scene) -> Heard | None:
 
 def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
-    from gradlint.registry import all_rules
-
     wanted = [rule for rule in all_rules() if rule.meta.runs and rule.meta.code in codes]
     rules = [rule(settings.options_for(rule.meta.code)) for rule in wanted]
     file = _file(scene, settings)
@@ -91,10 +82,6 @@ def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule
 
 def _file(scene: Scene, settings: Settings) -> File:
     """The file that steps; without one, or if it cannot be read, a file that says nothing."""
-    from gradlint.facts.file import File
-    from gradlint.python.lower import Lowering
-    from gradlint.python.module import Program
-
     step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
     try:
         tree = ast.parse(scene.files[step.file].text if step is not None else "")
@@ -166,8 +153,8 @@ class Case:
         if self.scene is None:
             return Shown(None, "nothing of torch was seen in this run")
         words = [word for word in self.heard(settings) if word.code == code and self._is_about(word, spot)]
-        wrong = tuple({h.index: h for word in words for h in word.wrong}.values())
-        story = tuple({h.index: h for word in words for h in word.story}.values())
+        wrong = _once(*(h for word in words for h in word.wrong))
+        story = _once(*(h for word in words for h in word.story))
         shown = all_measures()[code](Asked(self.scene, spot, wrong, story))
         if not by_numbers(code):
             holds = True if words else False if shown.holds is not None else None
@@ -178,19 +165,16 @@ class Case:
 
     def _is_about(self, word: Heard, spot: Spot) -> bool:
         """It is said of the statement itself or of what this calls; after a fix, of the function."""
-        if word.file != spot.file and spot.line is None:
+        if word.filename != spot.file and spot.line is None:
             return False
-        about = self.files[word.file].at(word.line)
+        about = self.files[word.filename].at(word.line)
         if spot.line is None:
-            return about.function == spot.function or not self._ran(spot)
+            return about.function == spot.function or self.scene is None or not self.scene.ran(spot)
         start = self.files[spot.file].at(spot.line).start
-        if (word.file, about.start) == (spot.file, start):
+        if (word.filename, about.start) == (spot.file, start):
             return True
         places = [place for h in word.wrong for place in h.places[1:]]
         return any(p.file == spot.file and self.files[p.file].at(p.line).start == start for p in places)
-
-    def _ran(self, spot: Spot) -> bool:
-        return self.scene is not None and self.scene.ran(spot)
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""
@@ -203,15 +187,15 @@ class Case:
 _VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_SHOWN}
 
 
-def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Unshowable]]:
+def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Claim]]:
     """Each static finding, with its verdict; and those that no run can show."""
     found: list[Judged] = []
-    silent: list[Unshowable] = []
+    silent: list[Claim] = []
     for file in linted:
         for finding in file.findings:
             about = (finding.code, finding.name, finding.severity, finding.message, file.path, finding.span.start.row)
             if finding.code not in all_measures():
-                silent.append(Unshowable(*about))
+                silent.append(Claim(*about))
                 continue
             shown = case.look(finding.code, case.spot(file.path, finding), file.settings)
             found.append(Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks))
@@ -230,23 +214,20 @@ def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
     found: list[Judged] = []
     for file in linted.values():
         for word in case.heard(file.settings):
-            if word.file != file.path or word.code not in file.enabled or (word.code, word.file) in known:
+            if word.filename != file.path or word.code not in file.enabled or (word.code, word.filename) in known:
                 continue
-            if (word.file, case.files[word.file].at(word.line).start) in places or _silenced(word, file):
+            if (word.filename, case.files[word.filename].at(word.line).start) in places or _silenced(word, file):
                 continue
-            spot = Spot(word.file, word.line, case.files[word.file].at(word.line).function)
+            spot = Spot(word.filename, word.line, case.files[word.filename].at(word.line).function)
             shown = case.look(word.code, spot, file.settings)
             if shown.holds:
-                about = (word.code, word.name, word.severity, word.message, word.file, word.line)
+                about = (word.code, word.name, word.severity, word.message, word.filename, word.line)
                 found.append(Judged(*about, Verdict.CONFIRMED, shown.text, marks=shown.marks))
     return sorted(found, key=lambda j: (j.filename, j.line, j.code))
 
 
 def _silenced(word: Heard, file: Linted) -> bool:
     """A comment on the line keeps the rule quiet there, in a run as in the linter."""
-    from gradlint import comments
-    from gradlint.registry import all_rules
-
     place = Position(word.line, 1)
     finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
     known = frozenset(rule.meta.code for rule in all_rules())
@@ -265,7 +246,9 @@ def explained(findings: Iterable[Judged], side: Side) -> bool:
 def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
     """The finding, with what the run of the fixed copy says of it."""
     if not _is_gone(finding, before, after):
-        offered = any(f.fix is not None and _same(f, finding) for f in before.findings)
+        offered = any(
+            f.fix is not None and (f.code, f.span.start.row) == (finding.code, finding.line) for f in before.findings
+        )
         why = "only an unsafe fix is offered: --unsafe-fixes" if offered and not unsafe else "no fix is offered here"
         return replace(finding, after_fix=Cure.NO_FIX, after=why)
     if failure:
@@ -284,7 +267,3 @@ def _is_gone(finding: Judged, before: Linted, after: Linted) -> bool:
 
 def _said(file: Linted) -> Counter[tuple[str, str]]:
     return Counter((f.code, f.message) for f in file.findings)
-
-
-def _same(one: Finding, other: Judged) -> bool:
-    return one.code == other.code and one.span.start.row == other.line

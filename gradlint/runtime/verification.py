@@ -27,8 +27,8 @@ class Cure(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One finding, static or seen in the run only, and what the run showed."""
+class Claim:
+    """What a rule says, and of which line."""
 
     code: str
     name: str
@@ -36,6 +36,12 @@ class Judged:
     message: str
     filename: str
     line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Claim):
+    """One finding, static or seen in the run only, and what the run showed."""
+
     verdict: Verdict
     #: in numbers: "clipped at a true norm of 1.5e-05 where 1 was asked for (scale 65536)"
     evidence: str = ""
@@ -45,18 +51,6 @@ class Judged:
     #: the happenings (indices into the recording of `Side.main`) that show it, before and after the fix
     marks: tuple[int, ...] = ()
     marks_after: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Unshowable:
-    """A static finding that no run can show."""
-
-    code: str
-    name: str
-    severity: Severity
-    message: str
-    filename: str
-    line: int
 
 
 @dataclass(slots=True)
@@ -89,7 +83,8 @@ class Verification:
     seed: int = 0
     findings: list[Judged] = field(default_factory=list)
     runtime_only: list[Judged] = field(default_factory=list)
-    unshowable: list[Unshowable] = field(default_factory=list)
+    #: static findings that no run can show
+    unshowable: list[Claim] = field(default_factory=list)
     before: Side = field(default_factory=Side)
     #: None if there was nothing to fix, or fixes were not wanted
     after: Side | None = None

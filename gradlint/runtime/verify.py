@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradlint.config.load import ConfigTree
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
+from gradlint.python.source import Source, read
 from gradlint.runtime.health import symptoms
-from gradlint.runtime.launch.orders import Module
 from gradlint.runtime.launch.run import Job, Outcome, run
-from gradlint.runtime.recording import Raised, Recording
+from gradlint.runtime.recording import Raised
 from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
-from gradlint.runtime.verification import Judged, Side, Verdict, Verification
+from gradlint.runtime.verification import Side, Verdict, Verification
 
 #: what is going on, for who waits
 Progress = Callable[[str], None]
@@ -26,35 +25,12 @@ Progress = Callable[[str], None]
 class Wanted:
     """What to verify, and how."""
 
-    script: Path
-    arguments: tuple[str, ...] = ()
-    steps: int = 8
-    limit: float = 300.0
-    seed: int = 0
-    device: str = "cpu"
-    nproc: int = 1
+    job: Job
+    #: run the fixed copy, too, also with what is only fixed at one's own risk
     fix: bool = True
     unsafe: bool = False
     #: gets the script's own output, line by line
     on_output: Callable[[str], None] | None = None
-    #: run as `python -m` would
-    module: Module | None = None
-    #: GPUs that the script is told of on the CPU
-    pretended: int = 0
-
-    def job(self, overlay: Mapping[str, str], cwd: Path | None = None) -> Job:
-        return Job(
-            self.script, self.arguments, steps=self.steps, limit=self.limit, seed=self.seed, device=self.device,
-            nproc=self.nproc, overlay=overlay, cwd=cwd, module=self.module, pretended=self.pretended,
-        )  # fmt: skip
-
-
-@dataclass(slots=True)
-class _Fixes:
-    """The fixed texts, by the file they stand for."""
-
-    texts: dict[str, bytes] = field(default_factory=dict)
-    linted: dict[str, Linted] = field(default_factory=dict)
 
 
 def verify(wanted: Wanted, tree: ConfigTree, progress: Progress) -> Verification:
@@ -64,24 +40,24 @@ def verify(wanted: Wanted, tree: ConfigTree, progress: Progress) -> Verification
 
 class _Verifier:
     def __init__(self, wanted: Wanted, tree: ConfigTree, progress: Progress) -> None:
+        job = wanted.job
+        self._wanted = wanted
         # one spelling of its path, links and all: that is what the run will say of its lines
-        self._wanted = replace(wanted, script=Path(os.path.abspath(wanted.script)))
+        self._job = replace(job, script=Path(os.path.abspath(job.script)))
         self._tree = tree
         self._progress = progress
         #: as they were before the run: a script may write and delete its own files
         self._sources: dict[str, bytes] = {}
-        self._result = Verification(
-            str(wanted.script), wanted.arguments, wanted.device, wanted.nproc, wanted.seed
-        )  # fmt: skip
+        self._result = Verification(str(job.script), job.arguments, job.device, job.nproc, job.seed)
 
     def run(self) -> Verification:
         result = self._result
-        script = str(self._wanted.script)
+        script = str(self._job.script)
         linted = {script: self._lint(script)}
-        self._progress(f"running {self._wanted.script.name} for {self._wanted.steps} optimizer steps")
-        with self._overlay({}) as overlay:
-            outcome = run(self._wanted.job(overlay), on_output=self._wanted.on_output)
-        for name in _files_of(outcome.recordings):
+        self._progress(f"running {self._job.script.name} for {self._job.steps} optimizer steps")
+        outcome = self._run({}, None)
+        # the user's files that something happened in
+        for name in dict.fromkeys(p.file for r in outcome.recordings for h in r.happenings for p in h.places):
             if name not in linted and Path(name).is_file():
                 linted[name] = self._lint(name)
         result.before = _side(outcome, linted)
@@ -92,7 +68,7 @@ class _Verifier:
         result.notes += case.crashes
         self._tell(outcome, result.before)
         if not explained((*result.findings, *result.runtime_only), result.before):
-            result.failure = _failure(outcome, self._wanted)
+            result.failure = _failure(outcome, self._job)
         if self._wanted.fix and any(j.verdict is Verdict.CONFIRMED for j in result.findings):
             self._cure(linted, outcome)
         return result
@@ -104,57 +80,44 @@ class _Verifier:
         self._result.cells[name] = result.cells
         return Linted(name, settings, result, _text(runnable(source, name)), settings.enabled_for(name))
 
-    @contextlib.contextmanager
-    def _overlay(self, texts: Mapping[str, bytes]) -> Iterator[dict[str, str]]:
-        """What runs in place of which file: the fixed texts, and of notebooks their cells as one program."""
+    def _run(self, texts: Mapping[str, bytes], cwd: Path | None) -> Outcome:
+        """With the fixed texts in the place of their files, and the cells of notebooks as one program."""
         notebooks = {name: source for name, source in self._sources.items() if kind_of(name) is Kind.NOTEBOOK}
-        if not texts and not notebooks:
-            yield {}
-            return
         programs = {name: runnable(text, name) for name, text in {**notebooks, **texts}.items()}
         with tempfile.TemporaryDirectory(prefix="gradlint-fixed-", ignore_cleanup_errors=True) as folder:
-            yield _written(programs, Path(folder))
+            overlay = _written(programs, Path(folder))
+            return run(replace(self._job, overlay=overlay, cwd=cwd), on_output=self._wanted.on_output)
 
     def _cure(self, linted: dict[str, Linted], before: Outcome) -> None:
         """Runs the fixed copy where the script ran, and looks at what was confirmed once more."""
-        result = self._result
-        fixes = self._fixes(linted)
-        if not fixes.texts:
-            result.findings = [_unfixed(j, linted[j.filename], unsafe=self._wanted.unsafe) for j in result.findings]
-            return
-        self._progress("running the fixed copy with the same seed")
-        with self._overlay(fixes.texts) as overlay:
-            outcome = run(self._wanted.job(overlay, before.cwd), on_output=self._wanted.on_output)
-        result.after = _side(outcome, fixes.linted)
-        case = Case.of(result.after)
-        failure = _raised(outcome, self._wanted)
-        if result.failure and failure == _raised(before, self._wanted):
-            failure = ""  # the script fails with and without the fix, for a reason of its own
+        result, unsafe = self._result, self._wanted.unsafe
+        texts, mended, failure = {}, dict(linted), ""
+        for name, file in linted.items():
+            fixed = fix(self._sources[name], name, file.settings, unsafe=unsafe) if file.findings else None
+            if fixed is not None and fixed.source != self._sources[name]:
+                texts[name] = fixed.source
+                mended[name] = replace(file, result=fixed.result, text=_text(runnable(fixed.source, name)))
+        if texts:
+            self._progress("running the fixed copy with the same seed")
+            outcome = self._run(texts, before.cwd)
+            result.after = _side(outcome, mended)
+            failure = _raised(outcome, self._job)
+            if result.failure and failure == _raised(before, self._job):
+                failure = ""  # the script fails with and without the fix, for a reason of its own
+        case = Case.of(result.after or Side())
         result.findings = [
-            cured(j, linted[j.filename], fixes.linted[j.filename], case, failure, unsafe=self._wanted.unsafe)
+            cured(j, linted[j.filename], mended[j.filename], case, failure, unsafe=unsafe)
             if j.verdict is Verdict.CONFIRMED
             else j
             for j in result.findings
         ]
 
-    def _fixes(self, linted: Mapping[str, Linted]) -> _Fixes:
-        fixes = _Fixes()
-        for name, file in linted.items():
-            source = self._sources[name]
-            fixed = fix(source, name, file.settings, unsafe=self._wanted.unsafe) if file.findings else None
-            if fixed is None or fixed.source == source:
-                fixes.linted[name] = file
-                continue
-            fixes.texts[name] = fixed.source
-            fixes.linted[name] = replace(file, result=fixed.result, text=_text(runnable(fixed.source, name)))
-        return fixes
-
     def _tell(self, outcome: Outcome, side: Side) -> None:
         notes = self._result.notes
         notes += dict.fromkeys((*outcome.notes, *(note for r in side.recordings for note in r.notes)))
         if outcome.timed_out and side.steps:
-            notes.append(f"the time limit of {self._wanted.limit:g} s was reached after {_steps(side.steps)}")
-        elif not outcome.timed_out and side.main is not None and 0 < side.steps < self._wanted.steps:
+            notes.append(f"the time limit of {self._job.limit:g} s was reached after {_steps(side.steps)}")
+        elif not outcome.timed_out and side.main is not None and 0 < side.steps < self._job.steps:
             stopped = side.main.end is not None and side.main.end.how == "enough"
             many = "it makes one optimizer after another, and was stopped when the longest had done"
             notes.append(f"{many if stopped else 'the script ended after'} {_steps(side.steps)}")
@@ -177,33 +140,22 @@ def _last_words(output: str) -> str:
     return f"; the last that it printed: {lines[-1][:160]}" if lines else ""
 
 
-def _files_of(recordings: list[Recording]) -> list[str]:
-    """The user's files that something happened in."""
-    return list(dict.fromkeys(p.file for r in recordings for h in r.happenings for p in h.places))
-
-
-def _failure(outcome: Outcome, wanted: Wanted) -> str:
+def _failure(outcome: Outcome, job: Job) -> str:
     """What the user must see of a script that failed; "" if it did not."""
     if outcome.timed_out and not any(r.steps for r in outcome.recordings):
-        return f"{outcome.output}\nthe time limit of {wanted.limit:g} s was reached before the first optimizer step"
+        return f"{outcome.output}\nthe time limit of {job.limit:g} s was reached before the first optimizer step"
     if outcome.timed_out or not outcome.code:
         return ""
     return outcome.traceback or f"{outcome.output}\nthe script ended with exit code {outcome.code}".lstrip()
 
 
-def _raised(outcome: Outcome, wanted: Wanted) -> str:
+def _raised(outcome: Outcome, job: Job) -> str:
     """The last line of what went wrong; "" if nothing did: a script may well catch what a call raised."""
-    lines = _failure(outcome, wanted).strip().splitlines()
+    lines = _failure(outcome, job).strip().splitlines()
     errors = [e for r in outcome.recordings for e in r.of(Raised)]
     if lines and errors:
         return f"{errors[-1].type}: {' '.join(errors[-1].message.split())[:160]}"
     return lines[-1][:160] if lines else ""
-
-
-def _unfixed(finding: Judged, file: Linted, *, unsafe: bool) -> Judged:
-    if finding.verdict is not Verdict.CONFIRMED:
-        return finding
-    return cured(finding, file, file, Case.of(Side()), "", unsafe=unsafe)
 
 
 def _written(texts: Mapping[str, bytes], folder: Path) -> dict[str, str]:
@@ -218,7 +170,5 @@ def _written(texts: Mapping[str, bytes], folder: Path) -> dict[str, str]:
 
 def _text(source: bytes) -> str:
     """As the linter reads it; a file that cannot be decoded is shown as far as it can."""
-    from gradlint.python import source as reading
-
-    read = reading.read(source)
-    return read.text if isinstance(read, reading.Source) else source.decode("utf-8", "replace")
+    found = read(source)
+    return found.text if isinstance(found, Source) else source.decode("utf-8", "replace")

@@ -76,9 +76,14 @@ def test_json_of_clean_code_is_an_empty_list(gradlint: Command, project: Path) -
 def test_statistics(gradlint: Command, project: Path) -> None:
     (project / "one.py").write_text(CLIP_AFTER_STEP)
     (project / "two.py").write_text(CLIP_AFTER_STEP)
-    assert gradlint("check", "--statistics").out.splitlines()[0] == "2  GL101  clip-after-step"
+    assert gradlint("check", "--statistics").out.splitlines()[0] == "2  GL101  error  clip-after-step  [*] 2"
     rows = gradlint("check", "--statistics", "--output-format", "json").json()
-    assert rows == [{"code": "GL101", "name": "clip-after-step", "count": 2}]
+    assert rows == [
+        {
+            "code": "GL101", "name": "clip-after-step", "count": 2, "severities": {"error": 2}, "fixable": True,
+            "fixable_count": 2,
+        }
+    ]  # fmt: skip
 
 
 def test_quiet_prints_findings_only(gradlint: Command, project: Path) -> None:

@@ -99,7 +99,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 def test_formats(complete: Callable[..., list[str]]) -> None:
     assert complete("check", "--output-format", "") == list(FORMATS)
-    assert complete("check", "--output-format", "g") == ["github", "gitlab"]
+    assert complete("check", "--output-format", "g") == ["grouped", "github", "gitlab"]
 
 
 def test_presets(complete: Callable[..., list[str]]) -> None:

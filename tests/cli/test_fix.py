@@ -144,8 +144,8 @@ def test_json_is_about_what_is_left(gradlint: Command, train: Path) -> None:
 
 def test_statistics_are_about_what_is_left(gradlint: Command, train: Path) -> None:
     assert gradlint("check", "--fix", "--statistics").out.splitlines() == [
-        "1  GL101  clip-after-step",
-        "1  GL208  backward-under-autocast",
+        "1  GL101  error    clip-after-step",
+        "1  GL208  warning  backward-under-autocast",
         "Found 2 errors, 1 warning (1 fixed, 2 remaining)",
         "1 more fixable with --unsafe-fixes",
     ]

@@ -214,9 +214,14 @@ def test_the_environment_chooses_until_the_command_line_does(
 def test_statistics_know_few_formats(gradlint: Command, bad: Path) -> None:
     outcome = gradlint("check", "--statistics", "--output-format", "sarif")
     assert outcome.code == 2
-    assert "--statistics cannot be told as sarif; choose full, concise or json." in outcome.err
+    assert "--statistics cannot be told as sarif; choose full, concise, grouped or json." in outcome.err
     gradlint("check", "--statistics", "--output-format", "json=a.json")
-    assert json.loads((bad.parent / "a.json").read_text()) == [{"code": "GL101", "name": "clip-after-step", "count": 1}]
+    assert json.loads((bad.parent / "a.json").read_text()) == [
+        {
+            "code": "GL101", "name": "clip-after-step", "count": 1, "severities": {"error": 1}, "fixable": True,
+            "fixable_count": 1,
+        }
+    ]  # fmt: skip
 
 
 def test_a_diff_goes_to_the_file(gradlint: Command, bad: Path) -> None:
@@ -285,7 +290,7 @@ def test_programs_get_utf8_whatever_the_terminal_speaks(
 def test_completion_knows_the_formats() -> None:
     completion = ShellComplete(group, {}, "gradlint", "_GRADLINT_COMPLETE")
     found = [item.value for item in completion.get_completions(["check", "--output-format"], "g")]
-    assert found == ["github", "gitlab"]
+    assert found == ["grouped", "github", "gitlab"]
 
 
 def test_targets() -> None:

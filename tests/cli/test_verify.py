@@ -18,7 +18,7 @@ import pytest
 
 from gradlint.model import Severity
 from gradlint.runtime.recording import Recording, Stepped
-from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
+from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict, Verification
 from tests.cli.conftest import Command
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
@@ -52,7 +52,7 @@ def _judged(verdict: Verdict, after_fix: Cure = Cure.NO_FIX) -> Judged:
 def _verification(*found: Judged, failure: str = "") -> Verification:
     recording = Recording(1, happenings=[Stepped(i, owner="optimizer1", number=i + 1) for i in range(3)])
     side = Side([recording])
-    silent = Unshowable("GL703", "unmonitored-gradients", Severity.ADVICE, "text", os.path.abspath("train.py"), 3)
+    silent = Claim("GL703", "unmonitored-gradients", Severity.ADVICE, "text", os.path.abspath("train.py"), 3)
     after = side if any(j.after_fix is Cure.CURED for j in found) else None
     return Verification(
         "train.py", ("--lr", "1"), findings=list(found), unshowable=[silent], before=side, after=after, failure=failure
@@ -212,7 +212,7 @@ def test_a_report_that_cannot_be_written(
     def full(result: Verification, path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gradlint.runtime.page.write_verification", full)
+    monkeypatch.setattr("gradlint.runtime.page.render.write", full)
     write("train.py", MISTAKE)
     found.append(_verification())
     outcome = gradlint("verify", "train.py", "--device", "cpu", "--html", "page.html")

@@ -44,6 +44,8 @@ def test_found(code: str, found: tuple[str, str | None, float | None]) -> None:
         "TrainingArguments(max_grad_norm=-1)",
         "c = {'gradient_clipping': 'auto'}\ndeepspeed.initialize(config=c)",
         "c = {'gradient_clipping': 0.1}",  # anybody's dict
+        "def build(Trainer):\n    Trainer(gradient_clip_val=0.5)",  # whatever is handed over
+        "def build():\n    Trainer = pick()\n    Trainer(gradient_clip_val=0.5)",
         "c = {'gradient_clipping': 0.1, 'zero_optimization': {}}\nc['gradient_clipping'] = 1.0",
     ],
 )

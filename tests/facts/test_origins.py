@@ -6,15 +6,15 @@ import pytest
 
 from gradlint.facts.origins import Origins
 from gradlint.python import syntax as s
-from gradlint.python.homes import Homes
+from gradlint.python.scope import Scopes
 from tests.paths.tracing import program
 
 
 def _made_of(code: str) -> set[str]:
     """The names that flow into what `look(…)` is given."""
-    homes = Homes(program(f"import torch\n{code}"))
-    ((call, home),) = homes.calls["look"]
-    return {part.id for part, _ in Origins(homes).of(call.args[0], home) if isinstance(part, s.Name)}
+    scopes = Scopes(program(f"import torch\n{code}"))
+    ((call, home),) = scopes.calls["look"]
+    return {part.id for part, _ in Origins(scopes).of(call.args[0], home) if isinstance(part, s.Name)}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradlint.facts.parts import Build, Parts
-from gradlint.python.homes import Homes
+from gradlint.python.scope import Scopes
 from tests.paths.tracing import program
 
 HEAD = "import torch\nimport torchvision\nfrom torch import nn\n"
@@ -19,8 +19,8 @@ model = Block()
 
 
 def _build(code: str) -> Build:
-    homes = Homes(program(HEAD + code))
-    return Parts(homes).of_owner("model", [homes.module])
+    scopes = Scopes(program(HEAD + code))
+    return Parts(scopes).of_owner("model", [scopes.module])
 
 
 def _kinds(code: str) -> list[str]:
@@ -66,8 +66,8 @@ class BaseLoss(nn.Module): ...
 class Focal(BaseLoss): ...
 class Data: ...
 """
-    homes = Homes(program(HEAD + code))
-    assert [cls.name for cls, _ in Parts(homes).roots()] == ["Whole"]
+    scopes = Scopes(program(HEAD + code))
+    assert [cls.name for cls, _ in Parts(scopes).roots()] == ["Whole"]
 
 
 SHADOWED = """

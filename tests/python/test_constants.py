@@ -29,6 +29,7 @@ def _number(code: str) -> float | None:
         "look(2)",
         "N = 2\nlook(N)",
         "A = 2\nB = A\nlook(B)",
+        "a, b = 2, 3\nlook(a)",
         "N = 2\ndef f():\n    look(N)",
         "def f():\n    n = 2\n    look(n)\ndef g():\n    n = 3",  # another function's name is another name
         "class C:\n    n = 2\nlook(C.n)",
@@ -37,6 +38,8 @@ def _number(code: str) -> float | None:
         "D = {'n': 2}\nlook(D['n'])",
         "D = dict(n=2)\nlook(D['n'])",
         "D = {}\nD['n'] = 2\nlook(D['n'])",
+        "D = {'n': 2}\ndef f(D):\n    D['n'] = 3\nlook(D['n'])",  # another function's dict is another one
+        "D = {'n': 2}\ndef f():\n    D = {}\n    D.update(more)\nlook(D['n'])",
         "look(n=2)",
         "D = {'n': 2}\nlook(**D)",
         "look(**dict(n=2, m=3))",
@@ -59,7 +62,7 @@ def test_settled(code: str) -> None:
         "N = 2\nlook(*[N for N in range(3)], N)",
         "def f(n=2):\n    look(n)",  # a default is what callers may override
         "for n in (2, 3):\n    look(n)",
-        "a, b = 2, 3\nlook(a)",
+        "a, b = pair\nlook(a)",
         "A = B\nB = A\nlook(A)",
         "class C:\n    n = 2\nC.n = 3\nlook(C.n)",
         "class C:\n    n = 2\nc = C(n=3)\nlook(c.n)",
@@ -69,6 +72,7 @@ def test_settled(code: str) -> None:
         "class C:\n    n = 2\n    def f(self):\n        look(n)",  # methods do not see the names of the class body
         "D = {'n': 2}\nD['n'] = 3\nlook(D['n'])",
         "D = {'n': 2}\nD.update(more)\nlook(D['n'])",
+        "D = {'n': 2}\ndef f():\n    D.update(more)\nlook(D['n'])",
         "D = {'n': 2}\nD[key] = 3\nlook(D['n'])",
         "D = {'n': 2}\nD.update(more)\nlook(**D)",
     ],

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.model import FileResult, Position, Severity, Span
+from gradlint.model import Edit, FileResult, Fix, FixSafety, Position, Severity, Span
 from gradlint.report.document import Report
 from gradlint.report.github import as_github
 from gradlint.report.gitlab import as_gitlab
 from gradlint.report.junit import as_junit
 from gradlint.report.paths import writable
+from gradlint.report.pylint import as_pylint
+from gradlint.report.rdjson import as_rdjson
 from tests.report.samples import ANY_PATH, ODD_PATHS, TRAIN, finding, notebook, one_file, report, span_of, troubled
 
 HERE = Span(Position(1, 1), Position(1, 2))
@@ -46,13 +48,14 @@ def test_an_annotation() -> None:
     made = finding(span_of(TRAIN, "step()"))
     (line,) = as_github(report([FileResult("train.py", (made,))], {"train.py": TRAIN}))
     where = "file=train.py,line=2,endLine=2,col=15,endColumn=21"
-    assert line == f"::error {where},title=gradlint GL101 clip-after-step::`clip()` runs after `step()`"
+    assert line == f"::error {where},title=gradlint GL101 clip-after-step::GL101 `clip()` runs after `step()`"
 
 
 def test_a_range_over_lines_has_no_columns() -> None:
-    ((name, properties, _),) = map(_command, as_github(one_file()))
+    ((name, properties, told),) = map(_command, as_github(one_file()))
     assert name == "error"
     assert properties == {"file": "train.py", "line": "3", "endLine": "5", "title": "gradlint GL101 clip-after-step"}
+    assert told.splitlines()[1:] == ["  line 2: used here", "  help: Move the clip"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_any_annotation_is_one_line_that_reads_back(message: str, path: str) -> 
     assert "\n" not in line
     assert "\r" not in line
     _, properties, told = _command(line)
-    assert told == message
+    assert told == f"GL101 {message}"
     assert properties["file"] == writable(os.path.abspath(f"/{path}"))
 
 
@@ -92,7 +95,48 @@ def test_annotations_of_a_notebook_stand_at_the_line_of_its_json() -> None:
     assert source[int(properties["line"]) - 1].strip() == '"clip()"'
     assert properties["endLine"] == properties["line"]
     assert "col" not in properties
-    assert message == "cell 4, line 2: `clip()` runs after `step()`"
+    assert message.splitlines() == [
+        "cell 4, line 2: GL101 `clip()` runs after `step()`",
+        "  cell 2, line 3: used here",
+        "  help: Move the clip (unsafe)",
+    ]
+
+
+def test_pylint() -> None:
+    assert list(as_pylint(one_file("a b.py"))) == ["a b.py:3: [GL101] `clip()` runs after `step()`"]
+    (line,) = as_pylint(notebook())
+    assert re.fullmatch(r"nb\.ipynb:\d+: \[GL101\] cell 4, line 2: `clip\(\)` runs after `step\(\)`", line)
+    assert list(as_pylint(report([FileResult("a.py")]))) == []
+
+
+def _rdjson(given_report: Report) -> dict[str, Any]:
+    (text,) = as_rdjson(given_report)
+    return dict(json.loads(text))
+
+
+def test_rdjson_counts_bytes() -> None:
+    made = finding(span_of(TRAIN, "step()"), fix=Fix(FixSafety.SAFE, "Call it", (Edit(span_of(TRAIN, "step"), "go"),)))
+    told = _rdjson(report([FileResult("train.py", (made,))], {"train.py": TRAIN}))
+    assert told["source"]["name"] == "gradlint"
+    (row,) = told["diagnostics"]
+    # the face has four bytes and é two, where both are one character
+    before = len("    x = '\N{GRINNING FACE}é'; ".encode())
+    start, end = {"line": 2, "column": before + 1}, {"line": 2, "column": before + 7}
+    assert row["location"] == {"path": "train.py", "range": {"start": start, "end": end}}
+    assert (row["severity"], row["code"]["value"]) == ("ERROR", "GL101")
+    assert row["suggestions"] == [
+        {"range": {"start": start, "end": {"line": 2, "column": before + 5}}, "text": "go"},
+    ]
+
+
+def test_rdjson_tells_the_story_and_no_half_of_a_fix() -> None:
+    (row,) = _rdjson(one_file())["diagnostics"]
+    assert row["message"] == "`clip()` runs after `step()` (line 2: used here)"
+    assert "suggestions" not in row  # it has two edits
+    (row,) = _rdjson(notebook())["diagnostics"]
+    assert row["message"] == "cell 4, line 2: `clip()` runs after `step()` (cell 2, line 3: used here)"
+    assert list(row["location"]["range"]["start"]) == ["line"]
+    assert _rdjson(report([FileResult("a.py")]))["diagnostics"] == []
 
 
 def _gitlab(given_report: Report) -> list[dict[str, Any]]:

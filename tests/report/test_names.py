@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 
 from gradlint.cli.output import MACHINE, rendered
-from gradlint.model import FileResult, Position, Related, RuleCrash, Span, Unreadable
+from gradlint.model import FileResult, Position, Related, RuleCrash, Span, Unreadable, harmless
 from gradlint.records import replace
 from gradlint.report.diff import painted, unified
 from gradlint.report.document import Report
-from gradlint.report.paths import as_bytes, file_uri, harmless, writable
+from gradlint.report.paths import as_bytes, file_uri, writable
 from gradlint.report.text import Paint, concise, enumeration, full
 from gradlint.runner.write import FixedFile
 from tests.report.samples import ANY_PATH, UNWRITABLE_PATHS, finding, report

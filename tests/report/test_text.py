@@ -9,7 +9,18 @@ import pytest
 from gradlint.cli.output import ProgressBar
 from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span
-from gradlint.report.text import Paint, concise, frame, full, split_lines, statistics, summary, wants_colour
+from gradlint.report.text import (
+    Paint,
+    concise,
+    frame,
+    full,
+    grouped,
+    split_lines,
+    statistics,
+    statistics_lines,
+    summary,
+    wants_colour,
+)
 from tests.report.samples import one_file
 
 PLAIN = Paint(False)
@@ -152,10 +163,25 @@ def test_a_run_that_failed_somewhere_does_not_say_that_all_passed() -> None:
 
 def test_statistics_begin_with_the_most_frequent() -> None:
     often = Finding("GL401", "missing-zero-grad", Severity.ERROR, "", _span(1, 1, 2))
-    assert statistics([FileResult("a.py", (_finding(_span(1, 1, 2)), often, often))]) == [
-        (2, "GL401", "missing-zero-grad"),
-        (1, "GL101", "clip-after-step"),
+    guessed = often.with_severity(Severity.WARNING)
+    given = [FileResult("a.py", (_finding(_span(1, 1, 2)), often, guessed))]
+    assert statistics(given, False) == [
+        (2, "GL401", "missing-zero-grad", ((Severity.ERROR, 1), (Severity.WARNING, 1)), 0),
+        (1, "GL101", "clip-after-step", ((Severity.ERROR, 1),), 0),
     ]
+    assert list(statistics_lines(given, PLAIN, False)) == [
+        "2  GL401  error, warning  missing-zero-grad",
+        "1  GL101  error           clip-after-step",
+    ]
+
+
+def test_grouped_tells_the_name_of_a_file_once() -> None:
+    given = FileResult("a\n.py", (_finding(_span(12, 5, 7)), _finding(_span(3, 1, 2))))
+    lines = list(grouped([FileResult("clean.py"), given], PLAIN))
+    assert lines[0] == "a\\n.py:"
+    assert [line.split()[0] for line in lines[1:-1]] == ["3:1", "12:5"]
+    assert lines[1].index("GL101") == lines[2].index("GL101")
+    assert lines[-1] == ""
 
 
 @pytest.mark.parametrize(

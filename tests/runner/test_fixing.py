@@ -64,7 +64,7 @@ def test_safe_fixes_are_written_and_the_rest_is_left(train: Path) -> None:
     assert _codes(outcome) == ["train.py:GL101", "train.py:GL208"]
     (file,) = outcome.fixed
     assert (file.path, file.before, file.after) == ("train.py", SOURCE, FIXED)
-    assert [finding.code for finding in file.applied] == ["GL405"]
+    assert [finding.code for finding in file.mended] == ["GL405"]
 
 
 def test_unsafe_fixes_when_asked_for(train: Path) -> None:

@@ -26,7 +26,7 @@ from gradlint.runtime.recording import (
     Updated,
     Zeroed,
 )
-from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
+from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict, Verification
 
 SCRIPT = "/home/me/project/train.py"
 
@@ -192,7 +192,7 @@ def amp_verification() -> Verification:
         "GL105", "clip-threshold-too-small", Severity.WARNING, "the clip acts on every step", SCRIPT, 10,
         Verdict.CONFIRMED, "active in 8 of 8 steps", Cure.CURED, "active in 5 of 8 steps", tuple(marks[:1]),
     )  # fmt: skip
-    hidden = Unshowable(
+    hidden = Claim(
         "GL209", "scaler-with-bfloat16", Severity.ADVICE, "bfloat16 needs no GradScaler", SCRIPT, 5
     )  # fmt: skip
     return Verification(
@@ -291,7 +291,7 @@ def hostile_verification() -> Verification:
         mark = run.backward(1.0, manager=evil)
         run.step(1.0, "optimizer.step")
     found = Judged(evil, evil, Severity.ERROR, evil, evil, 3, Verdict.CONFIRMED, evil, Cure.NOT_CURED, evil, (mark,))
-    hidden = Unshowable(evil, evil, Severity.ERROR, evil, evil, 3)
+    hidden = Claim(evil, evil, Severity.ERROR, evil, evil, 3)
     side = run.side(torch=evil, notes=[evil])
     return Verification(evil, (evil,), evil, 1, 0, [found], [found], [hidden], side, side, [evil], failure=evil)
 

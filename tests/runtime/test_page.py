@@ -16,9 +16,9 @@ import pytest
 from gradlint.model import Cell, Severity
 from gradlint.registry import by_code, rule_url
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.page import monitor_page, verification_page, write_verification
-from gradlint.runtime.page.render import asset, prose
-from gradlint.runtime.page.verified import headline
+from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.render import asset, prose, write
+from gradlint.runtime.page.verified import headline, verification_page
 from gradlint.runtime.recording import Recording, Stepped, Zeroed
 from gradlint.runtime.verification import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE
@@ -304,7 +304,7 @@ def test_a_long_run_stays_small() -> None:
 
 def test_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.html"
-    write_verification(amp_verification(), path)
+    write(verification_page(amp_verification()), path)
     assert path.read_text(encoding="utf-8") == verification_page(amp_verification())
     assert os.listdir(path.parent) == ["report.html"]
 
@@ -330,7 +330,8 @@ def test_messages_show_code_as_code() -> None:
 
 def test_needs_no_torch() -> None:
     code = (
-        "import sys; sys.modules['torch'] = None; from gradlint.runtime.page import verification_page, monitor_page;"
+        "import sys; sys.modules['torch'] = None; from gradlint.runtime.page.verified import verification_page;"
+        "from gradlint.runtime.page.monitored import monitor_page;"
         "from gradlint.runtime.verification import Verification; from gradlint.runtime.monitor.data import MonitorData;"
         "pages = verification_page(Verification('a.py')), monitor_page(MonitorData('Net', 'SGD', 1));"
         "print(*('</html>' in page for page in pages))"

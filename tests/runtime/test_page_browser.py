@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from gradlint.runtime.page import write_monitor, write_verification
+from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.render import write
+from gradlint.runtime.page.verified import verification_page
 from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES
 from tests.runtime.page_monitors import MONITORS
@@ -57,9 +59,9 @@ for (const name of PAGES) {
 def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     folder = tmp_path_factory.mktemp("pages")
     for name, make in EXAMPLES.items():
-        write_verification(make(), folder / f"{name}.html")
+        write(verification_page(make()), folder / f"{name}.html")
     for name, seen in MONITORS.items():
-        write_monitor(seen(), folder / f"{name}.html")
+        write(monitor_page(seen()), folder / f"{name}.html")
     ask = folder / "ask.html"
     ask.write_text(ASK.replace("PAGES", json.dumps([*EXAMPLES, *MONITORS])), encoding="utf-8")
     outcome = _browse(ask, folder / "profile")

@@ -9,7 +9,8 @@ import pytest
 from gradlint.model import Severity
 from gradlint.registry import rule_url
 from gradlint.runtime.monitor.data import Condition, Finding, Sample
-from gradlint.runtime.page import monitor_page, write_monitor
+from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.render import write
 from tests.runtime.page_monitors import MONITORS, monitored
 from tests.runtime.page_reading import Element, read
 
@@ -97,7 +98,7 @@ def test_without_a_sample() -> None:
 
 
 def test_is_written(tmp_path: Path) -> None:
-    write_monitor(MONITORS["calm"](), tmp_path / "gradients.html")
+    write(monitor_page(MONITORS["calm"]()), tmp_path / "gradients.html")
     assert (tmp_path / "gradients.html").read_text(encoding="utf-8") == monitor_page(MONITORS["calm"]())
 
 

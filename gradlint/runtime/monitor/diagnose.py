@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from gradlint.runtime.layers import readable
 from gradlint.runtime.monitor.data import Finding, Layer, Limits, Sample, some, table
-from gradlint.runtime.monitor.judge import remedies
+from gradlint.runtime.monitor.judge import finding_of
 from gradlint.runtime.monitor.measure import (
     Parcel,
     Roster,
@@ -43,7 +43,7 @@ from gradlint.runtime.monitor.observe import (
     total_of,
     untrained,
 )
-from gradlint.runtime.monitor.operations import delicate, origin
+from gradlint.runtime.operations import delicate, origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,16 +253,9 @@ def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) ->
         scale=numbers[at][0] if scale is not None else 1.0,
         missing=missing,
         frozen=tuple(name for name, p in roster.entries if not p.requires_grad),
-        findings=tuple(_findings(sample, missing)),
+        findings=tuple(finding_of(seen, 0) for seen in _look(sample, missing, Limits())),
         shard=sample.shard,
     )
-
-
-def _findings(sample: Sample, missing: Sequence[str]) -> Iterator[Finding]:
-    for o in _look(sample, missing, Limits()):
-        yield Finding(
-            o.condition, 0, o.severity, o.message, o.layers, o.code, remedies=remedies(o.condition, o.clipped)
-        )
 
 
 def _look(sample: Sample, missing: Sequence[str], limits: Limits) -> Iterator[Observation]:

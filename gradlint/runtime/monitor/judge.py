@@ -102,9 +102,10 @@ REMEDIES: dict[Condition, tuple[str, ...]] = {
 }
 
 
-def remedies(condition: Condition, clipped: bool = False) -> tuple[str, ...]:
-    """In order; a clip is no remedy where there is one."""
-    return tuple(each for each in REMEDIES.get(condition, ()) if not (clipped and each == _CLIP))
+def finding_of(o: Observation, step: int, line: str = "") -> Finding:
+    """With its remedies, in order; a clip is none where there is one."""
+    remedies = tuple(each for each in REMEDIES.get(o.condition, ()) if not (o.clipped and each == _CLIP))
+    return Finding(o.condition, step, o.severity, o.message, o.layers, o.code, remedies=remedies, line=line)
 
 
 # -- the judge ---------------------------------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ class Judge:
 
     def _of_sample(self, sample: Sample, circumstances: Circumstances) -> Iterable[Observation]:
         yield from order(circumstances, sample.scale)
-        yield from setting(sample, circumstances.health, self.limits)
+        yield from setting(circumstances.health, self.limits)
         if (still := self._standstill(sample)) is not None:
             yield still
         if not sample.layers or not sample.finite:
@@ -328,18 +329,7 @@ class Judge:
             self._tell(observation, step, line)
 
     def _tell(self, observation: Observation, step: int, line: Line) -> None:
-        self.findings.append(
-            Finding(
-                observation.condition,
-                step,
-                observation.severity,
-                observation.message,
-                observation.layers,
-                observation.code,
-                remedies=remedies(observation.condition, observation.clipped),
-                line=line() if line is not None else "",
-            )
-        )
+        self.findings.append(finding_of(observation, step, line() if line is not None else ""))
 
     def _clear(self, episode: _Episode, step: int, peace: int) -> None:
         episode.held = 0

@@ -5,14 +5,13 @@ Targets are known by what they can do, so that neither TensorBoard nor W&B is im
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from gradlint.model import Severity
 from gradlint.runtime.monitor.data import Finding, Sample, tried
@@ -21,14 +20,17 @@ from gradlint.runtime.monitor.data import Finding, Sample, tried
 LOGGER = logging.getLogger("gradlint")
 
 
-class Target(Protocol):
+class Target:
     """Takes what a monitor has to say."""
 
-    def sample(self, sample: Sample) -> None: ...
+    def sample(self, sample: Sample) -> None:
+        raise NotImplementedError
 
-    def finding(self, finding: Finding) -> None: ...
+    def finding(self, finding: Finding) -> None:
+        """Those that take numbers only leave it to the logger."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """What was handed to us is not ours to close."""
 
 
 def targets(log: Any) -> list[Target]:
@@ -88,7 +90,7 @@ def metrics(sample: Sample) -> dict[str, float]:
 
 
 @dataclasses.dataclass(slots=True)
-class Function:
+class Function(Target):
     """A function that gets a dictionary for each sample and for each finding; `kind` tells which."""
 
     call: Callable[[dict[str, Any]], object]
@@ -99,12 +101,9 @@ class Function:
     def finding(self, finding: Finding) -> None:
         self.call(finding_record(finding))
 
-    def close(self) -> None:
-        pass
-
 
 @dataclasses.dataclass(slots=True)
-class Lines:
+class Lines(Target):
     """A logger that gets one line for each sample; findings have a logger anyway."""
 
     logger: logging.Logger
@@ -118,12 +117,9 @@ class Lines:
         if self.logger is not LOGGER:
             write(finding, self.logger)
 
-    def close(self) -> None:
-        pass
-
 
 @dataclasses.dataclass(slots=True)
-class TensorBoard:
+class TensorBoard(Target):
     """A SummaryWriter, or whatever has its methods."""
 
     writer: Any
@@ -136,24 +132,15 @@ class TensorBoard:
         if hasattr(self.writer, "add_text"):
             self.writer.add_text("gradients/findings", spoken(finding), finding.step)
 
-    def close(self) -> None:
-        pass  # it is not ours
-
 
 @dataclasses.dataclass(slots=True)
-class Metrics:
+class Metrics(Target):
     """A function of numbers and a step: `log_metrics` of Lightning's loggers, a W&B run."""
 
     log: Callable[[dict[str, float], int], object]
 
     def sample(self, sample: Sample) -> None:
         self.log(metrics(sample), sample.step)
-
-    def finding(self, finding: Finding) -> None:
-        pass  # these take numbers only; the logger has said it
-
-    def close(self) -> None:
-        pass
 
 
 @dataclasses.dataclass(slots=True)
@@ -171,18 +158,13 @@ class WandbRun:
             self.run.log(record, step=step)
 
 
-class JsonLines:
+class JsonLines(Function):
     """One JSON object for each sample and each finding; numbers that JSON has not are strings ("NaN", "Infinity")."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, file: TextIO | None = None) -> None:
+        super().__init__(self._write)
         self._path = path
         self._file = file
-
-    def sample(self, sample: Sample) -> None:
-        self._write(sample_record(sample))
-
-    def finding(self, finding: Finding) -> None:
-        self._write(finding_record(finding))
 
     def close(self) -> None:
         if self._path is not None and self._file is not None:
@@ -223,25 +205,19 @@ class Outlet:
         self._targets = targets(log)
 
     def sample(self, sample: Sample) -> None:
-        for target in list(self._targets):
-            with self._safely(target):
-                target.sample(sample)
+        self._each(lambda target: target.sample(sample))
 
     def finding(self, finding: Finding) -> None:
         write(finding)
-        for target in list(self._targets):
-            with self._safely(target):
-                target.finding(finding)
+        self._each(lambda target: target.finding(finding))
 
     def close(self) -> None:
-        for target in list(self._targets):
-            with self._safely(target):
-                target.close()
+        self._each(lambda target: target.close())
 
-    @contextlib.contextmanager
-    def _safely(self, target: Target) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # whatever a logger of the user raises, training goes on
-            self._targets.remove(target)
-            LOGGER.warning("logging gradients to %s failed, and ends: %r", type(target).__name__, error)
+    def _each(self, tell: Callable[[Target], None]) -> None:
+        for target in list(self._targets):
+            try:
+                tell(target)
+            except Exception as error:  # whatever a logger of the user raises, training goes on
+                self._targets.remove(target)
+                LOGGER.warning("logging gradients to %s failed, and ends: %r", type(target).__name__, error)

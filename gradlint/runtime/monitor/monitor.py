@@ -17,6 +17,8 @@ from gradlint.runtime.monitor.log import LOGGER, Outlet
 from gradlint.runtime.monitor.measure import author_model, checked_model, checked_scaler, torch_optimizer
 from gradlint.runtime.monitor.observe import Circumstances, Observation
 from gradlint.runtime.monitor.watcher import Watcher
+from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.render import write
 
 _OTHERS = frozenset(
     {"torch", "accelerate", "lightning", "lightning_fabric", "pytorch_lightning", "transformers", "deepspeed"}
@@ -170,9 +172,7 @@ class GradientMonitor:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML file with everything in it."""
-        from gradlint.runtime.page import write_monitor
-
-        write_monitor(self.data, Path(path))
+        write(monitor_page(self.data), Path(path))
 
     # What the watcher tells.
 

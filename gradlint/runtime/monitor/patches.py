@@ -10,47 +10,38 @@ import contextlib
 import functools
 import sys
 import threading
-import types
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad as torch_clips
 
+from gradlint.runtime.recorder.patching import is_compiling, rebind
 
-class Listener(Protocol):
-    """What a monitor wants to know; none of these may raise."""
-
-    def before_clip(self, function: str, parameters: list[Tensor], limit: object, norm: object) -> None:
-        """The gradients are about to change; `norm` is None where the clip tells it only afterwards, or never."""
-
-    def clip_returned(self, function: str, parameters: list[Tensor], norm: object) -> None:
-        """The norm, told afterwards."""
-
-    def scaler_steps(self, scaler: Any, optimizer: object) -> contextlib.AbstractContextManager[None]:
-        """Round `scaler.step(optimizer)`."""
+if TYPE_CHECKING:
+    from gradlint.runtime.monitor.watcher import Watcher
 
 
 Function = Callable[..., Any]
 
 
 class Patches:
-    """The replaced functions, and who listens."""
+    """The replaced functions, and who listens; no listener raises."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[Watcher, ...] = ()
         self._functions: list[tuple[Function, Function]] = []
         self._methods: list[tuple[type, str, Function, Function]] = []
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: Watcher) -> None:
         with self._lock:
             if not self._listeners:
                 self._install()
             self._listeners = (*self._listeners, listener)
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: Watcher) -> None:
         with self._lock:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
             if not self._listeners:
@@ -62,14 +53,14 @@ class Patches:
 
     def _install(self) -> None:
         self._functions = [(original, self._clip(original, name)) for original, name in _clip_functions()]
-        _replace(self._functions)
+        rebind(self._functions)
         for owner, name, wrap in self._wanted_methods():
             original = vars(owner)[name]
             self._methods.append((owner, name, original, wrap(original)))
             setattr(owner, name, self._methods[-1][-1])
 
     def _uninstall(self) -> None:
-        _replace([(wrapper, original) for original, wrapper in self._functions])
+        rebind([(wrapper, original) for original, wrapper in self._functions])
         for owner, name, original, wrapper in reversed(self._methods):
             if vars(owner).get(name) is wrapper:  # else somebody wrapped ours; it does nothing without listeners
                 setattr(owner, name, original)
@@ -88,9 +79,9 @@ class Patches:
         @functools.wraps(original)
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             listeners = self._listeners
-            if not listeners or _compiling():
+            if not listeners or is_compiling():  # in which Python's side effects have no place
                 return original(parameters, *args, **kwargs)
-            handed = _listed(parameters)
+            handed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
             # An exhausted generator goes on as it is: torch warns of it.
             parameters = handed if handed and not isinstance(parameters, Tensor) else parameters
             limit = kwargs[limit_name] if limit_name in kwargs else args[0] if args else None
@@ -140,26 +131,6 @@ def _clip_functions() -> list[tuple[Function, str]]:
 
 def _spoken(name: str) -> str:
     return "clip_grad_norm_" if name == _WITH_NORM else name
-
-
-def _listed(parameters: Any) -> list[Tensor]:
-    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
-
-
-def _compiling() -> bool:
-    """Inside of a compiled training step, in which Python's side effects have no place."""
-    ask = getattr(torch.compiler, "is_compiling", None)
-    return bool(ask and ask())
-
-
-def _replace(pairs: list[tuple[Function, Function]]) -> None:
-    """Puts the second of each pair wherever a loaded module holds the first."""
-    instead = {id(old): new for old, new in pairs}
-    for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType):
-            namespace = vars(module)
-            for name in [name for name, value in list(namespace.items()) if id(value) in instead]:
-                namespace[name] = instead[id(namespace[name])]
 
 
 PATCHES = Patches()

@@ -9,6 +9,8 @@ from statistics import median_low
 
 from gradlint.runtime.page.render import Markup, number, tag
 
+#: looks of groups that there are
+COLOURS = 5
 #: beyond this ratio a plot is logarithmic
 _DECADES = 100.0
 #: decades below the median that a logarithmic plot shows at most

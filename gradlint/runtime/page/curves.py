@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gradlint.runtime.page.chart import Chart, Curve, Plot
+from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
 from gradlint.runtime.page.render import number, numbers
-from gradlint.runtime.page.telling import COLOURS, Cast, Player, used
+from gradlint.runtime.page.telling import Cast, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 
@@ -48,14 +48,9 @@ def curves(runs: Sequence[tuple[str, Recording, Cast]]) -> Curves:
         _add(found, "Gradient norm", whose, [_norms(name, t) for name, t in tracks], "true units, one point per step")
         _add(found, "Loss", whose, [_losses(name, t) for name, t in tracks], "mean over the backwards of a step")
         _add(found, "Learning rate", whose, [_rates(name, t) for name, t in tracks])
-        if _first(players[identity], players):
+        if identity == next(iter(players)):  # one scaler serves all optimizers; it is shown once
             _add(found, "Scale", "", [_scales(name, t) for name, t in tracks])
     return found
-
-
-def _first(player: Player, players: dict[str, Player]) -> bool:
-    """One scaler serves all optimizers; it is shown once."""
-    return player.id == next(iter(players))
 
 
 def _add(found: Curves, title: str, whose: str, charts: list[Chart], note: str = "") -> None:
@@ -164,28 +159,12 @@ def _owner(track: _Track) -> str:
 _SAME = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class RankLine:
-    """One line of the table."""
-
-    rank: int
-    steps: int
-    exchanges: int
-    norm: str
-    weights: str
-    agrees: bool
+#: its number, its steps and exchanges, norms of the last common gradient and of the weights, whether it agrees
+Rank = tuple[int, int, int, float | None, float | None, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """One run."""
-
-    heading: str
-    lines: list[RankLine]
-
-
-def ranks(sides: Sequence[tuple[str, Sequence[Recording]]]) -> tuple[list[Ranks], Plot | None]:
-    """The tables, and the plot; nothing for a run of one rank."""
+def ranks(sides: Sequence[tuple[str, Sequence[Recording]]]) -> tuple[list[tuple[str, list[Rank]]], Plot | None]:
+    """The tables, each with its heading, and the plot; nothing for a run of one rank."""
     several = [(heading, _by_rank(recordings)) for heading, recordings in sides]
     several = [(heading, members) for heading, members in several if len(members) > 1]
     if not several:
@@ -194,7 +173,7 @@ def ranks(sides: Sequence[tuple[str, Sequence[Recording]]]) -> tuple[list[Ranks]
     shown = max(len(chart.curves) for chart in charts)
     most = max(len(members) for _, members in several)
     note = "at the step, true units" + (f"; the first {shown} of {most} ranks" if shown < most else "")
-    tables = [Ranks(heading, _rank_lines(members)) for heading, members in several]
+    tables = [(heading, _rank_lines(members)) for heading, members in several]
     return tables, Plot("Gradient norm by rank", charts, note).draw()
 
 
@@ -221,16 +200,16 @@ def _chart(heading: str, members: Sequence[Recording]) -> Chart:
     return Chart(f"Gradient norm by rank, {heading.lower()}", tuple(c for c in curves if c.points), skipped, heading)
 
 
-def _rank_lines(members: Sequence[Recording]) -> list[RankLine]:
+def _rank_lines(members: Sequence[Recording]) -> list[Rank]:
     last = min(len(_first_owner(member)) for member in members)
     ends = [_first_owner(member)[last - 1] for member in members]
     return [
-        RankLine(
+        (
             member.rank,
             member.steps,
             sum(1 for _ in member.of(Synced)),
-            number(g.true) if (g := used(end)) is not None else "–",
-            "–" if end.weights is None else number(end.weights[0]),
+            g.true if (g := used(end)) is not None else None,
+            None if end.weights is None else end.weights[0],
             _agree(end, ends[0]),
         )
         for member, end in zip(members, ends, strict=True)

@@ -10,11 +10,9 @@ from itertools import pairwise
 from statistics import median
 
 from gradlint.model import Severity
-from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, MonitorData, Sample
-from gradlint.runtime.page.chart import Chart, Curve, Plot
-from gradlint.runtime.page.render import Markup, counted, number, numbers, render, shortened, tag
-from gradlint.runtime.page.telling import COLOURS
-from gradlint.runtime.page.verified import Badge
+from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, Layer, MonitorData, Sample
+from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
+from gradlint.runtime.page.render import Badge, Markup, counted, number, numbers, render, shortened, tag
 
 LEVELS = 9
 _NAN, _ZERO = LEVELS, LEVELS + 1
@@ -125,7 +123,12 @@ def _drawn(
     place = f"translate({_LEFT} {_TOP}) scale({wide:.4f} {tall:.4f})"
     cells = [tag("path", class_=_LOOKS[level], d=d, transform=place) for level, d in _paths(levels).items()]
     hover = [
-        tag("g", tag("title", _told(name, values)), _strip(at, tall), class_="event")
+        tag(
+            "g",
+            tag("title", _told(name, values)),
+            tag("rect", class_="hit", x=0, y=_TOP + tall * at, width=_WIDTH - 8, height=tall),
+            class_="event",
+        )
         for at, (name, values) in enumerate(rows.items())
     ]
     return tag(
@@ -133,10 +136,6 @@ def _drawn(
         viewBox=f"0 0 {_WIDTH} {height:g}", role="img",
         aria_label=f"Gradient norms of {len(rows)} layers, steps {steps[0]} to {steps[-1]}; the table has the numbers",
     )  # fmt: skip
-
-
-def _strip(at: int, tall: float) -> Markup:
-    return tag("rect", class_="hit", x=0, y=_TOP + tall * at, width=_WIDTH - 8, height=tall)
 
 
 def _paths(levels: Mapping[str, Sequence[int | None]]) -> dict[int, str]:
@@ -194,19 +193,8 @@ _NAMED = 8
 _MOST_LAYERS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class LayerLine:
-    """One line of the table of layers."""
-
-    name: str
-    elements: int
-    last: str
-    middle: str
-    largest: str
-    ratio: str
-
-
-def page(data: MonitorData) -> str:
+def monitor_page(data: MonitorData) -> str:
+    """The text of the page; the same data always give the same text."""
     shown = [s for s in data.samples if s.layers]
     lines = _layer_lines(shown)
     return render(
@@ -218,7 +206,7 @@ def page(data: MonitorData) -> str:
         summary="",
         about=_about(data),
         notes=data.notes,
-        findings=[(f, _period(f), _layers(f)) for f in data.findings],
+        findings=[(f, _layers(f)) for f in data.findings],
         clips=[(c, _VERDICTS[c.verdict], _clip_facts(c)) for c in data.clips],
         plots=_plots(data),
         constants=_constants(data.samples),
@@ -255,12 +243,6 @@ def _about(data: MonitorData) -> list[tuple[str, str]]:
     if data.seconds:
         about.append(("Watched for", f"{data.seconds:.0f} s"))
     return about
-
-
-def _period(finding: Finding) -> str:
-    return (
-        f"since step {finding.step}" if finding.until is None else f"from step {finding.step}, over by {finding.until}"
-    )
 
 
 def _layers(finding: Finding) -> str:
@@ -355,20 +337,11 @@ def _norms(samples: Sequence[Sample]) -> dict[str, list[float | None]]:
     return {name: [sample.get(name) for sample in known] for name in names}
 
 
-def _layer_lines(samples: Sequence[Sample]) -> list[LayerLine]:
+def _layer_lines(samples: Sequence[Sample]) -> list[tuple[Layer, float | None, float | None]]:
+    """Each layer as it was last, with the median and the largest of its norms."""
     last = {layer.name: layer for s in samples for layer in s.layers}
     lines = []
     for name, norms in _norms(samples).items():
         finite = [n for n in norms if n is not None and math.isfinite(n)]
-        layer = last[name]
-        lines.append(
-            LayerLine(
-                name,
-                layer.elements,
-                number(layer.norm),
-                number(median(finite)) if finite else "–",
-                number(max(finite)) if finite else "–",
-                number(layer.ratio),
-            )
-        )
+        lines.append((last[name], median(finite) if finite else None, max(finite, default=None)))
     return lines

@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -75,6 +76,15 @@ def span(numbers_: Sequence[int]) -> str:
 
 def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A word with a sign and a colour: `look` is its class in the page."""
+
+    text: str
+    sign: str
+    look: str
 
 
 # -- elements ----------------------------------------------------------------------------------------------------------
@@ -184,7 +194,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    environment.filters["prose"] = prose
-    environment.filters["rule"] = rule
-    environment.filters["codes"] = codes
+    environment.filters.update(prose=prose, rule=rule, codes=codes, number=number)
     return environment

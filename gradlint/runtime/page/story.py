@@ -136,7 +136,7 @@ class Run:
         found: dict[Pointer, None] = {}
         for cell in row:
             place = cell.first.place
-            where = self._places.text(place) if place is not None else ""
+            where = self._places.at(place.file, place.line) if place is not None else ""
             source = self._places.source(place.file, place.line) if place is not None else ""
             flags = self._painter.flags(cell)
             for tone in dict.fromkeys(flag.tone for flag in flags):

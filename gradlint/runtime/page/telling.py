@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradlint.model import Cell
+from gradlint.runtime.page.chart import COLOURS
 from gradlint.runtime.page.render import counted, number, numbers, shortened
 from gradlint.runtime.recording import (
     BackwardRan,
@@ -18,7 +19,6 @@ from gradlint.runtime.recording import (
     Happening,
     LoaderTurned,
     Met,
-    Place,
     Raised,
     Recording,
     Scheduled,
@@ -29,7 +29,7 @@ from gradlint.runtime.recording import (
     Warned,
     Zeroed,
 )
-from gradlint.runtime.turns import Files
+from gradlint.runtime.turns import Files, bound_to
 
 _SEPARATOR = re.compile(r"[\\/]+")
 _LONGEST_LINE = 160
@@ -57,10 +57,6 @@ class Places:
         if not _rooted(file):
             return "/".join(parts)
         return "/".join(parts if len(parts) <= 2 else ["…", *parts[-2:]])
-
-    def text(self, place: Place) -> str:
-        """`train.py:41`."""
-        return self.at(place.file, place.line)
 
     def at(self, file: str, line: int) -> str:
         """`train.py:41`, `train.ipynb:cell 3:2`."""
@@ -102,10 +98,6 @@ def _rooted(file: str) -> bool:
 # -- optimizers --------------------------------------------------------------------------------------------------------
 
 
-#: colours repeat behind these; letters do not
-COLOURS = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Player:
     """An optimizer."""
@@ -130,7 +122,8 @@ class Cast:
         self._places = places
         known = {m.id: m for m in recording.of(Met) if m.role == "optimizer"}
         used = {o for h in recording.happenings if not isinstance(h, Met) for o in (*h.optimizers, _owner(h)) if o}
-        ids = [i for i in known if i in used] + sorted(used - set(known) - _others(recording))
+        others = {m.id for m in recording.of(Met) if m.role != "optimizer"}
+        ids = [i for i in known if i in used] + sorted(used - set(known) - others)
         self.players = {i: self._player(at, i, known.get(i)) for at, i in enumerate(ids)}
 
     @property
@@ -148,23 +141,18 @@ class Cast:
     def _player(self, at: int, identity: str, met: Met | None) -> Player:
         letter = chr(ord("A") + at) if at < 26 else str(at + 1)
         kind = met.type if met is not None else ""
+        # colours repeat, letters do not
         return Player(identity, letter, self._bound_to(met) or kind or identity, kind, at % COLOURS)
 
     def _bound_to(self, met: Met | None) -> str:
         """`self.optimizer = AdamW(…)` is called `self.optimizer`."""
         if met is None or met.place is None:
             return ""
-        name, equals, _ = self._places.source(met.place.file, met.place.line).partition("=")
-        name = name.partition(":")[0].strip()
-        return name if equals and name.replace(".", "").replace("_", "").isalnum() else ""
+        return bound_to(self._places.source(met.place.file, met.place.line))
 
 
 def _owner(happening: Happening) -> str:
     return str(getattr(happening, "owner", ""))
-
-
-def _others(recording: Recording) -> set[str]:
-    return {m.id for m in recording.of(Met) if m.role != "optimizer"}
 
 
 # -- happenings in words -----------------------------------------------------------------------------------------------
@@ -194,8 +182,9 @@ class Teller:
         times = f" × {len(happenings)}" if len(happenings) > 1 else ""
         lines = [f"{self.what(first)}{times}"]
         if first.place is not None:
-            where = f" in {first.place.function}()" if _named(first.place.function) else ""
-            lines.append(f"{self._places.text(first.place)}{where}")
+            function = first.place.function
+            where = f" in {function}()" if function and not function.startswith("<") else ""
+            lines.append(f"{self._places.at(first.place.file, first.place.line)}{where}")
             if source := self._places.source(first.place.file, first.place.line):
                 lines.append(source)
         return [*lines, *self._norms(happenings)]
@@ -307,10 +296,6 @@ def _step(step: Stepped) -> str:
     if step.moved is not None:
         parts.append(f"weights moved by {number(step.moved)}")
     return ", ".join(parts)
-
-
-def _named(function: str) -> bool:
-    return bool(function) and not function.startswith("<")
 
 
 # -- numbers of an iteration -------------------------------------------------------------------------------------------

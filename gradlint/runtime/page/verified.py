@@ -4,45 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from gradlint.runtime.health import Symptom
 from gradlint.runtime.page.curves import curves, ranks
 from gradlint.runtime.page.lanes import flags_after, flags_before
-from gradlint.runtime.page.render import counted, render
+from gradlint.runtime.page.render import Badge, counted, render
 from gradlint.runtime.page.story import Run, story
 from gradlint.runtime.page.telling import Places
 from gradlint.runtime.recording import Recording
-from gradlint.runtime.verification import Cure, Judged, Side, Unshowable, Verdict, Verification
-
-
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """A word with a sign and a colour: `look` is its class in the page."""
-
-    text: str
-    sign: str
-    look: str
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the table."""
-
-    code: str
-    name: str
-    severity: str
-    message: str
-    place: str
-    source: str
-    runtime_only: bool
-    verdict: Badge
-    evidence: str
-    cure: Badge | None
-    after: str
-    #: the iteration in which the pictures show it first; 0 if none does
-    seen: int
-
+from gradlint.runtime.verification import Cure, Judged, Side, Verdict, Verification
 
 _VERDICTS = {
     Verdict.CONFIRMED: Badge("confirmed", "!", "wrong"),
@@ -57,14 +26,26 @@ _CURES = {
 _RANK = {Verdict.CONFIRMED: 0, Verdict.NOT_SHOWN: 1, Verdict.REFUTED: 2}
 
 
+#: a finding and whether only the run showed it; its place and source; its badges; the iteration in which the pictures
+#: show it first, or 0
+Entry = tuple[Judged, bool, str, str, Badge, Badge | None, int]
+
+
 def entries(verification: Verification, places: Places, first: Mapping[str, int]) -> list[Entry]:
     judged = [(j, False) for j in verification.findings] + [(j, True) for j in verification.runtime_only]
     judged.sort(key=lambda pair: (_RANK[pair[0].verdict], -pair[0].severity, pair[0].filename, pair[0].line))
-    return [_entry(j, only, places, first.get(j.code, 0)) for j, only in judged]
-
-
-def where(finding: Judged | Unshowable, places: Places) -> str:
-    return places.at(finding.filename, finding.line)
+    return [
+        (
+            j,
+            only,
+            places.at(j.filename, j.line),
+            places.source(j.filename, j.line),
+            _VERDICTS[j.verdict],
+            _CURES.get(j.after_fix),
+            first.get(j.code, 0) if j.marks or j.marks_after else 0,
+        )
+        for j, only in judged
+    ]
 
 
 def headline(verification: Verification) -> str:
@@ -114,23 +95,6 @@ def summary(verification: Verification) -> str:
     return f"{counted(left, 'confirmed finding')} for you to mend by hand."
 
 
-def _entry(judged: Judged, runtime_only: bool, places: Places, seen: int) -> Entry:
-    return Entry(
-        judged.code,
-        judged.name,
-        judged.severity.label,
-        judged.message,
-        where(judged, places),
-        places.source(judged.filename, judged.line),
-        runtime_only,
-        _VERDICTS[judged.verdict],
-        judged.evidence,
-        _CURES.get(judged.after_fix),
-        judged.after,
-        seen if judged.marks or judged.marks_after else 0,
-    )
-
-
 def _cured(judged: Sequence[Judged]) -> str:
     cured = sum(j.after_fix is Cure.CURED for j in judged)
     failed = sum(j.after_fix is Cure.NOT_CURED for j in judged)
@@ -153,22 +117,15 @@ _CONTEXT = 3
 _MOST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The difference of one file; each line with its class in the page: plus, minus, hunk or same."""
-
-    name: str
-    lines: list[tuple[str, str]]
-
-
-def changes(verification: Verification, places: Places) -> list[Change]:
+def changes(verification: Verification, places: Places) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The files that differ; each line with its class in the page: plus, minus, hunk or same."""
     if verification.after is None:
         return []
     found = []
     for file, before in verification.before.sources.items():
         after = verification.after.sources.get(file, before)
         if after != before:
-            found.append(Change(places.name(file), list(_lines(before, after))[:_MOST]))
+            found.append((places.name(file), list(_lines(before, after))[:_MOST]))
     return found
 
 
@@ -185,16 +142,18 @@ def _lines(before: str, after: str) -> Iterator[tuple[str, str]]:
 BEFORE, AFTER, ALONE = "Before the fix", "After the fix", "The run"
 
 
-def page(verification: Verification) -> str:
+def verification_page(verification: Verification) -> str:
+    """The text of the page; the same verification always gives the same text."""
     places = Places(verification.before.sources, verification.script, verification.cells)
     runs = _runs(verification, places)
     told = story([run for run, _ in runs])
     sides = [(run.heading, side.recordings) for (run, _), side in zip(runs, _sides(verification), strict=False)]
     tables, by_rank = ranks(sides)
+    arguments = ("--", *verification.arguments) if verification.arguments else ()
     return render(
         "verification.html",
         title=f"gradlint verify: {places.name(verification.script)}",
-        command=" ".join(("gradlint verify", places.name(verification.script), *_arguments(verification))),
+        command=" ".join(("gradlint verify", places.name(verification.script), *arguments)),
         headline=headline(verification),
         mood=mood(verification),
         summary=summary(verification),
@@ -202,11 +161,14 @@ def page(verification: Verification) -> str:
         notes=_notes(verification),
         entries=entries(verification, places, told.first),
         compared=verification.after is not None,
-        unshowable=[(u, where(u, places)) for u in verification.unshowable],
+        unshowable=[(u, places.at(u.filename, u.line)) for u in verification.unshowable],
         failure=verification.failure,
         story=told,
         curves=curves([(run.heading, recording, run.cast) for run, recording in runs]),
-        health=[(s, _place(s, places), places.source(s.filename, s.line)) for s in verification.health],
+        health=[
+            (s, places.at(s.filename, s.line) if s.filename else "", places.source(s.filename, s.line))
+            for s in verification.health
+        ],
         changes=changes(verification, places),
         ranks=tables,
         by_rank=by_rank,
@@ -228,18 +190,10 @@ def _runs(verification: Verification, places: Places) -> list[tuple[Run, Recordi
     return runs
 
 
-def _place(symptom: Symptom, places: Places) -> str:
-    return places.at(symptom.filename, symptom.line) if symptom.filename else ""
-
-
 def _sides(verification: Verification) -> list[Side]:
     """Those that have something to show."""
     both = [verification.before, *([verification.after] if verification.after is not None else [])]
     return [side for side in both if side.main is not None]
-
-
-def _arguments(verification: Verification) -> tuple[str, ...]:
-    return ("--", *verification.arguments) if verification.arguments else ()
 
 
 def _about(verification: Verification) -> list[tuple[str, str]]:

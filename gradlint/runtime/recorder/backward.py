@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from gradlint.runtime.monitor import operations
+from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
 
 if TYPE_CHECKING:
@@ -80,18 +81,8 @@ def read_top(losses: list[Tensor], weights: list[Tensor | None]) -> Top:
     return _together(branches)
 
 
-def leaves(losses: list[Tensor]) -> set[int] | None:
-    """The tensors (their ids) that a backward of these gives gradients to; None if not all of them can be seen."""
-    found = _leaves(losses)
-    return None if found is None else set(found)
-
-
-def leaf_tensors(losses: list[Tensor]) -> list[Tensor]:
-    """The same, themselves; none if not all of them can be seen."""
-    return list((_leaves(losses) or {}).values())
-
-
-def _leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+def leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+    """The tensors, by their ids, that a backward of these gives gradients to; None if not all of them can be seen."""
     found: dict[int, Tensor] = {}
     waiting: list[Any] = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
     seen: set[Any] = set(waiting)
@@ -267,21 +258,24 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch_everywhere(torch.autograd, "backward", _backward, compiled=False)
 
 
-def _backward(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _backward(request: Request) -> Any:
+    recorder = request.recorder
     if recorder.inside("backward"):  # of a checkpoint that recomputes, say: part of the one that is going on
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     with recorder.during("backward") as call:
         with recorder.guard("a backward"):
             recorder.check_patience()
-            recorder.parts.distributed.backward_begins(call)
-            call.about["running"] = _prepare(recorder, _losses(args, kwargs), _weights(args, kwargs))
+            recorder.distributed.backward_begins(call)
+            call.about["running"] = _prepare(
+                recorder, _several(request.argument(0, "tensors")), _several(request.argument(1, "grad_tensors"))
+            )
         recorder.backward = call
         try:
-            result = original(*args, **kwargs)
+            result = request.carry_out()
         finally:
             recorder.backward = None
-            recorder.parts.distributed.backward_over()
+            recorder.distributed.backward_over()
     with recorder.guard("a backward"):
         running = call.about.get("running")
         if running is not None:
@@ -298,11 +292,15 @@ def flush(recorder: Recorder) -> None:
             _tell(recorder, running, call.about, last=False)
 
 
-def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | None]) -> _Running:
+def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any]) -> _Running:
+    """`given`: the losses; `handed_in`: gradients of theirs, as many as there are losses or none."""
+    losses = [loss for loss in given if isinstance(loss, Tensor)]
+    weights = [weight if isinstance(weight, Tensor) else None for weight in handed_in]
+    weights = (weights + [None] * len(losses))[: len(losses)]
     recorder.lives.refresh()
     recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
-    by_hand = recorder.parts.by_hand.life
+    by_hand = recorder.by_hand.life
     if by_hand is not None:
         recorder.check_steps(by_hand)
     top = read_top(losses, weights)
@@ -322,7 +320,7 @@ def _prepare(recorder: Recorder, losses: list[Tensor], weights: list[Tensor | No
         ],
         mine=mine,
         made_by=_maker(losses) if value is not None and not math.isfinite(value) else "",
-        alive=recorder.parts.survey.graph_of(losses),
+        alive=recorder.survey.graph_of(losses),
     )
 
 
@@ -343,9 +341,9 @@ def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
     """Where several threads train, the gradients of the others change by themselves, and must not even be read."""
     if len(recorder.training) <= 1 and threading.current_thread() is threading.main_thread():
         return None
-    found = leaves(losses)
-    known = found and any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
-    return found if known else None  # FSDP2 makes other tensors out of the parameters for each pass
+    found = leaves(losses) or {}
+    known = any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
+    return set(found) if known else None  # FSDP2 makes other tensors out of the parameters for each pass
 
 
 def _snapshot(parameter: Tensor) -> _Before:
@@ -368,11 +366,11 @@ def _fed(recorder: Recorder, running: _Running) -> list[Life]:
 
 def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
     touched = _fed(recorder, running)
-    unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
+    unseen = recorder.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
     touched.extend(life for life, _ in unseen if life.id in kept)
     if not touched and last and not running.ever:
-        by_hand = recorder.parts.by_hand.fed(running.losses)
+        by_hand = recorder.by_hand.fed(running.losses)
         touched.extend([by_hand] if by_hand is not None else [])
     for life in touched:
         running.told.add(life.id)
@@ -382,7 +380,7 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
     if not touched and (running.ever or not last):
         return
     running.ever = True
-    shared = recorder.parts.distributed.backward_ends(about, touched)
+    shared = recorder.distributed.backward_ends(about, touched)
     top = running.top
     factor = None if top.factor is None else top.factor * running.division
     gradients = tuple(_gradient(life, kept.get(life.id)) for life in touched)
@@ -405,8 +403,8 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         alive=running.alive,
         **shared.fields,
     )
-    recorder.parts.distributed.tell(shared, running.places)
-    recorder.parts.by_hand.backward_over()
+    recorder.distributed.tell(shared, running.places)
+    recorder.by_hand.keep()
 
 
 def _gradient(life: Life, kept: list[Tensor] | None) -> Gradient:
@@ -434,19 +432,6 @@ def _autocast_dtype(device: str) -> torch.dtype:
     if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(device)
     return torch.get_autocast_cpu_dtype() if device == "cpu" else torch.get_autocast_gpu_dtype()
-
-
-def _losses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    given = args[0] if args else kwargs.get("tensors")
-    return [loss for loss in _several(given) if isinstance(loss, Tensor)]
-
-
-def _weights(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
-    """The gradients that were handed in, as many as there are losses."""
-    given = args[1] if len(args) > 1 else kwargs.get("grad_tensors")
-    count = len(_losses(args, kwargs))
-    weights = [w if isinstance(w, Tensor) else None for w in _several(given)]
-    return (weights + [None] * count)[:count]
 
 
 def _several(given: Any) -> Sequence[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Handler
+from gradlint.runtime.recorder.patching import Handler, Request
 from gradlint.runtime.recording import Clipped, Gradient, Place
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class Kind:
 
     function: str
     how: str = "norm"
-    #: the names and positions of the limit and, where the caller hands it in, of the norm
-    limit: tuple[str, int] = ("max_norm", 1)
-    norm: tuple[str, int] | None = None
+    #: the positions and names of the limit and, where the caller hands it in, of the norm
+    limit: tuple[int, str] = (1, "max_norm")
+    norm: tuple[int, str] | None = None
     wrap: str = ""
     manager: str = ""
     unscales: bool = False
@@ -40,8 +40,8 @@ class Kind:
 _FUNCTIONS = (
     Kind("clip_grad_norm_"),
     Kind("clip_grad_norm"),
-    Kind("clip_grad_value_", "value", ("clip_value", 1)),
-    Kind("clip_grads_with_norm_", norm=("total_norm", 2)),
+    Kind("clip_grad_value_", "value", (1, "clip_value")),
+    Kind("clip_grads_with_norm_", norm=(2, "total_norm")),
 )
 
 
@@ -66,7 +66,7 @@ class Clips:
         for kind in _FUNCTIONS:
             private = f"_{kind.function}"
             name = private if hasattr(module, private) else kind.function
-            self.recorder.patches.watch_everywhere(module, name, _function(kind), compiled=False)
+            self.recorder.patches.watch_everywhere(module, name, watching(kind), compiled=False)
 
     def used_up(self, source: Any, optimizer: Life | None = None) -> None:
         """Somebody took everything out of an iterator; of an iterable that can be read again nothing is kept."""
@@ -98,29 +98,24 @@ class _Running:
     wrap: str
 
 
-def _function(kind: Kind) -> Handler:
-    def handler(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if recorder.inside("clip"):
-            return original(*args, **kwargs)
-        given = args[0] if args else kwargs.get("parameters")
-        source, parameters = take(given)
+def watching(kind: Kind, position: int = 0) -> Handler:
+    """Of a clip that gets its parameters as an argument, at this position."""
+
+    def handler(request: Request) -> Any:
+        if request.recorder.inside("clip"):
+            return request.carry_out()
+        given = request.argument(position, "parameters")
+        source, parameters = _taken(given)
         if source is not given:
-            args, kwargs = ((source, *args[1:]), kwargs) if args else (args, {**kwargs, "parameters": source})
-        return watch(recorder, kind, lambda: original(*args, **kwargs), given, parameters, args, kwargs)
+            request.put(position, "parameters", source)
+        return watch(request, kind, given, parameters)
 
     return handler
 
 
-def watch(
-    recorder: Recorder,
-    kind: Kind,
-    clip: Callable[[], Any],
-    given: Any,
-    parameters: list[Tensor],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Call `clip` and tell what it did to these parameters."""
+def watch(request: Request, kind: Kind, given: Any, parameters: list[Tensor]) -> Any:
+    """Carries it out, and tells what it did to these parameters."""
+    recorder = request.recorder
     recorder.settle()
     backward.flush(recorder)
     running: _Running | None = None
@@ -128,14 +123,14 @@ def watch(
         recorder.check_patience()
         running = _prepare(recorder, kind, given, parameters)
     with recorder.during("clip", manager=kind.manager):
-        result = clip()
+        result = request.carry_out()
     if running is not None:
         with recorder.guard("a clip"):
-            _tell(recorder, kind, running, result, args, kwargs)
+            _tell(request, kind, running, result)
     return result
 
 
-def take(given: Any) -> tuple[Any, list[Tensor]]:
+def _taken(given: Any) -> tuple[Any, list[Tensor]]:
     """All parameters out of what was handed to a clip, and the same thing again for torch to read.
 
     torch looks whether it got a generator (and warns if that is empty), so a generator stays one.
@@ -155,11 +150,11 @@ def _prepare(recorder: Recorder, kind: Kind, given: Any, parameters: list[Tensor
     recorder.lives.refresh()
     touched = recorder.lives.touched(parameters)
     exhausted = isinstance(given, Iterator) and not parameters
-    used = recorder.parts.clips.who_used(given) if exhausted else None
+    used = recorder.clips.who_used(given) if exhausted else None
     if used is not None:
         touched = [life for life in recorder.lives.alive() if life is used.optimizer]
     if not exhausted:
-        recorder.parts.clips.used_up(given)
+        recorder.clips.used_up(given)
     handed = {id(p) for p in parameters}
     gradients = [g for p in parameters if (g := grad_of(p)) is not None]
     others = {id(p) for life in touched for p in life.parameters() if grad_of(p) is not None}
@@ -173,17 +168,16 @@ def _prepare(recorder: Recorder, kind: Kind, given: Any, parameters: list[Tensor
         missed=len(others - handed),
         exhausted=exhausted,
         exhausted_by=used.place if used is not None else None,
-        wrap=recorder.parts.distributed.wrap_of_parameters(parameters),
+        wrap=recorder.distributed.wrap_of_parameters(parameters),
     )
 
 
-def _tell(
-    recorder: Recorder, kind: Kind, running: _Running, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def _tell(request: Request, kind: Kind, running: _Running, result: Any) -> None:
+    recorder = request.recorder
     now = [g for p in running.parameters if (g := grad_of(p)) is not None]
     for life in running.touched:
         life.clipped = life.clipped or bool(now)
-    returned = result if kind.norm is None else _argument(args, kwargs, kind.norm)
+    returned = result if kind.norm is None else request.argument(*kind.norm)
     recorder.emit(
         Clipped,
         places=running.places,
@@ -192,7 +186,7 @@ def _tell(
         before=running.before,
         function=kind.function,
         how=kind.how,
-        limit=_number(_argument(args, kwargs, kind.limit)),
+        limit=_number(request.argument(*kind.limit)),
         returned=_number(returned),
         parameters=len(running.parameters),
         present=running.present,
@@ -204,11 +198,6 @@ def _tell(
         manager=kind.manager or recorder.manager,
         unscales=kind.unscales,
     )
-
-
-def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], where: tuple[str, int]) -> Any:
-    name, position = where
-    return kwargs[name] if name in kwargs else args[position] if len(args) > position else None
 
 
 def _number(value: Any) -> float | None:

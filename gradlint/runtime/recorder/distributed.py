@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import clips
 from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import Met, Synced
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class Distributed:
         patches.watch(ddp, "__init__", _ddp_made)
         patches.watch(ddp, "register_comm_hook", _hook_registered)
         patches.watch(ddp, "_register_builtin_comm_hook", _builtin_registered)
-        self.recorder.parts.imports.when("torch.distributed.fsdp.fully_sharded_data_parallel", _fsdp_loaded)
+        fsdp = "torch.distributed.fsdp.fully_sharded_data_parallel"
+        self.recorder.imports.watch(fsdp, FSDP, "clip_grad_norm_", _fsdp_clip)
         self.learn_rank()
 
     def learn_rank(self) -> None:
@@ -137,9 +139,6 @@ class Distributed:
                 self.recorder.on_news()
 
     # -- models ----------------------------------------------------------------------------------------------------
-
-    def is_spread(self, module: Any) -> bool:
-        return bool(wrap_of(module))
 
     def meet(self, module: Any) -> _Spread:
         name = self.recorder.models.get(module)
@@ -288,29 +287,26 @@ def _average(state: Any, bucket: Any) -> Any:
     return group.allreduce([buffer]).get_future().then(lambda future: future.value()[0])
 
 
-def _group_made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = original(*args, **kwargs)
+def _group_made(request: Request) -> Any:
+    result, recorder = request.carry_out(), request.recorder
     with recorder.guard("the process group"):
-        recorder.parts.distributed.learn_rank()
+        recorder.distributed.learn_rank()
     return result
 
 
-def _ddp_made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = original(*args, **kwargs)
+def _ddp_made(request: Request) -> Any:
+    result, recorder = request.carry_out(), request.recorder
     with recorder.guard("a distributed model"):
-        recorder.parts.distributed.meet(args[0])
+        recorder.distributed.meet(request.owner)
     return result
 
 
-def _hook_registered(
-    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    module = args[0]
-    state = args[1] if len(args) > 1 else kwargs.get("state")
-    hook = args[2] if len(args) > 2 else kwargs.get("hook")
-    watch = recorder.parts.distributed
+def _hook_registered(request: Request) -> Any:
+    recorder, module = request.recorder, request.owner
+    state, hook = request.argument(1, "state"), request.argument(2, "hook")
+    watch = recorder.distributed
     if not callable(hook):
-        return original(*args, **kwargs)
+        return request.carry_out()
     if watch.hook_given(module, state, hook):
         return None
     name = recorder.models.get(module)
@@ -320,15 +316,13 @@ def _hook_registered(
         watch.exchanged("all-reduce", name, bucket.buffer().numel())
         return hook(state, bucket)
 
-    result = original(module, state, counted)
+    result = request.original(module, state, counted)
     with recorder.guard("a communication hook"):
         watch.hook_taken(module)
     return result
 
 
-def _builtin_registered(
-    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _builtin_registered(request: Request) -> Any:
     """The hooks that torch has in C++ cannot be counted; their twins in Python can."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
@@ -336,23 +330,22 @@ def _builtin_registered(
     kinds = distributed.BuiltinCommHookType
     twins: dict[Any, Any] = {kinds.ALLREDUCE: default_hooks.allreduce_hook,
                              kinds.FP16_COMPRESS: default_hooks.fp16_compress_hook}  # fmt: skip
-    kind = args[1] if len(args) > 1 else kwargs.get("comm_hook_type")
+    kind = request.argument(1, "comm_hook_type")
     if kind not in twins:
-        return original(*args, **kwargs)
-    return args[0].register_comm_hook(args[0].process_group, twins[kind])
+        return request.carry_out()
+    return request.owner.register_comm_hook(request.owner.process_group, twins[kind])
 
 
-def _collective(
-    name: str, recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _collective(name: str, request: Request) -> Any:
+    recorder = request.recorder
     with recorder.guard("a collective"):
-        tensors = [t for value in (*args, *kwargs.values()) for t in _tensors(value)]
+        tensors = [t for value in (*request.args, *request.kwargs.values()) for t in _tensors(value)]
         if _called_by_fsdp():
             how = "reduce-scatter" if name in _SCATTERING else "all-reduce"
-            recorder.parts.distributed.exchanged(how, "", max((t.numel() for t in tensors), default=0))
+            recorder.distributed.exchanged(how, "", max((t.numel() for t in tensors), default=0))
         else:
-            recorder.parts.gradients.collective(tensors)
-    return original(*args, **kwargs)
+            recorder.gradients.collective(tensors)
+    return request.carry_out()
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -372,13 +365,8 @@ def _called_by_fsdp() -> bool:
     return False
 
 
-def _fsdp_loaded(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.FullyShardedDataParallel, "clip_grad_norm_", _fsdp_clip)
-
-
-def _fsdp_clip(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if recorder.inside("clip"):
-        return original(*args, **kwargs)
-    kind = clips.Kind(f"{FSDP}.clip_grad_norm_", wrap=FSDP)
-    parameters = list(args[0].parameters())
-    return clips.watch(recorder, kind, lambda: original(*args, **kwargs), parameters, parameters, args, kwargs)
+def _fsdp_clip(request: Request) -> Any:
+    if request.recorder.inside("clip"):
+        return request.carry_out()
+    parameters = list(request.owner.parameters())
+    return clips.watch(request, clips.Kind(f"{FSDP}.clip_grad_norm_", wrap=FSDP), parameters, parameters)

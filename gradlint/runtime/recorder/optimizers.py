@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life
+from gradlint.runtime.recorder.patching import Request, subclasses
 from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch(base, "add_param_group", _grown)
     recorder.patches.watch(base, "zero_grad", _zero_grad, compiled=False)
     recorder.patches.watch(torch.nn.Module, "zero_grad", _module_zero_grad, compiled=False)
-    for kind in _subclasses(base):
+    for kind in subclasses(base):
         watch_class(recorder, kind)
 
 
@@ -46,35 +47,27 @@ def watch_class(recorder: Recorder, kind: type) -> None:
             recorder.patches.watch(at, "step", _step, compiled=False)
 
 
-def _subclasses(kind: Any) -> Iterable[Any]:
-    for below in kind.__subclasses__():
-        yield below
-        yield from _subclasses(below)
-
-
-def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _made(request: Request) -> Any:
+    recorder = request.recorder
     recorder.settle()
-    source = args[1] if len(args) > 1 else kwargs.get("params")
-    result = original(*args, **kwargs)
+    result = request.carry_out()
     with recorder.guard("the making of an optimizer"):
-        recorder.parts.clips.used_up(source, recorder.life(args[0]))
+        recorder.clips.used_up(request.argument(1, "params"), recorder.life(request.owner))
     return result
 
 
-def _step_patched(
-    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _step_patched(request: Request) -> Any:
     """torch puts its hooks round the `step` of a class when the first of its optimizers is made or unpickled."""
-    result = original(*args, **kwargs)
+    result, recorder = request.carry_out(), request.recorder
     with recorder.guard("the making of an optimizer"):
-        watch_class(recorder, type(args[0]))
+        watch_class(recorder, type(request.owner))
     return result
 
 
-def _grown(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = original(*args, **kwargs)
+def _grown(request: Request) -> Any:
+    result, recorder = request.carry_out(), request.recorder
     with recorder.guard("a parameter group"):
-        if recorder.lives.get(args[0]) is not None:
+        if recorder.lives.get(request.owner) is not None:
             recorder.lives.refresh()
     return result
 
@@ -82,35 +75,31 @@ def _grown(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ..
 # -- clearing ------------------------------------------------------------------------------------------------------
 
 
-def _zero_grad(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _zero_grad(request: Request) -> Any:
+    recorder = request.recorder
     if recorder.inside("zero", "clip"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     life: Life | None = None
     with recorder.guard("zero_grad"):
-        life = recorder.life(args[0])
+        life = recorder.life(request.owner)
     if life is None:
-        return original(*args, **kwargs)
+        return request.carry_out()
     # one that leaves the step to others may well clear by itself: those others have no gradients then
-    owner = "" if life.wrapper else life.id
-    return _clearing(recorder, lambda: original(*args, **kwargs), life.parameters, "optimizer", owner)
+    return _clearing(request, life.parameters, "optimizer", "" if life.wrapper else life.id)
 
 
-def _module_zero_grad(
-    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    if recorder.inside("zero", "clip"):
-        return original(*args, **kwargs)
-    module = args[0]
-    return _clearing(recorder, lambda: original(*args, **kwargs), lambda: list(module.parameters()), "module", "")
+def _module_zero_grad(request: Request) -> Any:
+    if request.recorder.inside("zero", "clip"):
+        return request.carry_out()
+    return _clearing(request, lambda: list(request.owner.parameters()), "module", "")
 
 
-def _clearing(
-    recorder: Recorder, clear: Callable[[], Any], whose: Callable[[], list[Tensor]], by: str, owner: str
-) -> Any:
+def _clearing(request: Request, whose: Callable[[], list[Tensor]], by: str, owner: str) -> Any:
+    recorder = request.recorder
     recorder.settle()
     backward.flush(recorder)
     with recorder.during("zero"):
-        result = clear()
+        result = request.carry_out()
     with recorder.guard("zero_grad"):
         recorder.lives.refresh()
         touched = recorder.lives.touched(whose())
@@ -157,11 +146,11 @@ def _after_step(recorder: Recorder, tell: Callable[[], None]) -> None:
 # -- stepping ------------------------------------------------------------------------------------------------------
 
 
-def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    optimizer = args[0]
+def _step(request: Request) -> Any:
+    recorder, optimizer = request.recorder, request.owner
     running = recorder.call_of("step")
     if running is not None and running.owner is optimizer:  # super().step()
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     backward.flush(recorder)
     life: Life | None = None
@@ -171,34 +160,30 @@ def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...
         if not life.wrapper:
             recorder.check_steps(life)
     if life is None or life.wrapper:
-        return original(*args, **kwargs)
+        return request.carry_out()
     with recorder.during("step", optimizer) as call:
-        args, kwargs = _open_closure(recorder, call, args, kwargs)
+        _open_closure(request, call)
         with recorder.guard("a step"):
             _before(recorder, life, call)
-        result = original(*args, **kwargs)
+        result = request.carry_out()
     with recorder.guard("a step"):
         _after(recorder, life, call)
     return result
 
 
-def _open_closure(
-    recorder: Recorder, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _open_closure(request: Request, call: Call) -> None:
     """What a closure does is done by the user, not by the optimizer."""
-    given = args[1] if len(args) > 1 else kwargs.get("closure")
+    given = request.argument(1, "closure")
     if not callable(given) or isinstance(given, torch.nn.Module):
-        return args, kwargs
+        return
     call.about["closure"] = True
 
     @functools.wraps(given)
     def closure(*inner: Any, **named: Any) -> Any:
-        with recorder.during("closure"):
+        with request.recorder.during("closure"):
             return given(*inner, **named)
 
-    if len(args) > 1:
-        return (args[0], closure, *args[2:]), kwargs
-    return args, {**kwargs, "closure": closure}
+    request.put(1, "closure", closure)
 
 
 def _before(recorder: Recorder, life: Life, call: Call) -> None:
@@ -211,7 +196,7 @@ def _before(recorder: Recorder, life: Life, call: Call) -> None:
     call.about["found_inf"] = found is not None and float(found) > 0
     parameters = life.parameters()
     call.about["weights"] = [norms.copy(p) for p in parameters]
-    if not life.steps and recorder.world > 1 and not recorder.parts.distributed.is_sharded(parameters):
+    if not life.steps and recorder.world > 1 and not recorder.distributed.is_sharded(parameters):
         call.about["start"] = norms.sums(parameters)
     call.about["places"] = recorder.here()
 
@@ -249,7 +234,7 @@ def _checksum(recorder: Recorder, parameters: list[Tensor], moved: float | None)
     several = recorder.world > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
     if moved is not None and not math.isfinite(moved):
         return norms.sums(parameters)
-    return norms.sums(parameters) if several and not recorder.parts.distributed.is_sharded(parameters) else None
+    return norms.sums(parameters) if several and not recorder.distributed.is_sharded(parameters) else None
 
 
 def _same_parameters(left: Any, right: Any) -> bool:
@@ -272,7 +257,7 @@ def tell_step(
         scaled.about["stepped"] = True
     life.steps += 1
     recorder.steps += 1
-    recorder.parts.survey.stepped(life)
+    recorder.survey.stepped(life)
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()

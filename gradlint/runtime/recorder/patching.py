@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +46,6 @@ def resume(callback: Any) -> None:
         _set_callback(callback)
 
 
-def in_pieces(_: Any, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """In place of `torch.compile`: what is never compiled may stand amid a function that was to be one whole graph."""
-    return original(*args, **{**kwargs, "fullgraph": False})
-
-
 def never_compile(function: Callable[..., Any]) -> None:
     """This function is run as it stands, always, also where a compiled one calls it; what it calls may be compiled."""
     function._torchdynamo_disable = True  # type: ignore[attr-defined]
@@ -64,9 +60,44 @@ def never_compile(function: Callable[..., Any]) -> None:
 # -- patches -----------------------------------------------------------------------------------------------------------
 
 
-#: what is called in place of a function: the recorder, the function itself, and its arguments
-Handler = Callable[["Recorder", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+@dataclass(slots=True)
+class Request:
+    """A call of a function that is watched, before it is carried out."""
+
+    recorder: Recorder
+    original: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def carry_out(self) -> Any:
+        return self.original(*self.args, **self.kwargs)
+
+    @property
+    def owner(self) -> Any:
+        """Whose method it is."""
+        return self.args[0]
+
+    def argument(self, position: int, name: str) -> Any:
+        """None if it was not given."""
+        return self.kwargs[name] if name in self.kwargs else self.args[position] if len(self.args) > position else None
+
+    def put(self, position: int, name: str, value: Any) -> None:
+        """Something else in the place of an argument."""
+        if len(self.args) > position:
+            self.args = (*self.args[:position], value, *self.args[position + 1 :])
+        else:
+            self.kwargs = {**self.kwargs, name: value}
+
+
+#: what is called in place of a function
+Handler = Callable[[Request], Any]
 _ABSENT = object()
+
+
+def in_pieces(request: Request) -> Any:
+    """In place of `torch.compile`: what is never compiled may stand amid a function that was to be one whole graph."""
+    request.kwargs = {**request.kwargs, "fullgraph": False}
+    return request.carry_out()
 
 
 class Current:
@@ -95,7 +126,7 @@ def _traced(original: Callable[..., Any], handler: Handler) -> Callable[..., Any
         recorder = Current.recorder
         if recorder is None or recorder.silent:
             return original(*args, **kwargs)
-        return handler(recorder, original, args, kwargs)
+        return handler(Request(recorder, original, args, kwargs))
 
     wrapper.gradlint_original = original  # type: ignore[attr-defined]
     return wrapper
@@ -109,13 +140,20 @@ def _interpreted(original: Callable[..., Any], handler: Handler) -> Callable[...
             return original(*args, **kwargs)
         callback = pause()
         try:
-            return handler(recorder, original, args, kwargs)
+            return handler(Request(recorder, original, args, kwargs))
         finally:
             resume(callback)
 
     wrapper.gradlint_original = original  # type: ignore[attr-defined]
     never_compile(wrapper)
     return wrapper
+
+
+def subclasses(kind: Any) -> Iterator[Any]:
+    """All that there are, at any depth."""
+    for below in kind.__subclasses__():
+        yield below
+        yield from subclasses(below)
 
 
 def is_watched(function: Any) -> bool:
@@ -211,6 +249,15 @@ class Imports(importlib.abc.MetaPathFinder):
         else:
             self._wanted.setdefault(name, []).append(patch)
 
+    def watch(self, module: str, owner: str, name: str, handler: Handler) -> None:
+        """Watch a method of a class of such a module; some versions may lack the class."""
+
+        def patch(recorder: Recorder, loaded: Any) -> None:
+            if (holder := getattr(loaded, owner, None)) is not None:
+                recorder.patches.watch(holder, name, handler)
+
+        self.when(module, patch)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
@@ -266,7 +313,7 @@ class Warnings:
             recorder = Current.recorder
             if recorder is not None and not recorder.silent:
                 with recorder.guard("a warning"):
-                    recorder.parts.warnings.told(message, category, caller)
+                    recorder.warnings.told(message, category, caller)
             original(message, category, _level(caller, stacklevel) + 1, source, **more)
 
         self.recorder.patches.put(warnings, "warn", warn)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +11,7 @@ import torch
 from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life
 from gradlint.runtime.recorder.optimizers import tell_step
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import Met, Place, Unscaled, Updated
 
 if TYPE_CHECKING:
@@ -42,30 +42,28 @@ def watch_class(recorder: Recorder, kind: type) -> None:
                 recorder.patches.watch(at, name, handler, compiled=False)
 
 
-def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _made(request: Request) -> Any:
+    recorder = request.recorder
     with recorder.guard("the making of a scaler"):
-        watch_class(recorder, type(args[0]))
-        args, kwargs = _on_cpu(recorder, original, args, kwargs)
-    result = original(*args, **kwargs)
+        watch_class(recorder, type(request.owner))
+        _send_to_cpu(request)
+    result = request.carry_out()
     with recorder.guard("the making of a scaler"):
-        known(recorder, args[0])
+        known(recorder, request.owner)
     return result
 
 
-def _on_cpu(
-    recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _send_to_cpu(request: Request) -> None:
     """Without CUDA a scaler disables itself, and the order of its calls could not be judged."""
-    signature = inspect.signature(original)
+    recorder, signature = request.recorder, inspect.signature(request.original)
     if recorder.orders.device != "cpu" or "device" not in signature.parameters or torch.cuda.is_available():
-        return args, kwargs
-    bound = signature.bind(*args, **kwargs)
+        return
+    bound = signature.bind(*request.args, **request.kwargs)
     bound.apply_defaults()
-    if not bound.arguments["enabled"] or not str(bound.arguments["device"]).startswith("cuda"):
-        return args, kwargs
-    recorder.note(CPU_NOTE)
-    bound.arguments["device"] = "cpu"
-    return bound.args, bound.kwargs
+    if bound.arguments["enabled"] and str(bound.arguments["device"]).startswith("cuda"):
+        recorder.note(CPU_NOTE)
+        bound.arguments["device"] = "cpu"
+        request.args, request.kwargs = bound.args, bound.kwargs
 
 
 def known(recorder: Recorder, scaler: Any) -> str:
@@ -73,8 +71,7 @@ def known(recorder: Recorder, scaler: Any) -> str:
     name = recorder.scalers.get(scaler)
     if not name:
         name = recorder.scalers.give(scaler)
-        enabled = bool(getattr(scaler, "_enabled", True))
-        recorder.emit(Met, id=name, role="scaler", type=type(scaler).__name__, enabled=enabled)
+        recorder.emit(Met, id=name, role="scaler", type=type(scaler).__name__, enabled=_enabled(scaler))
     return name
 
 
@@ -86,22 +83,21 @@ def _current(scaler: Any) -> float:
     return float(scaler.get_scale())
 
 
-def _scale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    scaler = args[0]
+def _scale(request: Request) -> Any:
+    recorder, scaler = request.recorder, request.owner
     if not _enabled(scaler) or recorder.inside("scale"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     with recorder.during("scale"):
-        result = original(*args, **kwargs)
+        result = request.carry_out()
     with recorder.guard("scale"):
         backward.mark_scaled(result, known(recorder, scaler), _current(scaler))
     return result
 
 
-def _unscale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    scaler = args[0]
-    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+def _unscale(request: Request) -> Any:
+    recorder, scaler, optimizer = request.recorder, request.owner, request.argument(1, "optimizer")
     if not _enabled(scaler) or recorder.inside("unscale"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     quiet = recorder.inside("scaler.step", "clip")
     recorder.settle()
     backward.flush(recorder)
@@ -114,7 +110,7 @@ def _unscale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, 
         before = None if quiet else life.gradient()
     with recorder.during("unscale", optimizer) as call:
         call.about["scaler"] = name
-        result = original(*args, **kwargs)
+        result = request.carry_out()
     with recorder.guard("unscale_"):
         if life is not None:
             life.scale = 1.0
@@ -132,11 +128,10 @@ def _unscale(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, 
     return result
 
 
-def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    scaler = args[0]
-    optimizer = args[1] if len(args) > 1 else kwargs.get("optimizer")
+def _step(request: Request) -> Any:
+    recorder, scaler, optimizer = request.recorder, request.owner, request.argument(1, "optimizer")
     if not _enabled(scaler) or recorder.inside("scaler.step"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     backward.flush(recorder)
     life: Life | None = None
@@ -148,17 +143,17 @@ def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...
             recorder.check_steps(life)
     with recorder.during("scaler.step", optimizer) as call:
         call.about["scaler"] = name
-        result = original(*args, **kwargs)
+        result = request.carry_out()
         with recorder.guard("a step of the scaler"):
             if life is not None and not call.about.get("stepped"):
                 tell_step(recorder, life, life.gradient(), recorder.here(), skipped=True, moved=None)
     return result
 
 
-def _update(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    scaler = args[0]
+def _update(request: Request) -> Any:
+    recorder, scaler = request.recorder, request.owner
     if not _enabled(scaler) or recorder.inside("update"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     name, scale = "", 1.0
     with recorder.guard("update"):
@@ -166,7 +161,7 @@ def _update(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, .
         name, scale = known(recorder, scaler), _current(scaler)
     with recorder.during("update") as call:
         call.about["scaler"] = name
-        result = original(*args, **kwargs)
+        result = request.carry_out()
     with recorder.guard("update"):
         recorder.emit(Updated, scaler=name, scale=scale, new_scale=_current(scaler))
     return result

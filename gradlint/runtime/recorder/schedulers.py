@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from torch.optim import lr_scheduler
 
 from gradlint.runtime.recorder.lives import Life
+from gradlint.runtime.recorder.patching import Request, subclasses
 from gradlint.runtime.recording import Met, Scheduled
 
 if TYPE_CHECKING:
@@ -15,13 +15,8 @@ if TYPE_CHECKING:
 
 
 def install(recorder: Recorder) -> None:
-    base = lr_scheduler.LRScheduler
-    kinds: set[Any] = {
-        base,
-        lr_scheduler.ReduceLROnPlateau,
-        *_subclasses(base),
-        *_subclasses(lr_scheduler.ReduceLROnPlateau),
-    }
+    base, plateau = lr_scheduler.LRScheduler, lr_scheduler.ReduceLROnPlateau
+    kinds: set[Any] = {base, plateau, *subclasses(base), *subclasses(plateau)}
     for kind in kinds:
         watch_class(recorder, kind)
     for kind in {base, *(k for k in kinds if not issubclass(k, base))}:
@@ -45,20 +40,15 @@ def _watch_births(recorder: Recorder, kind: Any) -> None:
     recorder.patches.put(kind, "__init_subclass__", classmethod(born))
 
 
-def _subclasses(kind: Any) -> Iterable[Any]:
-    for below in kind.__subclasses__():
-        yield below
-        yield from _subclasses(below)
-
-
-def _made(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _made(request: Request) -> Any:
+    recorder = request.recorder
     if recorder.inside("schedule"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     recorder.settle()
     with recorder.during("schedule"):
-        result = original(*args, **kwargs)
+        result = request.carry_out()
     with recorder.guard("the making of a scheduler"):
-        known(recorder, args[0])
+        known(recorder, request.owner)
     return result
 
 
@@ -84,10 +74,10 @@ def _life(recorder: Recorder, scheduler: Any) -> Life | None:
     return recorder.life(optimizer) if hasattr(optimizer, "param_groups") else None
 
 
-def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _step(request: Request) -> Any:
+    recorder, scheduler = request.recorder, request.owner
     if recorder.inside("schedule"):
-        return original(*args, **kwargs)
-    scheduler = args[0]
+        return request.carry_out()
     recorder.settle()
     name, life = "", None
     rates: tuple[float, ...] = ()
@@ -96,7 +86,7 @@ def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...
         name, life = known(recorder, scheduler), _life(recorder, scheduler)
         rates = life.rates() if life is not None else ()
     with recorder.during("schedule"):
-        result = original(*args, **kwargs)
+        result = request.carry_out()
     with recorder.guard("a scheduler"):
         owner = life.id if life is not None else ""
         recorder.emit(
@@ -106,7 +96,7 @@ def _step(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...
             optimizers=(owner,) if owner else (),
             rates=rates,
             new_rates=life.rates() if life is not None else (),
-            told=len(args) > 1 or any(value is not None for value in kwargs.values()),
+            told=len(request.args) > 1 or any(value is not None for value in request.kwargs.values()),
             manager=recorder.manager,
         )
     return result

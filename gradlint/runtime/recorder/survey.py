@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from torch.utils.data import dataloader
 from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.backward import autocast
+from gradlint.runtime.recorder.distributed import wrap_of
 from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.patching import Request
 from gradlint.runtime.recording import Forwarded, LoaderTurned, Parameter, Place, Surveyed
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class Survey:
             if grad_of(parameter) is not None:
                 self._fed.setdefault(id(parameter), weakref.ref(parameter))
         self._units.setdefault(life.id, Units()).look(list(self._biases(life)))
-        for _, parameter in self._all():
+        for parameter in (p for model in self._living() for p in model.parameters()):
             free = parameter.requires_grad and not self._recorder.lives.owners(parameter)
             if free and grad_of(parameter) is not None and id(parameter) not in self._loose:
                 self._loose[id(parameter)] = weakref.ref(parameter), norms.total([parameter])
@@ -154,10 +156,6 @@ class Survey:
                 return any(id(p) in self._fed for p in mine)
         return False
 
-    def _all(self) -> Iterator[tuple[str, Tensor]]:
-        for model in self._living():
-            yield from model.named_parameters()
-
     def _living(self) -> list[Any]:
         return [model for reference in self._models.values() if (model := reference()) is not None]
 
@@ -197,25 +195,24 @@ def install(recorder: Recorder) -> None:
     recorder.patches.watch(dataloader._BaseDataLoaderIter, "__next__", _next)
 
 
-def _call(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    module = args[0]
+def _call(request: Request) -> Any:
+    recorder, module = request.recorder, request.owner
     with_graph = torch.is_grad_enabled()
-    if not recorder.parts.survey.knows(module, with_graph):
+    if not recorder.survey.knows(module, with_graph):
         with recorder.guard("a forward"):
-            recorder.parts.survey.called(module, (*args[1:], *kwargs.values()), with_graph)
+            recorder.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
     if not with_graph:  # evaluation
-        return original(*args, **kwargs)
-    distributed = recorder.parts.distributed
-    if distributed.is_spread(module):  # also inside of another module
+        return request.carry_out()
+    if wrap_of(module):  # also inside of another module
         with recorder.guard("a forward"):
-            distributed.forward_begins(module)
+            recorder.distributed.forward_begins(module)
     if recorder.inside("forward", "step", "backward"):
-        return original(*args, **kwargs)
+        return request.carry_out()
     with recorder.guard("a forward"):
         recorder.check_patience()
         _tell(recorder, module)
     with recorder.during("forward"):
-        return original(*args, **kwargs)
+        return request.carry_out()
 
 
 def _tell(recorder: Recorder, module: Any) -> None:
@@ -225,39 +222,40 @@ def _tell(recorder: Recorder, module: Any) -> None:
     places = recorder.here()
     if not places:
         return
-    recorder.parts.gradients.settle()
-    recorder.parts.survey.forwarded(module)
+    recorder.gradients.settle()
+    recorder.survey.forwarded(module)
     recorder.emit(
         Forwarded,
         places=places,
         model=recorder.models.get(module) or recorder.models.give(module),
         type=type(module).__name__,
-        sync=recorder.parts.distributed.forward_sync(module),
+        sync=recorder.distributed.forward_sync(module),
         autocast=autocast(trained.device.type),
         asleep=asleep(module),
     )
 
 
-def _iterate(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    iterator = original(*args, **kwargs)
+def _iterate(request: Request) -> Any:
+    iterator, recorder, loader = request.carry_out(), request.recorder, request.owner
     with recorder.guard("a loader"):
-        if data.get_worker_info() is None and recorder.here() and not recorder.iterators.get(args[0]):
-            recorder.iterators.name(iterator, _begin(recorder, args[0]))
+        if data.get_worker_info() is None and recorder.here() and not recorder.iterators.get(loader):
+            recorder.iterators.name(iterator, _begin(recorder, loader))
     return iterator
 
 
-def _next(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _next(request: Request) -> Any:
     try:
-        return original(*args, **kwargs)
+        return request.carry_out()
     except StopIteration:
+        recorder = request.recorder
         with recorder.guard("a loader"):
-            _over(recorder, recorder.iterators.get(args[0]))
+            _over(recorder, recorder.iterators.get(request.owner))
         raise
 
 
-def read_ahead(recorder: Recorder, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_ahead(request: Request) -> Any:
     """A loader that is one batch ahead of the user's loop: it is over when the loop is, not when it has read all."""
-    loader = args[0]
+    recorder, loader = request.recorder, request.owner
 
     def batches() -> Iterator[Any]:
         name = ""
@@ -266,7 +264,7 @@ def read_ahead(recorder: Recorder, original: Callable[..., Any], args: tuple[Any
             # the loader that it reads from has nothing to add
             for inner in (loader, getattr(loader, "base_dataloader", loader)):
                 recorder.iterators.name(inner, name)
-        yield from original(*args, **kwargs)
+        yield from request.carry_out()
         with recorder.guard("a loader"):
             _over(recorder, name)
 
@@ -275,7 +273,7 @@ def read_ahead(recorder: Recorder, original: Callable[..., Any], args: tuple[Any
 
 def _begin(recorder: Recorder, loader: Any) -> str:
     recorder.check_patience()
-    recorder.parts.gradients.settle()
+    recorder.gradients.settle()
     name = recorder.loaders.get(loader) or recorder.loaders.give(loader)
     recorder.emit(LoaderTurned, loader=name)
     return name
@@ -283,5 +281,5 @@ def _begin(recorder: Recorder, loader: Any) -> str:
 
 def _over(recorder: Recorder, name: str) -> None:
     if name and recorder.here():
-        recorder.parts.gradients.settle()
+        recorder.gradients.settle()
         recorder.emit(LoaderTurned, loader=name, over=True)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import textwrap
-
 import pytest
 
-from gradlint.python.imported import calls
-from gradlint.python.lower import Lowering
+from gradlint.facts.file import File
+from tests.paths.tracing import program
 
 TORCH = "torch.utils.checkpoint.checkpoint"
 
 
 def _called(code: str) -> list[str]:
     """What each call means, in order."""
-    body = Lowering(ast.parse(textwrap.dedent(code))).body
-    return [place.dotted for place in calls(body)]
+    return [call.name for call in File(program(code)).calls()]
 
 
 @pytest.mark.parametrize(

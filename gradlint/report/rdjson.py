@@ -1,0 +1,69 @@
+"""Findings for reviewdog, in its Reviewdog Diagnostic Format; columns count bytes there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from gradlint.model import Finding, Fix, Position, Severity, Span
+from gradlint.registry import HOME, rule_url
+from gradlint.report.document import Document, Report
+from gradlint.report.paths import named, root_folder
+from gradlint.report.text import ordered
+
+_SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.ADVICE: "INFO"}
+_FOLDER = "GITHUB_WORKSPACE", "CI_PROJECT_DIR"
+
+Row = dict[str, object]
+
+
+def as_rdjson(report: Report) -> Iterator[str]:
+    """One object; its list is empty for clean code."""
+    root = root_folder(*_FOLDER)
+    found = [
+        _diagnostic(finding, document, root) for document in report.documents() for finding in ordered(document.result)
+    ]
+    yield json.dumps({"source": {"name": "gradlint", "url": HOME}, "diagnostics": found}, indent=2)
+
+
+def _diagnostic(finding: Finding, document: Document, root: str) -> Row:
+    place = document.result.place(finding.span.start)
+    cell = "" if place.cell is None else f"cell {place.cell}, line {place.row}: "
+    return {
+        "message": "".join((cell, finding.message, *_story(finding, document, root))),
+        "location": {"path": named(document.path, root), "range": _range(finding.span, document)},
+        "severity": _SEVERITIES[finding.severity],
+        "code": {"value": finding.code, "url": rule_url(finding.code)},
+        **_suggestions(finding.fix, document),
+    }
+
+
+def _suggestions(fix: Fix | None, document: Document) -> Row:
+    """Each is applied alone, so a fix of several edits would be half done; in a notebook's JSON none fits."""
+    if fix is None or len(fix.edits) != 1 or document.result.cells:
+        return {}
+    (edit,) = fix.edits
+    return {"suggestions": [{"range": _range(edit.span, document), "text": edit.content}]}
+
+
+def _story(finding: Finding, document: Document, root: str) -> Iterator[str]:
+    """Behind the message: the format has no place for it, and readers of it refuse what they do not know."""
+    for related in finding.related:
+        place = document.result.beside(related.path).place(related.span.start)
+        cell = "" if place.cell is None else f"cell {place.cell}, "
+        where = f"{named(related.path, root)}, " if related.path else ""
+        yield f" ({where}{cell}line {place.row}: {related.message})"
+
+
+def _range(span: Span, document: Document) -> Row:
+    """In a notebook the line of its JSON, where columns mean nothing."""
+    if document.result.cells:
+        return {"start": {"line": document.file_row(span.start)}}
+    return {"start": _position(span.start, document), "end": _position(span.end, document)}
+
+
+def _position(position: Position, document: Document) -> Row:
+    before = document.line(position)[: position.column - 1]
+    # behind the end of the line, or of a file that is gone meanwhile, characters are taken for bytes
+    missing = position.column - 1 - len(before)
+    return {"line": position.row, "column": len(before.encode("utf-8", "replace")) + missing + 1}
