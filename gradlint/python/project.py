@@ -205,7 +205,7 @@ class Project:
         file = self.file(path)
         if file is None:
             return frozenset()
-        home = file.program.once(Homes).module
+        home = file.program.once(Scopes).module
         return frozenset(name.encode() for name in (*home.defined, *home.names))
 
     def names_of(self, path: str) -> frozenset[bytes]:
