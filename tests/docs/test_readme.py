@@ -51,7 +51,7 @@ def test_the_examples_on_configuration_are_valid() -> None:
         tables = _tables((ROOT / "docs" / name).read_text(encoding="utf-8"))
         assert tables
         for table in tables:
-            settings_from(table, page)
+            settings_from(table, name)
 
 
 def test_the_readme_is_short() -> None:
