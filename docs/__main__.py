@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs import hooks, pages, picture, reference, schema
-from docs.table import rule_table, with_table
+from docs.table import placed, rule_table
 from gradlint.docs.facts import all_facts
 from gradlint.registry import all_rules
 
@@ -49,8 +49,8 @@ def stale() -> Iterator[tuple[Path, str | None]]:
 
 def _wanted() -> Iterator[tuple[Path, str]]:
     readme, contributing = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
-    yield readme, with_table(readme.read_text(encoding="utf-8"), rule_table())
-    yield contributing, hooks.with_tables(contributing.read_text(encoding="utf-8"))
+    yield readme, placed(readme.read_text(encoding="utf-8"), "rules", rule_table())
+    yield contributing, placed(contributing.read_text(encoding="utf-8"), "hooks", hooks.tables())
     yield from ((pages.FOLDER / name, text) for name, text in pages.pages().items())
     yield schema.SCHEMA, schema.schema()
     yield reference.REFERENCE, reference.reference()

@@ -12,9 +12,6 @@ from gradlint.events import Event
 from gradlint.repair import bench
 from gradlint.repair.bench import Bench, Verb
 
-BEGIN = "<!-- hooks: made by `python -m docs` -->"
-END = "<!-- end of hooks -->"
-
 #: what hooks are called with, beside events
 SEEN = (
     states.GradientState, states.Window, states.Life, states.Trace, events.Path, events.Params, events.Framework,
@@ -35,15 +32,6 @@ def tables() -> str:
         ("**The bench's verbs**", ("verbs", "what they are about"), _verbs()),
     ]
     return "\n\n".join(_table(title, head, rows) for title, head, rows in parts)
-
-
-def with_tables(text: str) -> str:
-    """The document with the tables between its markers."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"there is no place for the hooks: {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
 
 
 def _table(title: str, head: Iterable[str], rows: Iterator[tuple[str, ...]]) -> str:

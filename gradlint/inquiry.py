@@ -171,6 +171,7 @@ class Inquiry:
     def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
         from gradlint.asking import about_file
+        from gradlint.events import Step
         from gradlint.facts.file import File
         from gradlint.machine.judge import Judge, follows_paths
         from gradlint.paths.explorer import Explorer
@@ -197,7 +198,8 @@ class Inquiry:
         # where not all ways were followed, what was not found may still be there; tests leave much at its default
         followed = not explorer.exhausted and not (self._project is not None and self._project.exhausted)
         whole = followed and not file.is_test
-        passed = {(e.site.path, e.site.node) for path in reading.paths for e in path.events if e.site.path}
+        judged = [path for path in reading.paths if any(isinstance(event, Step) for event in path.events)]
+        passed = {(e.site.path, e.site.node) for path in judged for e in path.events if e.site.path}
         for place, node in explorer.reached_elsewhere | passed:
             other = reading._other(place)
             if other is not None:

@@ -236,6 +236,8 @@ class Rule:
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
         place = place or (_seen_from(story) if isinstance(at, Event) else _site(at))
+        if place.path != _site(at).path:
+            lines += ((_site(at), "this is what it does"),)
         return Draft(type(self), place, text, lines, severity, tuple(repairs), story=story)
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:

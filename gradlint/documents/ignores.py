@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from gradlint.documents import Kind, kind_of
 from gradlint.documents.escapes import hide
+from gradlint.documents.markdown import blocks
+from gradlint.documents.notebook import NotANotebook, read
 from gradlint.model import SYNTAX_ERROR, UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Edit, FileResult, Position, Span
 from gradlint.python.lines import lines_of
 from gradlint.python.source import decoded
@@ -59,8 +61,6 @@ def _wish(code: str, span: Span) -> Wish:
 
 
 def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason: str) -> Ignored:
-    from gradlint.documents.notebook import NotANotebook, read
-
     notebook = read(source)
     if isinstance(notebook, NotANotebook):
         return Ignored(source, 0, tuple(wishes))
@@ -78,8 +78,6 @@ def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason:
 
 
 def _in_blocks(source: bytes, wishes: Sequence[Wish], reason: str) -> Ignored:
-    from gradlint.documents.markdown import blocks
-
     edits: list[Edit] = []
     left: list[Wish] = []
     for block in blocks(source.decode("utf-8-sig")):

@@ -67,7 +67,8 @@ class Operation:
 
     @property
     def made_at(self) -> Site | None:
-        return None if self.fact.made is None else self.program.site(self.fact.made)
+        made = self.fact.made
+        return None if made is None else self.program.owner(made.node).site(made)
 
     @property
     def origin(self) -> Site | None:
@@ -262,7 +263,7 @@ class Losses:
             return State(around.quiet)
         cls = _class_of(frame)
         loss = gives_loss(function, cls)
-        foreign = self._core.classes.foreign(cls) if cls is not None else set()
+        foreign = self._core.files.classes_of(cls).foreign(cls) if cls is not None else set()
         if any(base.rpartition(".")[2] == "Function" for base in foreign):
             frame.no_grad = True  # torch.autograd.Function has a backward of its own
         if api.TARGET.search(function.name) and not loss:

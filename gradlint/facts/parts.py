@@ -1,9 +1,10 @@
-"""What a model of the file is built of: layers, through attributes, containers, classes and factories of the file."""
+"""What a model is built of: layers, through attributes, containers, classes and factories of the project."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from gradlint.events import Site
 from gradlint.knowledge import architectures as known
@@ -15,6 +16,9 @@ from gradlint.python.binding import called
 from gradlint.python.classes import Classes
 from gradlint.python.scope import Scope, Scopes
 from gradlint.records import dataclass, replace
+
+if TYPE_CHECKING:
+    from gradlint.python.module import Program
 
 _DEPTH = 8
 _PASS_ON = api.DDP | api.FSDP1 | api.FSDP2 | api.TRANSPARENT | {"deepcopy", "to_device", "prepare", "setup"}
@@ -59,7 +63,7 @@ _NOTHING = Build()
 
 
 class Parts:
-    """Takes models apart, as far as the file shows them."""
+    """Takes models apart, as far as the project shows them."""
 
     def __init__(self, scopes: Scopes) -> None:
         self._scopes = scopes
@@ -99,8 +103,16 @@ class Parts:
         bases = {s.render(b) for c in modules for b in c.bases}
         return [(c, self.of_class(c)) for c in modules if c.name not in used | bases]
 
+    def _there(self, definition: s.Class | s.Def) -> Parts:
+        """Those of the file that defines it."""
+        program = self._program.owner(definition.node)
+        return self if program is self._program else program.once(_of_program)
+
     def _along(self, cls: s.Class, steps: list[str]) -> Build:
         """`encoder.rnn` of a class: the attribute of the attribute."""
+        there = self._there(cls)
+        if there is not self:
+            return there._along(cls, steps)
         if not steps:
             return self.of_class(cls)
         key = (id(cls), steps[0])
@@ -210,6 +222,9 @@ class Parts:
         return self._type(func, scope, call)
 
     def _returned(self, function: s.Def, depth: int) -> Build:
+        there = self._there(function)
+        if there is not self:
+            return there._returned(function, depth)
         scope = self._scopes.of_def.get(function.node)
         returns = [x for x in s.walk_stmts(function.body) if isinstance(x, s.Return)]
         values = [x.value for x in returns if x.value is not None]
@@ -230,9 +245,9 @@ class Parts:
 
     def _type(self, expr: s.Expr, scope: Scope, call: s.Call | None = None) -> Build:
         """An object of the class that an expression means where it stands."""
-        own = self._own_class(expr, scope)
+        own = self._class(expr, scope)
         if own is not None:
-            return self.of_class(own)
+            return self._there(own).of_class(own)
         dotted, text = self._scopes.dotted(expr, scope), s.render(expr)
         tail = dotted.rpartition(".")[2]
         at = call or expr
@@ -248,10 +263,9 @@ class Parts:
             return _NOTHING
         return UNKNOWN
 
-    def _own_class(self, expr: s.Expr, scope: Scope) -> s.Class | None:
-        """A class of this file."""
-        found = (cls for cls in self._callees.classes_named(expr, scope) if self._callees.owner(cls) is self._callees)
-        return next(found, None)
+    def _class(self, expr: s.Expr, scope: Scope) -> s.Class | None:
+        """A class of this file, or of another of the project."""
+        return next(iter(self._callees.classes_named(expr, scope)), None)
 
     def _one(self, kind: Kind, text: str, at: s.Node) -> Build:
         return Build((Part(kind, text, self._program.site(at)),))
@@ -296,7 +310,7 @@ class Parts:
                 return
 
     def _class_of(self, expr: s.Expr, scope: Scope, depth: int = 0) -> s.Class | None:
-        """The class of the file whose object an expression is."""
+        """The class whose object an expression is."""
         if depth > 4:
             return None
         if isinstance(expr, s.Call):
@@ -304,7 +318,7 @@ class Parts:
                 return self._class_of(expr.func.base, scope, depth + 1)
             if called(expr) in _PASS_ON and expr.args:
                 return self._class_of(expr.args[0], scope, depth + 1)
-            return self._own_class(expr.func, scope)
+            return self._class(expr.func, scope)
         for value, place in self._values(expr, scope):
             found = self._class_of(value, place, depth + 1)
             if found is not None:
@@ -324,7 +338,7 @@ class Parts:
     def forward_of(self, call: s.Call, scope: Scope) -> s.Def | None:
         """`model(x)`: the forward of its class, if the file has it."""
         cls = self._class_of(call.func, scope) if isinstance(call.func, s.Name | s.Attr) else None
-        return self._lines.method(cls, "forward") if cls is not None else None
+        return self._lines.method(cls, "forward") if cls is not None and self._there(cls) is self else None
 
     def _is_module(self, cls: s.Class) -> bool:
         line = self._lines.lineage(cls)
@@ -343,6 +357,10 @@ _TELLING = (
     (known.TELLING_RECURRENT, Kind.RECURRENT),
     (known.TELLING_CONVOLUTION, Kind.CONVOLUTION),
 )
+
+
+def _of_program(program: Program) -> Parts:
+    return Parts(program.once(Scopes))
 
 
 def _joined(builds: Iterable[Build]) -> Build:

@@ -364,6 +364,9 @@ def is_one(window: str, program: Program) -> bool:
 def _one(size: s.Expr, scope: Scope, constants: Constants, program: Program) -> bool:
     if constants.number(size, scope) == 1:
         return True
+    imported = program.elsewhere(program.dotted(size))
+    if imported is not None:
+        return isinstance(imported.value, s.Const) and imported.value.value == 1
     scopes = program.once(Scopes)
     match size:
         case s.Name():

@@ -80,7 +80,7 @@ def operations(program: Program, *, divisions: bool = False) -> list[Operation]:
                 core.follow(function, function.node, Arguments())
     except (Enough, RecursionError):
         pass  # what was seen until here counts
-    reached = [operation for operation in tensors.losses.operations if operation.reached]
+    reached = [o for o in tensors.losses.operations if o.reached and program.owner(o.node.node) is program]
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
 
@@ -89,7 +89,17 @@ def _has_delicate(program: Program) -> bool:
     seen = program.all_words.seen
     if program.half_powers or seen & _POINTED:
         return True
-    return bool(seen & CRITERIA.keys() and seen & _PROBABILITIES)
+    if not seen & CRITERIA.keys():
+        return False
+    return bool(seen & _PROBABILITIES) or _imports_probabilities(program)
+
+
+def _imports_probabilities(program: Program) -> bool:
+    """A file of the project that it imports has the word for one."""
+    if program.project is None:
+        return False
+    texts = program.project.texts({*program.imports.values(), *program.stars}, program.location)
+    return any(word.encode() in text for text in texts for word in _PROBABILITIES)
 
 
 class Tensors:
@@ -97,7 +107,7 @@ class Tensors:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.core = Evaluator(program, self, joined.run, budget=60_000, depth=7)
+        self.core = Evaluator(program, self, joined.run, budget=60_000, depth=7, words=_PROBABILITIES)
         self.core.module.state = State()
         self.losses = Losses(program, self.core)
         self.functions = Functions(self.losses)

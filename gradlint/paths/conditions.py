@@ -15,6 +15,8 @@ from gradlint.paths.oracle import AMP, NOW
 from gradlint.paths.run import FAR
 from gradlint.python import syntax as s
 from gradlint.python.constants import as_float
+from gradlint.python.scope import Scope
+from gradlint.python.usage import Use
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -76,9 +78,8 @@ class Conditions:
             case v.Known() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
                 return value
             case v.Unknown() | v.Dotted():
-                name = _last_name(value.key)
-                if name in self.run.modulus_names:
-                    return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
+                if self.run.does(Use.MODULUS, value):
+                    return v.Known(value.key, self.window_size(_last_name(value.key)), exact=True, made_up=True)
                 return None
             case _:
                 return None
@@ -87,12 +88,13 @@ class Conditions:
         """N of an unknown window; the unusual path has N = 1."""
         return 1 if self.run.oracle.forced.get(f"{name} > 1") is False else WINDOW
 
-    def settle(self, name: str, value: v.Value) -> v.Value:
+    def settle(self, key: str, value: v.Value, scope: Scope) -> v.Value:
         """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
         if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
-        if name in self.run.modulus_names and not value.counter and not value.window:
+        if not value.counter and not value.window and self.run.does_with(Use.MODULUS, key, scope):
             if value.value > 0:
+                name = _last_name(key)
                 return v.Known(
                     name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
                 )  # fmt: skip
@@ -137,9 +139,9 @@ class Conditions:
         if a is None or b is None or _far_apart(a, b):
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
-            name = naming.last(a.key if b.key == "1" else b.key)
-            if name in self.run.modulus_names:
-                self.run.oracle.decide(f"{name} > 1", True)
+            size = a if b.key == "1" else b
+            if self.run.does(Use.MODULUS, size):
+                self.run.oracle.decide(f"{naming.last(size.key)} > 1", True)
         try:
             result = bool(_COMPARE[op](a.value, b.value))
         except TypeError:
@@ -152,7 +154,7 @@ class Conditions:
     def _counted_window(self, a: v.Known, b: v.Known) -> str:
         """`count >= accumulate`: a counter beside the size of a window."""
         for counter, size in ((a, b), (b, a)):
-            if counter.counter and not size.counter and _last_name(size.key) in self.run.modulus_names:
+            if counter.counter and not size.counter and self.run.does(Use.MODULUS, size):
                 return self.sized(size)
         return ""
 
@@ -208,7 +210,7 @@ class Conditions:
                 return all(self.certain(x) for x in value.operands)
             case v.Unknown():
                 name = _last_name(value.key)
-                return not (name in self.run.varying or naming.BOUNDARY.search(name) or value.called)
+                return not (self.run.does(Use.VARYING, value) or naming.BOUNDARY.search(name) or value.called)
             case v.Tensor():
                 return False
             case _:
@@ -327,6 +329,8 @@ class Conditions:
         then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         if then.jumps and not other.jumps and not then.backward and not then.steps:
             return True
+        if node.orelse and _none_of(node.body) & self.it.program.assigned(node.orelse):
+            return True  # `if not train: optimizer = None`: then there is nothing to follow
         return bool(then.jumps and not other.jumps and not (then.backward and then.steps) and other.backward)
 
     def _weight(self, node: Branch) -> Weight:
@@ -397,6 +401,13 @@ class Conditions:
             return False
         then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
+
+
+def _none_of(body: list[s.Stmt]) -> set[str]:
+    """The optimizers that are not made here."""
+    given = [x for x in body if isinstance(x, s.Assign) and isinstance(x.value, s.Const) and x.value.value is None]
+    names = {naming.last(s.render(target)) for stmt in given for target in stmt.targets}
+    return {name for name in names if naming.OPTIMIZER.search(name)}
 
 
 def _far_apart(a: v.Known, b: v.Known) -> bool:

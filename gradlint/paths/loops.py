@@ -124,7 +124,7 @@ class Loops:
                     pass
                 except Break:
                     break
-                if steady is not None and steady.reached(self.it.env) and steady.repeat():
+                if steady is not None and steady.reached(self.run.env) and steady.repeat():
                     if steady.counter is not None:
                         self.it.names.assign(*steady.counter)
                     break

@@ -1,4 +1,4 @@
-"""Evaluates Python: names, expressions, assignments, and calls of the file's own functions and classes.
+"""Evaluates Python: names, expressions, assignments, and calls of the project's own functions and classes.
 
 What the values mean is a domain's business, and so is nothing else: a domain brings values of its own and twelve
 hooks. How statements are run (branches joined, or one of them taken) is told by the function `run`.
@@ -15,6 +15,7 @@ from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind, evaluated
 from gradlint.python.classes import Classes, MemberKind
 from gradlint.python.contexts import turns_off
+from gradlint.python.files import Files
 from gradlint.python.values import (
     LONGEST,
     Class,
@@ -46,13 +47,15 @@ class Evaluator:
 
     def __init__(
         self, program: Program, domain: Domain, run: Callable[[Evaluator, list[s.Stmt]], bool], *,
-        budget: int, depth: int,
+        budget: int, depth: int, words: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
+        """`words`: another file of the project is followed if it has one of these."""
         self.program = program
         self.classes = program.once(Classes)
         self.domain = domain
         self.module = Frame()
         self.frame = self.module
+        self.files = Files(self, words)
         self.budget = budget
         self.journals: list[Journal] = []
         #: functions that somebody in this file calls, and objects that are made, as far as it was followed
@@ -70,7 +73,7 @@ class Evaluator:
     # -- names
 
     def look_up(self, name: str, node: int = -1) -> Value:
-        found = self.frame.find(name) or self.module.names.get(name)
+        found = self.files.find(name)
         if found is None:
             if name in constants.BUILTINS:
                 found = External(f"builtins.{name}")
@@ -79,14 +82,14 @@ class Evaluator:
             else:
                 return self.domain.unknown(name)
         if isinstance(found, External) and found.node < 0:
-            return External(found.dotted, node)  # what is imported is named where it is used
+            return self.files.named(found.dotted, node)  # what is imported is named where it is used
         return found
 
     def dotted(self, expr: s.Expr) -> str:
         """The full name of what an expression means here; "" for a value that has no such name."""
         match expr:
             case s.Name():
-                found = self.frame.find(expr.id) or self.module.names.get(expr.id)
+                found = self.files.find(expr.id)
                 if found is None:
                     return USUAL_NAMES.get(expr.id, expr.id)
                 return found.dotted if isinstance(found, External) else expr.id if isinstance(found, Function) else ""
@@ -113,7 +116,7 @@ class Evaluator:
             return found
         match base:
             case External():
-                return External(f"{base.dotted}.{expr.name}", expr.node)
+                return self.files.named(f"{base.dotted}.{expr.name}", expr.node)
             case Instance() | Super() | Class():
                 found = self.member(base, expr.name)
             case Collection():
@@ -277,7 +280,8 @@ class Evaluator:
         if isinstance(func, s.Attr):
             base = self.ev(func.base)
             if isinstance(base, External):
-                return self.call(External(f"{base.dotted}.{func.name}", func.node), node, self.arguments(node))
+                callee = self.files.named(f"{base.dotted}.{func.name}", func.node)
+                return self.call(callee, node, self.arguments(node))
             if isinstance(base, Instance | Super | Class):
                 found = self.member(base, func.name)
                 if found is not None:
@@ -409,7 +413,8 @@ class Evaluator:
 
     def make(self, cls: Class, given: Arguments[Value]) -> Value:
         """An object; of a class without functions, a record of what it is given."""
-        if not any(isinstance(stmt, s.Def) for one in self.classes.lineage(cls.node) for stmt in one.body):
+        lineage = self.files.classes_of(cls.node).lineage(cls.node)
+        if not any(isinstance(stmt, s.Def) for one in lineage for stmt in one.body):
             return Collection(list(given.args), dict(given.kwargs), Kind.RECORD)
         made = Instance(cls.node, cls.outer, given)
         self.made.append(made)
@@ -425,7 +430,8 @@ class Evaluator:
         cls = owner.node if isinstance(owner, Class) else owner.cls if isinstance(owner, Instance) else None
         found = None
         if cls is not None:
-            found = self.classes.member(cls, name, behind=base.cls if isinstance(base, Super) else None)
+            behind = base.cls if isinstance(base, Super) else None
+            found = self.files.classes_of(cls).member(cls, name, behind=behind)
         if found is None or cls is None:
             return None
         outer = owner.outer if isinstance(owner, Instance | Class) else None
@@ -447,7 +453,7 @@ class Evaluator:
         if instance.ready:
             return
         instance.ready = True
-        init = self.classes.member(instance.cls, "__init__")
+        init = self.files.classes_of(instance.cls).member(instance.cls, "__init__")
         if init is None or init.function is None:
             return
         # it was there before the branch, and outside of the context, in which somebody first asks

@@ -9,6 +9,7 @@ from gradlint.knowledge import naming
 from gradlint.knowledge.torch_api import HOOKS
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
+from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
@@ -160,7 +161,8 @@ class Slice:
     def _hands_window(self, call: s.Call) -> bool:
         """`finish_window(model, n)`: a model and the number of micro-batches; it may average the gradients."""
         names = self._of(call)
-        return not names.isdisjoint(self._program.counted_to) and any(naming.MODEL.search(name) for name in names)
+        counted = not names.isdisjoint(self._program.usage.texts(Use.COUNTED_TO))
+        return counted and any(naming.MODEL.search(name) for name in names)
 
     def _suggests(self, name: str) -> bool:
         """An alias of an event function, or an optimizer that is handed on."""

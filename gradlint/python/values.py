@@ -192,6 +192,14 @@ class Frame:
     depth: int = 0
     returns: list[Value] = field(default_factory=list)
 
+    @property
+    def top(self) -> Frame:
+        """That of the file in which its code stands."""
+        frame = self
+        while frame.outer is not None:
+            frame = frame.outer
+        return frame
+
     def find(self, name: str) -> Value | None:
         frame: Frame | None = self
         while frame is not None:

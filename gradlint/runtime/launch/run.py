@@ -38,7 +38,7 @@ from gradlint.runtime.launch.ending import (
     without_our_frames,
     without_torchrun,
 )
-from gradlint.runtime.launch.orders import Module, Orders, Overlay
+from gradlint.runtime.launch.orders import Entry, Orders, Overlay
 from gradlint.runtime.recording import Recording
 
 WANTED = ("auto", "cpu", "cuda", "mps")
@@ -269,8 +269,8 @@ class Job:
     cwd: Path | None = None
     #: further folders whose files are the user's own code, though they look installed
     own: tuple[str, ...] = ()
-    #: the dotted name of a script that is run as `python -m package.train`, from the folder that holds the package
-    module: Module | None = None
+    #: how it is started, if that is known: as `python -m package.train`, from the folder that holds the package
+    entry: Entry | None = None
     #: GPUs that the script is told of on the CPU
     pretended: int = 0
 
@@ -348,10 +348,7 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
 def _orders(folder: Path, job: Job) -> Orders:
     script = job.script.absolute()
     overlay = {os.path.abspath(original): os.path.abspath(copy) for original, copy in job.overlay.items()}
-    if job.module is not None:
-        place = orders.Entry(job.module.home, job.module.name)
-    else:
-        place = orders.examine(script, Overlay(overlay).read(str(script)))
+    place = job.entry or orders.examine(script, Overlay(overlay).read(str(script)))
     return Orders(
         folder=str(folder),
         script=str(script),

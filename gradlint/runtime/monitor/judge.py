@@ -253,7 +253,7 @@ class Judge:
 
     def _of_sample(self, sample: Sample, circumstances: Circumstances) -> Iterable[Observation]:
         yield from order(circumstances, sample.scale)
-        yield from setting(sample, circumstances.health, self.limits)
+        yield from setting(circumstances.health, self.limits)
         if (still := self._standstill(sample)) is not None:
             yield still
         if not sample.layers or not sample.finite:

@@ -135,7 +135,7 @@ def finish(how: str, code: int = 0, error: BaseException | None = None) -> None:
                 type=type(error).__name__,
                 message=str(error)[:2000],
             )
-        recorder.parts.survey.tell()
+        recorder.survey.tell()
         recorder.emit(Ended, places=(), how="enough" if stopped and how == "finished" else how, code=code)
     recorder.stopped = stopped
     writer.close()
