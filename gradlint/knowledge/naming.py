@@ -80,6 +80,7 @@ def words(name: str) -> frozenset[str]:
     return frozenset(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name))
 
 
+@functools.lru_cache(16384)
 def last(key: str) -> str:
     """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`."""
     return key.partition("[")[0].partition("(")[0].rpartition(".")[2]

@@ -205,8 +205,8 @@ class Project:
         file = self.file(path)
         if file is None:
             return frozenset()
-        home = file.program.once(Scopes).module
-        return frozenset(name.encode() for name in (*home.defined, *home.names))
+        scope = file.program.once(Scopes).module
+        return frozenset(name.encode() for name in (*scope.defined, *scope.names))
 
     def names_of(self, path: str) -> frozenset[bytes]:
         """The words of which one stands in every statement that imports a file, or a package that hands it on."""
