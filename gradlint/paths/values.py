@@ -13,7 +13,7 @@ from gradlint.records import dataclass, field, replace
 if TYPE_CHECKING:
     from gradlint.python import calls
     from gradlint.python import syntax as s
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
     from gradlint.python.scope import Scope
 
 
@@ -75,7 +75,7 @@ class Env:
     shared: set[str] = field(default_factory=set)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Module:
         """The file that its code stands in."""
         return self.scope.program
 
