@@ -40,6 +40,8 @@ class Unknown(Value):
     #: what was handed to the call that made it: the N of a window, or these numbers
     counts: bool = False
     handed: frozenset[float] = frozenset()
+    #: what it was divided by last
+    over: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,8 @@ class Known(Value):
     #: windows are run with few micro-batches: `value` is not what the file says, `real` is, if it says anything
     made_up: bool = False
     real: float | None = None
+    #: see Unknown
+    over: str = ""
 
 
 @dataclass(slots=True, eq=False)
