@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Backward, EditKind, Norm, Step, Sync, Wrap
+from gradlint.events import Backward, EditKind, Norm, Step, Sync, Update, Wrap
 from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.paths.run import TURNS
 from tests.paths.tracing import happened, usual
@@ -132,3 +132,18 @@ def test_where_gradients_are_kept(around: str, kept: bool) -> None:
         """
     backward = next(event for event in happened(usual(source)) if isinstance(event, Backward))
     assert bool(backward.params.owners) is kept
+
+
+@pytest.mark.parametrize("scale", ["", "None", "2.0", "new_scale=None"])
+def test_an_update_is_one_whatever_scale_it_is_given(scale: str) -> None:
+    source = f"""
+        import torch
+        def train(model, optimizer, loader):
+            scaler = torch.amp.GradScaler()
+            for x in loader:
+                optimizer.zero_grad()
+                scaler.scale(model(x).mean()).backward()
+                scaler.step(optimizer)
+                scaler.update({scale})
+        """
+    assert sum(isinstance(event, Update) for event in happened(usual(source))) == TURNS
