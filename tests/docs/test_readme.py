@@ -47,11 +47,11 @@ def test_the_readmes_configuration_is_valid() -> None:
 
 def test_the_examples_on_configuration_are_valid() -> None:
     """(docs/reference.md, which is made, has every key.)"""
-    for page in ("configure.md", "ci.md"):
-        tables = _tables((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    for name in ("configure.md", "ci.md"):
+        tables = _tables((ROOT / "docs" / name).read_text(encoding="utf-8"))
         assert tables
         for table in tables:
-            settings_from(table, page)
+            settings_from(table, name)
 
 
 def test_the_readme_is_short() -> None:
