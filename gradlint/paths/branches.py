@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gradlint.knowledge import naming
 from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.python import syntax as s
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.usage import Use, last_name, named
 from gradlint.records import dataclass
 
@@ -44,7 +44,7 @@ class _Code:
 class Branches:
     """The weights of a program's blocks; ask `program.once(Branches)`."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._weights: dict[int, Weight] = {}
         self._codes: dict[int, _Code] = {}

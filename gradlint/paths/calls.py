@@ -213,7 +213,7 @@ class Calls:
     def _default(self, name: str, value: v.Value, scope: Scope) -> v.Value:
         """A default: others may pass the opposite of a flag."""
         if isinstance(value, v.Known) and isinstance(value.value, bool):
-            return self.it.names.flag(name, value.value)
+            return self.it.names.flag(name, value.value, scope)
         value = self.it.conditions.settle(name, value, scope)
         if isinstance(value, v.Known) and isinstance(value.value, int | float):
             value = v.Known(value.key, value.value, value.exact, value.counter, value.window, value.modulo, True)

@@ -178,11 +178,11 @@ class Conditions:
             case v.Symbol():
                 return self._decide_symbol(value, q)
             case v.Unknown() | v.Dotted():
-                return self._decide_atom(value.key, q)
+                return self._decide_atom(value, q)
             case v.Collection():
                 return bool(value.items or value.entries) or value.kind is s.Display.TUPLE
             case v.Tensor():
-                return self._decide_atom(value.key or "a tensor", q)
+                return self._decide_atom(value, q)
             case _:
                 return True
 
@@ -236,7 +236,7 @@ class Conditions:
         left, right = value.operands
         positive = value.op in ("is", "==", "in")
         if isinstance(right, v.Known) and right.value is None:
-            return self._decide_atom(left.key, q.inverted() if positive else q) != positive
+            return self._decide_atom(left, q.inverted() if positive else q) != positive
         counted = self._reset_window(value, q)
         if counted is None:
             counted = self._last_turn(value)
@@ -245,7 +245,7 @@ class Conditions:
         inner = q if positive else q.inverted()
         if isinstance(right, v.Known) and value.op in ("==", "!="):
             if isinstance(right.value, bool):
-                truth = self._decide_atom(left.key, inner if right.value else inner.inverted())
+                truth = self._decide_atom(left, inner if right.value else inner.inverted())
                 return (truth == right.value) == positive
             return (
                 self.run.oracle.decide_equal(left.key, right.key, inner.usual, fork=q.fork, since=q.since) == positive
@@ -293,8 +293,9 @@ class Conditions:
                 return loop.number() == loop.turns - 1
         return None
 
-    def _decide_atom(self, key: str, q: _Question) -> bool:
+    def _decide_atom(self, value: v.Value, q: _Question) -> bool:
         """Whether a thing is true, or there at all."""
+        key = value.key
         if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
             return self.run.oracle.decide(AMP, True, fork=q.fork, since=q.since)
         if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
@@ -302,7 +303,16 @@ class Conditions:
             if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
                 q.closing.window, q.closing.by_name = key, True
                 return self.run.loops[-1].number() % WINDOW == WINDOW - 1
-        return self._ask(key, q)
+        return self._ask(self.known_as(value) or "a tensor", q)
+
+    def known_as(self, value: v.Value) -> str:
+        """The text by which a thing is known again: its name; that of a function's own parameter or local beside
+        another of the same name, which is another thing, with the name of the function."""
+        scope = value.scope if isinstance(value, v.Unknown) and value.key.isidentifier() else None
+        first = self.run.met.setdefault(value.key, scope) if scope is not None else None
+        if scope is None or scope is first or scope.definition is None:
+            return value.key
+        return f"{value.key} of {scope.definition.name}"
 
     def _ask(self, key: str, q: _Question) -> bool:
         return self.run.oracle.decide(key, self.run.flags.get(key, q.usual), fork=q.fork, since=q.since)

@@ -27,7 +27,7 @@ from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
 _UNSCALED = re.compile(r"(?i)unscaled")
@@ -59,7 +59,7 @@ class Interpreter:
         self.ev = self.expressions.ev
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Module:
         """The file whose code is running."""
         return self.run.env.program
 

@@ -12,7 +12,7 @@ from gradlint.python.classes import Classes
 from gradlint.python.scope import Scope, Scopes
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: a longer chain of names is a circle
 _LONGEST = 8
@@ -94,7 +94,7 @@ Place = tuple[str, Scope | None]
 class Constants:
     """The scopes of a file, and what is settled in them."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._scopes = program.once(Scopes)
         self._classes = program.once(Classes)

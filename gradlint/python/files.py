@@ -11,7 +11,7 @@ from gradlint.python.values import Class, External, Frame, Function, Value
 
 if TYPE_CHECKING:
     from gradlint.python.evaluate import Evaluator
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 
 class Files:
@@ -22,7 +22,7 @@ class Files:
         self._core = core
         self._words = words if core.program.project is not None else frozenset()
         #: the other files, by their frames
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, Module] = {}
         self._frames: dict[int, Frame] = {}
 
     def find(self, name: str) -> Value | None:
@@ -55,7 +55,7 @@ class Files:
         core = self._core
         return core.classes if not self._programs else core.program.owner(cls.node).once(Classes)
 
-    def _frame_of(self, program: Program) -> Frame:
+    def _frame_of(self, program: Module) -> Frame:
         core = self._core
         top = self._frames.get(id(program))
         if top is None:

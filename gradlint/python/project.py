@@ -23,7 +23,7 @@ from gradlint.python.scope import Scopes
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: the files that one analysis may read beside its own, of `MOST_BYTES` together
 MOST_MODULES = 12
@@ -39,7 +39,7 @@ Read = Callable[[str], bytes | None]
 class Definition:
     """What a dotted name means: a function or a class of a file, or the value that a name of a file is given."""
 
-    program: Program
+    program: Module
     node: s.Def | s.Class | None = None
     value: s.Expr | None = None
 
@@ -51,7 +51,7 @@ class Foreign:
     path: str
     source: reading.Source
     lowering: Lowering
-    program: Program
+    program: Module
 
 
 @functools.lru_cache(maxsize=64)
@@ -93,7 +93,7 @@ class Project:
     #: what was not read because there was enough, in sentences
     exhausted: list[str] = field(default_factory=list)
     #: the file that is analysed
-    main: Program = field(init=False)
+    main: Module = field(init=False)
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
     _count: int = 0
@@ -258,7 +258,7 @@ class Project:
         return next((f for f in self._files.values() if f and f.lowering.first // _NUMBERS == number), None)
 
     def _opened(self, path: str) -> Foreign | None:
-        from gradlint.python.module import Program
+        from gradlint.python.module import Module
 
         data = self._bytes_of(path)
         if data is None:
@@ -272,7 +272,7 @@ class Project:
         self._count += 1
         self._bytes += len(data)
         lowering = Lowering(text.tree, first=self._count * _NUMBERS)
-        program = Program(lowering.body, self.target_torch, path, self)
+        program = Module(lowering.body, self.target_torch, path, self)
         return Foreign(path, text, lowering, program)
 
     def _bytes_of(self, path: str) -> bytes | None:

@@ -14,7 +14,7 @@ from gradlint.facts.file import File
 from gradlint.machine.judge import Judge
 from gradlint.model import FileResult, Finding, Position, Span
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.registry import all_rules
 from gradlint.rule import Draft, Rule
 from gradlint.runtime.measure import Asked, all_measures, by_numbers
@@ -85,9 +85,9 @@ def _file(scene: Scene, settings: Settings) -> File:
     step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
     try:
         tree = ast.parse(scene.files[step.file].text if step is not None else "")
-        return File(Program(Lowering(tree).body, settings.target_torch))
+        return File(Module(Lowering(tree).body, settings.target_torch))
     except (SyntaxError, ValueError, RecursionError):
-        return File(Program([], settings.target_torch))
+        return File(Module([], settings.target_torch))
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Mark, Zero
+from gradlint.events import Mark, Schedule, Zero
 from tests.paths.tracing import happened, usual
 
 
@@ -81,3 +81,62 @@ def test_a_condition_that_picks_some(condition: str, whole: bool) -> None:
                 optimizer.step()
         """
     assert any(isinstance(event, Zero) for event in happened(usual(source))) is whole
+
+
+@pytest.mark.parametrize(
+    ("rate", "over"),
+    [
+        ("args.lr / args.n", "args.n"),
+        ("args.lr / args.n * 2", "args.n"),
+        ("rate", "args.n"),
+        ("args.lr", ""),
+        ('args["optim/lr"]', ""),
+        ("args.lr * 2", ""),
+    ],
+)
+def test_a_learning_rate_that_is_divided(rate: str, over: str) -> None:
+    source = f"""
+        import torch
+        def train(model, loader, args):
+            rate = args.lr / args.n
+            optimizer = torch.optim.SGD(model.parameters(), lr={rate})
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).mean().backward()
+                optimizer.step()
+        """
+    assert {optimizer.rate_over for optimizer in usual(source).optimizers.values()} == {over}
+
+
+@pytest.mark.parametrize(
+    ("length", "per_batch"),
+    [("len(loader)", True), ("steps", True), ("len(loader) // n", False), ("maxlen(loader)", False)],
+)
+def test_a_schedule_that_counts_batches(length: str, per_batch: bool) -> None:
+    source = f"""
+        import torch
+        def train(model, loader, n):
+            steps = 10 * len(loader)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max={length})
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).mean().backward()
+                optimizer.step()
+                scheduler.step()
+        """
+    assert {event.per_batch for event in happened(usual(source)) if isinstance(event, Schedule)} == {per_batch}
+
+
+@pytest.mark.parametrize(("value", "asked"), [("torch.float16", True), ('"16-mixed"', True), ("16", False)])
+def test_a_choice_that_matters_to_precision(value: str, asked: bool) -> None:
+    source = f"""
+        import torch
+        def train(model, loader, optimizer, big):
+            chosen = {value} if big else None
+            for x in loader:
+                optimizer.zero_grad()
+                model(x, chosen).mean().backward()
+                optimizer.step()
+        """
+    assert ("big" in usual(source).decisions) is asked
