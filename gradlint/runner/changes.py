@@ -30,7 +30,11 @@ _ALONE = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_TERMINAL_PROMPT": "0",
 }
-_QUIET = (("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
+_QUIET = (
+    ("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull),
+    # or every file that was touched is read, of whatever size and kind
+    ("diff.autoRefreshIndex", "false"),
+)  # fmt: skip
 _NO_FILTER = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
 #: seconds for one question: a large checkout on a slow disk takes minutes
 PATIENCE = 600.0
@@ -196,10 +200,16 @@ class _Repository:
                 elif alone is None:
                     self._lacking.append(path)
                 elif len(alone) == 1:
-                    self._changed[path] = Change(alone[0], blob)
+                    self._take(path, blob, alone[0])
         elif len(rows) == len(modified):  # else a file has changed between the two questions: all of it counts
             for (path, blob), new in zip(modified, rows, strict=True):
-                self._changed[path] = Change(new, blob)
+                self._take(path, blob, new)
+
+    def _take(self, path: str, blob: str, rows: frozenset[int] | None) -> None:
+        if rows is None:  # it was touched, and is what it was
+            del self._changed[path]
+        else:
+            self._changed[path] = Change(rows, blob)
 
     def _listing(self, base: str, paths: tuple[str, ...]) -> tuple[str, bytes]:
         """Files under new names are compared with what they were; for that, a partial clone may lack the text."""
@@ -210,7 +220,7 @@ class _Repository:
         # the index alone; it takes a file that was only touched for a changed one
         return "--no-renames", _output(self._top, "diff-index", *_DIFF, "--no-renames", *raw)
 
-    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> list[frozenset[int]] | None:
+    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> list[frozenset[int] | None] | None:
         """The new rows of each of the files; None if git does not have all that they were."""
         asked = _git(
             self._top, "diff", *_DIFF, renames, "--diff-filter=MRC", "--patch", "--text", "--unified=0",
@@ -243,16 +253,18 @@ def _raw(listing: bytes) -> list[tuple[bytes, str, str]]:
     return found
 
 
-def _new_rows(patch: bytes) -> list[frozenset[int]]:
-    """For each file of a patch, in its order, the rows that were added or changed."""
-    files: list[set[int]] = []
+def _new_rows(patch: bytes) -> list[frozenset[int] | None]:
+    """For each file of a patch, in its order, the rows that were added or changed; None if nothing was."""
+    files: list[set[int] | None] = []
     for line in patch.split(b"\n"):  # lines of the files themselves begin with + or -
         if line.startswith(b"diff --git "):
-            files.append(set())
+            files.append(None)
+        elif files and line.startswith(b"rename to "):
+            files[-1] = set()
         elif files and (hunk := _HUNK.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
-            files[-1].update(range(first, first + count))
-    return [frozenset(rows) for rows in files]
+            files[-1] = (files[-1] or set()) | set(range(first, first + count))
+    return [None if rows is None else frozenset(rows) for rows in files]
 
 
 def _submodule_commit(outer: str, commit: str, inside: str) -> str | None:
