@@ -43,8 +43,8 @@ def foreign() -> str | None:
         found = metadata.metadata(_FOREIGN)
     except metadata.PackageNotFoundError:
         return None
-    summary = " ".join((found.get("Summary") or "").split()).rstrip(".")
-    return f"`{_FOREIGN}` {found.get('Version') or ''}".rstrip() + (f" ({summary})" if summary else "")
+    summary = " ".join(found["Summary"].split()).rstrip(".") if "Summary" in found else ""
+    return f"`{_FOREIGN}` {found['Version']}" + (f" ({summary})" if summary else "")
 
 
 def clash() -> str | None:

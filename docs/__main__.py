@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs import hooks, pages, picture
+from docs import hooks, pages, picture, reference, schema
 from docs.table import placed, rule_table
 from gradlint.docs.facts import all_facts
 from gradlint.registry import all_rules
@@ -52,6 +52,8 @@ def _wanted() -> Iterator[tuple[Path, str]]:
     yield readme, placed(readme.read_text(encoding="utf-8"), "rules", rule_table())
     yield contributing, placed(contributing.read_text(encoding="utf-8"), "hooks", hooks.tables())
     yield from ((pages.FOLDER / name, text) for name, text in pages.pages().items())
+    yield schema.SCHEMA, schema.schema()
+    yield reference.REFERENCE, reference.reference()
 
 
 def _write(path: Path, text: str | None) -> None:

@@ -77,19 +77,30 @@ class Baseline:
     def exists(self, entry: Entry) -> bool:
         return os.path.exists(os.path.join(self._folder, entry.path))
 
+    def _inside(self, entry: Entry, places: Sequence[str]) -> bool:
+        whole = os.path.normpath(os.path.join(self._folder, entry.path))
+        return any(whole == place or whole.startswith(os.path.join(place, "")) for place in places)
+
     def silence(self, result: FileResult, text: str | None) -> FileResult:
         """One file without its known findings, for who looks at no other file."""
         at = self.place(result.path)
         return without(result, text, frozenset(entry.fingerprint for entry in self.entries if entry.path == at))
 
-    def sift(self, results: Sequence[FileResult], read: ReadText, is_on: IsOn) -> Sifted:
-        """All results of a run without what is known; `gone` names only entries that the run could have met."""
+    def sift(
+        self, results: Sequence[FileResult], read: ReadText, is_on: IsOn, asked: Sequence[str] | None = None
+    ) -> Sifted:
+        """All results of a run without what is known; `gone` names only entries that the run could have met.
+
+        `asked`: the files and folders that were looked through; None for all that there are.
+        """
         matching = _Matching(self, results, read)
         left = [_dropped(result, matching.known[result.path]) for result in results]
-        within_reach = self._reach(results, is_on)
+        within_reach = self._reach(results, is_on, asked)
         return Sifted(left, matching.fingerprints(), [entry for entry in matching.unmet if within_reach(entry)])
 
-    def renewed(self, results: Sequence[FileResult], read: ReadText, is_on: IsOn) -> Baseline:
+    def renewed(
+        self, results: Sequence[FileResult], read: ReadText, is_on: IsOn, asked: Sequence[str] | None = None
+    ) -> Baseline:
         """A baseline with all findings of a run; what the run could not have met stays as it was."""
         fresh = [
             Entry(self.place(result.path), finding.code, one.function, one.line, one.value)
@@ -97,17 +108,22 @@ class Baseline:
             if result.findings
             for finding, one in zip(_ordered(result), fingerprints(result, read(result.path)), strict=True)
         ]
-        within_reach = self._reach(results, is_on)
-        return Baseline(self.file, [*(entry for entry in self.entries if not within_reach(entry)), *fresh])
+        within_reach = self._reach(results, is_on, asked)
+        kept = [entry for entry in _Matching(self, results, read).unmet if not within_reach(entry)]
+        return Baseline(self.file, [*kept, *fresh])
 
-    def _reach(self, results: Sequence[FileResult], is_on: IsOn) -> Callable[[Entry], bool]:
+    def _reach(
+        self, results: Sequence[FileResult], is_on: IsOn, asked: Sequence[str] | None
+    ) -> Callable[[Entry], bool]:
         """Whether a run with these results would have met an entry, were its finding still there."""
         looked_at = {self.place(result.path): result for result in results}
+        places = None if asked is None else [os.path.realpath(path) for path in asked]
 
         def within_reach(entry: Entry) -> bool:
             result = looked_at.get(entry.path)
             if result is None:
-                return not self.exists(entry)
+                # a file that is gone may have another name in a part that was not looked through
+                return not self.exists(entry) and (places is None or self._inside(entry, places))
             return _was_read(result) and is_on(entry.code, result.path)
 
         return within_reach

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.model import (
@@ -201,11 +201,14 @@ def _meant(word: str) -> bool:
     """Whether a word without brackets round it is one that names a rule, and not the beginning of a reason."""
     if _CODE.fullmatch(word) or word.lower() in by_name():
         return True
-    if "-" not in word:
-        return False
+    return "-" in word and bool(_nearest(word.lower(), by_name(), 0.8))
+
+
+def _nearest(word: str, names: Iterable[str], cutoff: float) -> list[str]:
+    """The name that looks most like the word, if one does."""
     import difflib
 
-    return bool(difflib.get_close_matches(word.lower(), by_name(), n=1, cutoff=0.8))
+    return difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
 
 
 def _selectors(codes: str, column: int, known: frozenset[str]) -> list[Selector]:
@@ -302,9 +305,7 @@ def _only_one(suppression: Suppression, line: str) -> bool:
 
 
 def _unknown(suppression: Suppression, selector: Selector) -> Finding:
-    import difflib
-
-    close = difflib.get_close_matches(selector.text, [*by_name(), *by_code()], n=1)
+    close = _nearest(selector.text, [*by_name(), *by_code()], 0.6)
     hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
     return _finding(UNKNOWN_SUPPRESSION, suppression, selector, what=f"rule `{selector.text}`", hint=hint)
 

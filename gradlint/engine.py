@@ -222,19 +222,19 @@ def _judged(
 
 
 def _imported(reading: Reading, settings: Settings) -> frozenset[str]:
-    """The other files of which it counts what an analysis knows: those that its file imports, so that whoever asks for
-    one of them alone is told the same."""
-    from gradlint.python.project import mentioned
+    """The other files of which it counts what an analysis knows: those that its file imports and uses, so that whoever
+    asks for one of them alone is told the same."""
+    from gradlint.python.project import Words
 
     project = reading.project
     paths = {draft.site.path for draft in reading.drafts} | {path for path, _, _ in reading.reached}
     files = [file for path in paths if path and project is not None and (file := project.file(path)) is not None]
     if project is None or not files:
         return frozenset()
-    words = mentioned(reading.source.data)
+    words = Words.of(reading.source.data)
     return frozenset(
         file.path for file in files
-        if not words.isdisjoint(project.names_of(file.path)) and holds_any(file.source.data, settings, file.path)
+        if project.is_used_by(file.path, words) and holds_any(file.source.data, settings, file.path)
     )  # fmt: skip
 
 
@@ -263,11 +263,16 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return True
     if project is None:
         return False
-    if not any(word in source for word in _OBJECTS):
+    if not holds_objects(source):
         return False
     # what it lacks may be in what it imports
     imported = project.imported(source, os.path.abspath(path))
     return chosen.accepts(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+
+
+def holds_objects(source: bytes) -> bool:
+    """Whether a file holds anything that gradients of another file could hang on."""
+    return any(word in source for word in _OBJECTS)
 
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:

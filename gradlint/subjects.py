@@ -382,11 +382,11 @@ class File(Protocol):
     def trains_round(self, call: Call) -> bool:
         """Gradients are made and used in a function round this call, and it is not under no_grad there."""
 
-    def made_by(self, text: str) -> str:
-        """The full name of what was called to make what this name stands for, if the file assigns it once."""
+    def made_by(self, site: Site) -> str:
+        """The full name of what was called to make the thing that this is an attribute of, if it is assigned once."""
 
-    def clears(self, text: str) -> bool:
-        """Somewhere in the file `zero_grad` is called on this."""
+    def clears(self, site: Site) -> bool:
+        """Somewhere in the file `zero_grad` is called on the thing that this is an attribute of."""
 
     def block_of(self, site: Site) -> int:
         """The number of the block of statements that an expression is a statement of; -1 if it is none."""

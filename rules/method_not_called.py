@@ -65,7 +65,7 @@ class MethodNotCalled(Rule):
     def on_file(self) -> Iterator[Draft]:
         for site in self.file.uncalled:
             base, _, method = site.text.rpartition(".")
-            if _is_training(base, method, self.file):
+            if _is_training(site, method, self.file):
                 # no fix where an argument is missing with the parentheses: which one, only the author knows
                 repairs = [_called(site)] if _needs_no_argument(base, method, self.file) else []
                 yield self.finding(site, method=site.text, repairs=repairs)
@@ -75,15 +75,15 @@ def _called(site: Site) -> Repair:
     return Repair("Add the parentheses", lambda bench: bench.call.add_parentheses(site))
 
 
-def _is_training(base: str, method: str, file: File) -> bool:
-    name = naming.last(base)
+def _is_training(site: Site, method: str, file: File) -> bool:
+    name = naming.last(site.text.rpartition(".")[0])
     match method:
         case "zero_grad" | "backward" | "unscale_":
             return True
         case "step":
-            if naming.OPTIMIZER.search(name) or naming.SCHEDULER.search(name) or file.clears(base):
+            if naming.OPTIMIZER.search(name) or naming.SCHEDULER.search(name) or file.clears(site):
                 return True
-            return file.made_by(base).startswith("torch.optim.")
+            return file.made_by(site).startswith("torch.optim.")
         case "update":
             return bool(naming.SCALER.search(name))
         case _:

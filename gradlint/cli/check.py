@@ -12,7 +12,7 @@ import click
 
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
-from gradlint.cli.output import FormatType, Output, ProgressBar, Target, targets
+from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.overrides import finder_of, overrides_of
 from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, rules_option
@@ -116,7 +116,7 @@ class _Check(click.Command):
     "--config",
     multiple=True,
     metavar="FILE|KEY=VALUE",
-    type=_FILE,
+    type=click.Path(),
     help="Use this configuration file for all paths, or set a key over any file, as in --config 'project = true'.",
 )
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -158,6 +158,7 @@ class _Checking:
         asked = request.output_format or (() if usual is None else (usual,))
         chosen_targets = targets(asked, request.output_file, statistics=request.statistics, diff=request.diff)
         self._output = Output(chosen_targets, request.statistics, request.quiet)
+        self._bar = Progress(enabled=False if request.quiet else None)
         self._gates = Gates(request, self._output.sources)
         self.written: dict[str, bytes] = {}
 
@@ -185,7 +186,8 @@ class _Checking:
         request = self._request
         finder = finder_of(request, self._tree)
         try:
-            files = list(finder.find(request.paths or (".",)))
+            with self._bar as bar:
+                files = list(bar.found(finder.find(request.paths or (".",))))
         except MissingPathError as error:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
@@ -237,7 +239,7 @@ class _Checking:
 
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
         jobs = self._request.jobs or default_jobs()
-        with ProgressBar(enabled=False if self._request.quiet else None) as bar:
+        with self._bar as bar:
             return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan, importers=self._importers(files))
 
     def _importers(self, files: list[SourceFile]) -> Importers | None:

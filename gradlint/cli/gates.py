@@ -38,6 +38,7 @@ class Gates:
         self._touched: dict[str, Touched] = {}
         self._gone: list[tuple[Baseline, list[Entry]]] = []
         self.asides: list[str] = []
+        self._asked = choice.paths or (".",)
 
     def admitted(self, files: list[SourceFile], output: Output) -> list[SourceFile]:
         """The files that are worth a look: with `--diff-base` those that have changed."""
@@ -86,7 +87,9 @@ class Gates:
         for name in sorted({name for name in names.values() if name is not None}):
             baseline = _opened(name)
             mine = [result for result in run.results if names[result.path] == name]
-            sifted = baseline.sift(mine, self._text, lambda code, path: code in files[path].settings.enabled_for(path))
+            sifted = baseline.sift(
+                mine, self._text, lambda code, path: code in files[path].settings.enabled_for(path), self._asked
+            )
             results |= {result.path: result for result in sifted.results}
             self._known |= sifted.known
             silenced += sum(len(result.findings) for result in mine) - sum(len(r.findings) for r in sifted.results)
@@ -156,7 +159,9 @@ class Gates:
 
         settings = {found.shown: found.settings for found in files}
         old = _opened(file) if os.path.lexists(file) else Baseline(file)
-        new = old.renewed(run.results, self._text, lambda code, path: code in settings[path].enabled_for(path))
+        new = old.renewed(
+            run.results, self._text, lambda code, path: code in settings[path].enabled_for(path), self._asked
+        )
         try:
             new.write()
         except BaselineError as error:

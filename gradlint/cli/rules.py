@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from gradlint.cli.selection import complete_presets, complete_rule
 from gradlint.config.reading import unknown
-from gradlint.config.selectors import preset_codes, preset_named
+from gradlint.config.selectors import expand, preset_codes, preset_named
 from gradlint.docs.example import page_with_fix, record_with_fix
 from gradlint.docs.pages import FIX_LABELS, record
 from gradlint.docs.terminal import terminal_page
@@ -19,6 +20,8 @@ from gradlint.registry import all_rules, by_code, by_name, find
 if TYPE_CHECKING:
     from gradlint.rule import Rule
 
+#: columns that a table needs: with less, its last one would be a few letters wide
+_TABLE = 90
 _FORMAT = click.option(
     "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
 )
@@ -40,18 +43,26 @@ def rules(preset: str | None, output_format: str) -> int:
     elif sys.stdout.isatty():
         _table(listed)
     else:
-        for rule in listed:
-            state = "" if rule.meta.default else " (off by default)"
-            click.echo(f"{rule.meta.code}  {rule.rule_name():<28}  {rule.meta.severity.label}{state}: {rule.summary()}")
+        _lines(listed)
     return 0
 
 
 @click.command()
-@click.argument("rule", metavar="CODE_OR_NAME", shell_complete=complete_rule)
+@click.argument("rule", metavar="CODE_OR_NAME", required=False, shell_complete=complete_rule)
+@click.option("--all", "everything", is_flag=True, help="Explain all rules.")
 @_FORMAT
-def rule(rule: str, output_format: str) -> int:
-    """Explain one rule: what it finds, why it matters, what to write instead."""
-    found = _find(rule)
+def rule(rule: str | None, everything: bool, output_format: str) -> int:
+    """Explain one rule: what it finds, why it matters, what to write instead.
+
+    The beginning of a code (GL2) lists the rules of that family.
+    """
+    if everything == (rule is not None):
+        raise click.UsageError("Name a rule, or say --all.")
+    if rule is None:
+        return _explain_all(output_format)
+    found = find(rule)
+    if found is None:
+        return _family(rule, output_format)
     if output_format == "json":
         click.echo(json.dumps(record_with_fix(found), indent=2))
     elif sys.stdout.isatty():
@@ -71,11 +82,47 @@ def _listed(preset: str | None) -> tuple[type[Rule], ...]:
     return tuple(rule for rule in all_rules() if rule.meta.code in codes)
 
 
-def _find(wanted: str) -> type[Rule]:
-    found = find(wanted)
-    if found is None:
-        raise unknown("rule", wanted, [*by_code(), *by_name()])
-    return found
+def _explain_all(output_format: str) -> int:
+    if output_format == "json":
+        click.echo(json.dumps([record_with_fix(rule) for rule in all_rules()], indent=2))
+    else:
+        click.echo("\n".join(page_with_fix(rule) for rule in all_rules()), nl=False)
+    return 0
+
+
+def _family(prefix: str, output_format: str) -> int:
+    """The rules whose codes begin so; a mistake if there is none."""
+    codes = expand(prefix)
+    if not codes:
+        raise unknown("rule", prefix, [*by_code(), *by_name()])
+    listed = tuple(rule for rule in all_rules() if rule.meta.code in codes)
+    if output_format == "json":
+        click.echo(json.dumps([record(rule) for rule in listed], indent=2))
+        return 0
+    for heading in dict.fromkeys(rule.meta.category.value for rule in listed):
+        own = tuple(rule for rule in listed if rule.meta.category.value == heading)
+        click.echo(f"{heading}\n" if sys.stdout.isatty() else f"# {heading}")
+        _table(own) if sys.stdout.isatty() else _lines(own)
+    click.echo(f"\n`gradlint rule {listed[0].meta.code}` explains one of them.")
+    return 0
+
+
+def _lines(rules: tuple[type[Rule], ...]) -> None:
+    """One line each, for other programs."""
+    for rule in rules:
+        state = "" if rule.meta.default else " (off by default)"
+        click.echo(f"{rule.meta.code}  {rule.rule_name():<28}  {rule.meta.severity.label}{state}: {rule.summary()}")
+
+
+def _narrow(rules: tuple[type[Rule], ...], width: int) -> Iterator[str]:
+    """Code and name on one line, what it finds on those below."""
+    import textwrap
+
+    for rule in rules:
+        state = "" if rule.meta.default else ", off"
+        head = f"{rule.meta.code} {rule.rule_name()} ({rule.meta.severity.label}{state})"
+        yield from textwrap.wrap(head, width, subsequent_indent="      ")
+        yield from textwrap.wrap(rule.summary(), width, initial_indent="      ", subsequent_indent="      ")
 
 
 def _table(rules: tuple[type[Rule], ...]) -> None:
@@ -84,6 +131,10 @@ def _table(rules: tuple[type[Rule], ...]) -> None:
     from rich.table import Table
 
     console = Console()
+    if console.width < _TABLE:
+        for line in _narrow(rules, console.width):
+            click.echo(line)
+        return
     roomy = console.width >= 110  # a narrow terminal has room for what matters only
     headings = ("code", "name", "severity", *(("fix",) if roomy else ()), "what it finds")
     table = Table(*headings, header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)

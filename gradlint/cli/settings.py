@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gradlint.config.selectors import preset_of
 from gradlint.config.settings import Settings
+from gradlint.model import FixSafety
 from gradlint.registry import by_code
 from gradlint.runner.files import DEFAULT_EXCLUDES
 
@@ -22,7 +23,7 @@ def settings_lines(settings: Settings, path: str) -> Iterator[str]:
     values: dict[str, object] = {
         "preset": preset_of(settings.layers).value,
         "select": on,
-        "fixable": [code for code in on if settings.fixable(code)],
+        "fixable": [code for code in on if settings.fixable(code) and by_code()[code].meta.fix is not FixSafety.NONE],
         "fix": bool(fixing.fix),
         "unsafe-fixes": bool(fixing.unsafe_fixes),
         "fix-only": bool(fixing.fix_only),

@@ -10,7 +10,7 @@ import click
 
 from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
 from gradlint.config.load import ConfigTree, Overrides
-from gradlint.runtime.launch.orders import Module, find_module
+from gradlint.runtime.launch.orders import Entry, find_module
 
 if TYPE_CHECKING:
     from gradlint.runtime.verification import Verification
@@ -119,7 +119,7 @@ def verify(**options: object) -> int:
 def _verify(request: Request) -> int:
     if request.config is not None and request.isolated:
         raise click.UsageError("--config and --isolated cannot be used together.")
-    module, script, arguments = _what_to_run(request)
+    entry, script, arguments = _what_to_run(request)
     page = Path(request.html) if request.html is not None else None
     if page is not None and page.is_dir():
         raise click.UsageError(f"--html: {page} is a folder.")
@@ -135,7 +135,7 @@ def _verify(request: Request) -> int:
         device = "cpu"
         _say(f"gradlint: {note}")
     job = Job(
-        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, module=module,
+        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, entry=entry,
         pretended=request.pretend_gpus,
     )  # fmt: skip
     wanted = Wanted(job, not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None)
@@ -158,14 +158,15 @@ def _verify(request: Request) -> int:
     return 0
 
 
-def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]]:
-    """The module, if it is one, its file, and the arguments of the script itself."""
+def _what_to_run(request: Request) -> tuple[Entry | None, Path, tuple[str, ...]]:
+    """How a module is started, if it is one, its file, and the arguments of the script itself."""
     if request.module is not None:
-        module = find_module(request.module)
-        if module is None:
+        found = find_module(request.module)
+        if found is None:
             raise click.UsageError(f"-m: there is no module {request.module} to run, here or where Python looks.")
         first = () if request.script is None else (request.script,)
-        return module, module.path, (*first, *request.arguments)
+        path, entry = found
+        return entry, path, (*first, *request.arguments)
     if request.script is None:
         raise click.UsageError("Missing argument 'SCRIPT', or `-m MODULE`.")
     script = Path(request.script)
@@ -179,7 +180,7 @@ def _what_to_run(request: Request) -> tuple[Module | None, Path, tuple[str, ...]
 
 def _write(result: Verification, page: Path) -> None:
     from gradlint.runtime.page.render import PageError, write
-    from gradlint.runtime.page.verified import verification_page
+    from gradlint.runtime.page.verification import verification_page
 
     try:
         write(verification_page(result), page)
@@ -202,7 +203,7 @@ def require_torch(command: str) -> None:
 
 
 def _print(result: Verification, output_format: str) -> None:
-    from gradlint.runtime.shown import as_json, show
+    from gradlint.runtime.report import as_json, show
 
     if result.failure:
         _say("gradlint: the script failed; this is its own output:")

@@ -42,7 +42,13 @@ class RunChoice(NamedTuple):
     cache_dir: str | None = None
 
     def over(self, below: RunChoice) -> RunChoice:
-        return RunChoice(*(own if own is not None else other for own, other in zip(self, below, strict=True)))
+        return RunChoice(
+            self.fail_on or below.fail_on,
+            self.output_format or below.output_format,
+            below.force_exclude if self.force_exclude is None else self.force_exclude,
+            below.respect_gitignore if self.respect_gitignore is None else self.respect_gitignore,
+            self.cache_dir or below.cache_dir,
+        )
 
 
 @dataclass(frozen=True, slots=True)

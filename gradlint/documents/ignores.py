@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from gradlint.documents import Kind, kind_of
 from gradlint.documents.escapes import hide
+from gradlint.documents.markdown import blocks
+from gradlint.documents.notebook import NotANotebook, read
 from gradlint.model import SYNTAX_ERROR, UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Edit, FileResult, Position, Span
 from gradlint.python.lines import lines_of
 from gradlint.python.source import decoded
@@ -59,8 +61,6 @@ def _wish(code: str, span: Span) -> Wish:
 
 
 def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason: str) -> Ignored:
-    from gradlint.documents.notebook import NotANotebook, read
-
     notebook = read(source)
     if isinstance(notebook, NotANotebook):
         return Ignored(source, 0, tuple(wishes))
@@ -78,8 +78,6 @@ def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason:
 
 
 def _in_blocks(source: bytes, wishes: Sequence[Wish], reason: str) -> Ignored:
-    from gradlint.documents.markdown import blocks
-
     edits: list[Edit] = []
     left: list[Wish] = []
     for block in blocks(source.decode("utf-8-sig")):
@@ -102,14 +100,14 @@ def _comments(text: str, wishes: Sequence[Wish], reason: str) -> tuple[list[Edit
         elif found := _OWN.search(lines[row - 1], column):
             own[row] = found
     codes: dict[int, list[str]] = {}
-    left = []
+    left: list[Wish] = []
     for wish in wishes:
         rows = range(wish.first, wish.last + 1)
-        row = next((row for row in rows if row in own), None) or next((row for row in rows if row in ends), None)
-        if row is None:
-            left.append(wish)
+        places = [*(row for row in rows if row in own), *(row for row in rows if row in ends)]
+        if places:
+            codes.setdefault(places[0], []).append(wish.code)
         else:
-            codes.setdefault(row, []).append(wish.code)
+            left.append(wish)
     edits = [
         _joined(row, own[row], _once(named)) if row in own else _appended(row, lines[row - 1], _once(named), reason)
         for row, named in sorted(codes.items())

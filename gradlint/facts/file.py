@@ -9,6 +9,7 @@ from gradlint.python import syntax as s
 from gradlint.python.binding import called
 from gradlint.python.contexts import turns_off
 from gradlint.python.scope import Scope, Scopes
+from gradlint.python.usage import Use
 from gradlint.subjects import Argument, Call
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ class File:
         program = self.program
         return [program.collect_words(s.walk_stmts(d.body)) for d in program.functions.get(function, ())]
 
-    def clears(self, text: str) -> bool:
-        return text in self.program.zeroed
+    def clears(self, site: Site) -> bool:
+        text, usage = s.render(self._looked_up_on(site)), self.program.usage
+        known = usage.of(Use.ZEROED, text, self._scopes.of(site.node))
+        return known if known is not None else usage.anywhere(Use.ZEROED, text)
 
     def mentions(self, name: str) -> list[Site]:
         callees = {call.func.node for call in self.program.calls()}
@@ -91,10 +94,13 @@ class File:
             for part in s.walk_expr(expr)
         )
 
-    def made_by(self, text: str) -> str:
-        values = self.program.assignments.get(text, [])
-        made = values[0] if len(values) == 1 else None
+    def made_by(self, site: Site) -> str:
+        made = self.program.resolve(self._looked_up_on(site))
         return self.program.dotted(made.func) if isinstance(made, s.Call) else ""
+
+    def _looked_up_on(self, site: Site) -> s.Expr | None:
+        found = self._scopes.expr(site.node)
+        return found.base if isinstance(found, s.Attr) else found
 
     @property
     def uncalled(self) -> list[Site]:

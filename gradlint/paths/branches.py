@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from gradlint.knowledge import naming
 from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.python import syntax as s
-from gradlint.python.module import Program, identifiers
+from gradlint.python.module import Program
+from gradlint.python.usage import Use, last_name, named
 from gradlint.records import dataclass
 
 #: the methods that are events whatever they are called on; `update` is one of a gradient scaler only
@@ -135,20 +136,20 @@ class Branches:
         """Names that decide whether there are events; and names of optimizers, scalers, contexts, windows, too."""
         if self._names is None:
             deciding: set[str] = set()
-            strong = set(self._program.modulus_names)
+            strong = set(self._program.usage.texts(Use.MODULUS))
             for stmt in self._program.statements():
                 if isinstance(stmt, s.If | s.While):
                     held = [self._holds(block) for block in s.blocks(stmt)]
                     if any(events for events, _ in held):
-                        deciding |= identifiers(stmt.test)
+                        deciding |= _identifiers(stmt.test)
                     elif any(contexts for _, contexts in held):
-                        strong |= identifiers(stmt.test)
+                        strong |= _identifiers(stmt.test)
                 for expr in s.expressions(stmt):
                     if not self._program.said(expr).callees.isdisjoint(_ON_OBJECTS):
                         strong |= self._objects(expr)
                 if isinstance(stmt, s.With):
                     for item, _ in stmt.items:
-                        strong |= identifiers(item.func if isinstance(item, s.Call) else item)
+                        strong |= _identifiers(item.func if isinstance(item, s.Call) else item)
             self._names = deciding - _USUAL, strong - _USUAL
         return self._names
 
@@ -157,8 +158,12 @@ class Branches:
         for part in s.walk_expr(expr):
             if isinstance(part, s.Call) and isinstance(part.func, s.Attr) and part.func.name in _ON_OBJECTS:
                 if part.func.name != "update" or self._updates_scaler(part):
-                    found |= identifiers(part.func.base)
+                    found |= _identifiers(part.func.base)
         return found
+
+
+def _identifiers(expr: s.Expr) -> set[str]:
+    return {last_name(part) for part in named(expr)}
 
 
 def _calls(body: list[s.Stmt]) -> Iterator[s.Call]:

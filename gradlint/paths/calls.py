@@ -15,6 +15,7 @@ from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind
 from gradlint.python.contexts import switched
+from gradlint.python.scope import Scope, Scopes
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -114,9 +115,9 @@ class Calls:
             return v.Unknown(function.key, called=function.key)
         if self._is_idle(function, definition):
             return v.Unknown(function.key, called=function.key)
-        env = (function.env or self.run.module).inner()
+        env = self.frame(function, definition)
         self.bind(definition, function, args, kwargs, env)
-        outer, self.it.env = self.it.env, env
+        outer, self.run.env = self.run.env, env
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
         via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
@@ -140,7 +141,12 @@ class Calls:
             self.run.stack.pop()
             self.run.via = via
             self.run.guards = guards
-            self.it.env = outer
+            self.run.env = outer
+
+    def frame(self, function: v.Function, definition: s.Def) -> v.Env:
+        """The names of one call of a function."""
+        outer = function.env or self.run.module
+        return outer.inner(outer.program.once(Scopes).of_def.get(definition.node))
 
     @staticmethod
     def _is_idle(function: v.Function, definition: s.Def) -> bool:
@@ -161,11 +167,11 @@ class Calls:
         env = (function.env or self.run.module).inner()
         for param, value in zip(definition.params, args, strict=False):
             env.names[param.name] = value
-        outer, self.it.env = self.it.env, env
+        outer, self.run.env = self.run.env, env
         try:
             return self.it.ev(definition.body)
         finally:
-            self.it.env = outer
+            self.run.env = outer
 
     def _is_context_manager(self, definition: s.Def) -> bool:
         named = (self.it.program.dotted(decorator) for decorator in definition.decorators)
@@ -179,7 +185,7 @@ class Calls:
         self.it.run_body(body[: position + 1])
         active: list[v.Value] = list((self.run.yielded or [])[contexts:])
         self.run.yielded = None
-        leaving = body[position + 1 :], self.it.env
+        leaving = body[position + 1 :], self.run.env
         many = v.Collection("", active)
         return v.Context(definition.name, Switch.OTHER, self.run.site(node), value=many, leaving=leaving)
 
@@ -198,17 +204,17 @@ class Calls:
                 named = {f'"{k}"': x for k, x in bound.keywords.items()}
                 env.names[name] = v.Collection(f"**{name}", [], named, s.Display.DICT)
             elif name in bound.values:
-                env.names[name] = self.it.conditions.settle(name, bound.values[name])
+                env.names[name] = self.it.conditions.settle(name, bound.values[name], env.scope)
             elif param.default is not None:
-                env.names[name] = self._default(name, self.it.ev(param.default))
+                env.names[name] = self._default(name, self.it.ev(param.default), env.scope)
             else:
-                env.names[name] = v.Unknown(name)
+                env.names[name] = v.Unknown(name, scope=env.scope)
 
-    def _default(self, name: str, value: v.Value) -> v.Value:
+    def _default(self, name: str, value: v.Value, scope: Scope) -> v.Value:
         """A default: others may pass the opposite of a flag."""
         if isinstance(value, v.Known) and isinstance(value.value, bool):
             return self.it.names.flag(name, value.value)
-        value = self.it.conditions.settle(name, value)
+        value = self.it.conditions.settle(name, value, scope)
         if isinstance(value, v.Known) and isinstance(value.value, int | float):
             value = v.Known(value.key, value.value, value.exact, value.counter, value.window, value.modulo, True)
         return value
@@ -217,7 +223,7 @@ class Calls:
 
     def super_call(self, name: str, node: s.Call) -> v.Value:
         a = self.arguments(node)
-        me = self.it.env.find("self")
+        me = self.run.env.find("self")
         if isinstance(me, v.Instance) and me.cls is not None and me.cls.node is not None:
             for base in me.cls.node.bases:
                 cls = self.it.names.base_class(base, me.cls)

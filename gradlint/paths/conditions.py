@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradlint.events import WINDOW
 from gradlint.knowledge import naming
@@ -13,22 +11,15 @@ from gradlint.paths import values as v
 from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
 from gradlint.paths.run import FAR
+from gradlint.python import constants
 from gradlint.python import syntax as s
 from gradlint.python.constants import as_float
+from gradlint.python.scope import Scope
+from gradlint.python.usage import Use
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
-}  # fmt: skip
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow,
-}  # fmt: skip
-
 
 _EQUALITIES = ("is", "is not", "==", "!=", "in", "not in")
 _ORDERS = ("==", "!=", "<", "<=", ">", ">=")
@@ -76,9 +67,8 @@ class Conditions:
             case v.Known() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
                 return value
             case v.Unknown() | v.Dotted():
-                name = _last_name(value.key)
-                if name in self.run.modulus_names:
-                    return v.Known(value.key, self.window_size(name), exact=True, made_up=True)
+                if self.run.does(Use.MODULUS, value):
+                    return v.Known(value.key, self.window_size(_last_name(value.key)), exact=True, made_up=True)
                 return None
             case _:
                 return None
@@ -87,12 +77,13 @@ class Conditions:
         """N of an unknown window; the unusual path has N = 1."""
         return 1 if self.run.oracle.forced.get(f"{name} > 1") is False else WINDOW
 
-    def settle(self, name: str, value: v.Value) -> v.Value:
+    def settle(self, key: str, value: v.Value, scope: Scope) -> v.Value:
         """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
         if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
-        if name in self.run.modulus_names and not value.counter and not value.window:
+        if not value.counter and not value.window and self.run.does_with(Use.MODULUS, key, scope):
             if value.value > 0:
+                name = _last_name(key)
                 return v.Known(
                     name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
                 )  # fmt: skip
@@ -110,11 +101,8 @@ class Conditions:
             return None
         if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
             b = v.Known(b.key, WINDOW, made_up=True, real=v.number_of(b))
-        try:
-            result = _ARITHMETIC[op](a.value, b.value)
-        except (ZeroDivisionError, OverflowError, TypeError, ValueError, KeyError):
-            return None
-        if isinstance(result, complex) or (isinstance(result, int) and abs(result) > 10**12):
+        result = constants.binary(op, a.value, b.value)
+        if not isinstance(result, int | float) or (isinstance(result, int) and abs(result) > 10**12):
             return None
         window = right.key or text if op == "%" else (a.window or b.window)
         return v.Known(
@@ -137,12 +125,11 @@ class Conditions:
         if a is None or b is None or _far_apart(a, b):
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
-            name = naming.last(a.key if b.key == "1" else b.key)
-            if name in self.run.modulus_names:
-                self.run.oracle.decide(f"{name} > 1", True)
-        try:
-            result = bool(_COMPARE[op](a.value, b.value))
-        except TypeError:
+            size = a if b.key == "1" else b
+            if self.run.does(Use.MODULUS, size):
+                self.run.oracle.decide(f"{naming.last(size.key)} > 1", True)
+        result = constants.compare(op, a.value, b.value)
+        if not isinstance(result, bool):
             return v.Symbol(text, op, [left, right])
         return v.Known(
             text, result, exact=a.exact and b.exact, counter=a.counter or b.counter,
@@ -152,7 +139,7 @@ class Conditions:
     def _counted_window(self, a: v.Known, b: v.Known) -> str:
         """`count >= accumulate`: a counter beside the size of a window."""
         for counter, size in ((a, b), (b, a)):
-            if counter.counter and not size.counter and _last_name(size.key) in self.run.modulus_names:
+            if counter.counter and not size.counter and self.run.does(Use.MODULUS, size):
                 return self.sized(size)
         return ""
 
@@ -208,7 +195,7 @@ class Conditions:
                 return all(self.certain(x) for x in value.operands)
             case v.Unknown():
                 name = _last_name(value.key)
-                return not (name in self.run.varying or naming.BOUNDARY.search(name) or value.called)
+                return not (self.run.does(Use.VARYING, value) or naming.BOUNDARY.search(name) or value.called)
             case v.Tensor():
                 return False
             case _:
@@ -281,7 +268,7 @@ class Conditions:
                 assert isinstance(a, v.Known)
                 assert isinstance(b, v.Known)
                 q.closing.window = self.sized(unknown)
-                return bool(_COMPARE[value.op](a.value, b.value))
+                return constants.compare(value.op, a.value, b.value) is True
             if boundary:
                 return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
         return self._ask(value.key, q)
@@ -429,11 +416,7 @@ def _real(op: str, a: v.Known, b: v.Known) -> float | None:
     left, right = v.number_of(a), v.number_of(b)
     if not (a.made_up or b.made_up) or left is None or right is None:
         return None
-    try:
-        result = _ARITHMETIC[op](left, right)
-    except (ZeroDivisionError, OverflowError, ValueError, KeyError):
-        return None
-    return None if isinstance(result, complex) else float(result)
+    return as_float(constants.binary(op, left, right))
 
 
 def _knownness(value: v.Value) -> int:

@@ -17,6 +17,7 @@ from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
 from gradlint.python.module import Program
+from gradlint.python.usage import Use
 from gradlint.records import dataclass, field
 
 #: the most paths of one starting point
@@ -243,13 +244,13 @@ class Explorer:
         return Path(
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(run.zeroed), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
+            frozenset(run.texts(Use.ZEROED)), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
             run.exhausted, self._single(run, oracle), tuple(run.doubts),
         )  # fmt: skip
 
     def _single(self, run: Run, oracle: Oracle) -> bool:
         """`if accum_steps == 1:`, or its like, was answered so that there is one micro-batch."""
-        sizes = run.modulus_names
+        sizes = run.texts(Use.MODULUS)
         if any(oracle.forced.get(f"{name} > 1") is False for name in sizes):
             return True
         return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
@@ -311,12 +312,13 @@ class Explorer:
     def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
         assert isinstance(value.node, s.Def)
         kwargs: dict[str, v.Value] = {}
+        scope = interpreter.calls.frame(value, value.node).scope
         for param in value.node.params:
             if turn is not None and _counts(param):
                 exact = bool(naming.ZERO_BASED.search(param.name))
                 kwargs[param.name] = v.Known(param.name, turn, exact=exact, counter=True)
             elif param.name not in ("self", "cls") and not param.star:
-                kwargs[param.name] = v.Unknown(param.name)
+                kwargs[param.name] = v.Unknown(param.name, scope=scope)
         try:
             interpreter.calls.invoke(value, [], kwargs, value.node)
         except Unwound:
@@ -336,7 +338,7 @@ class Explorer:
                 value.env = run.module
             if isinstance(value, v.Optimizer):
                 run.register(value.ref)
-        interpreter.env = run.module
+        run.env = run.module
 
     def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class, entry: str) -> v.Instance:
         value = run.module.find(cls.name)

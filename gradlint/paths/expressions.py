@@ -10,6 +10,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
+from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,7 +53,7 @@ class Expressions:
         return result
 
     def _ev_lambda(self, expr: s.Lambda) -> v.Value:
-        return v.Function(s.render(expr), expr, self.it.env)
+        return v.Function(s.render(expr), expr, self.run.env)
 
     def _ev_star(self, expr: s.Star) -> v.Value:
         return self.it.ev(expr.value)
@@ -197,8 +198,8 @@ class Expressions:
 
     def _comprehension(self, expr: s.Comprehension) -> v.Value:
         iterable = self.it.ev(expr.iterable)
-        outer = self.it.env
-        self.it.env = outer.inner()
+        outer = self.run.env
+        self.run.env = outer.inner()
         try:
             items = []
             for element in self.elements(iterable, s.render(expr.iterable))[:4]:
@@ -207,7 +208,7 @@ class Expressions:
                     self.it.ev(condition)
                 items.append(self.it.ev(expr.element))
         finally:
-            self.it.env = outer
+            self.run.env = outer
         return self._collected(expr, iterable, items)
 
     def _collected(self, expr: s.Comprehension, iterable: v.Value, items: list[v.Value]) -> v.Value:
@@ -274,7 +275,7 @@ class Expressions:
             case v.Unknown():
                 if value.params.owners:
                     return value.params
-                if value.key in self.run.owners or naming.MODEL.search(naming.last(value.key)):
+                if self.run.does(Use.OWNER, value) or naming.MODEL.search(naming.last(value.key)):
                     return Params(frozenset({value.key}), True)
                 return Params()
             case v.Tensor():
@@ -316,8 +317,15 @@ def _entry(base: v.Collection, index: v.Known) -> v.Value | None:
 
 def _filters(condition: s.Expr) -> bool:
     """Whether a condition on parameters leaves some out that have gradients."""
-    text = s.render(condition)
-    return "requires_grad" not in text and "grad is not None" not in text
+    match condition:
+        case s.Bool():
+            return any(_filters(item) for item in condition.items)
+        case s.Attr(name="requires_grad"):
+            return False
+        case s.Compare(left=s.Attr(name="grad"), op="is not" | "!=", right=s.Const(value=None)):
+            return False
+        case _:
+            return True
 
 
 def _union(parts: Iterable[Params]) -> Params:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
 from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import Thing
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
+from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
 _HAS_GRADIENTS = (v.Grad, v.ParamsValue)
-_WORDS = re.compile(r"[A-Za-z_]\w*")
+#: names and attributes: `n` and `.steps` of `n * args.steps`, beside `args`
+_WORDS = re.compile(r"\.?[A-Za-z_]\w*")
 #: an argument that takes a number of micro-batches, or a weight made of it
-_TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
+_TAKES_NUMBER = Pattern(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
 #: `self.n`, `STEPS`: a number that is kept, not counted in the batch
 _ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
 #: what may be called where a constructor keeps a number
@@ -29,9 +32,9 @@ _CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
 _DIVIDE = {"div", "divide", "true_divide", "mul", "multiply"}
 #: for a look into a method of the file
 _SMALL_BUDGET = 400
-_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
+_NORMALISES = Pattern(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
 #: what is done to gradients by a function of this name does not change their size, or is another rule's business
-_NO_SCALING = re.compile(
+_NO_SCALING = Pattern(
     r"(?i)norm$|clip|zero|clear|reset|log|print|plot|hook|watch|stat|check|save|enable|disable|requires|get|sync|reduce"
 )
 
@@ -48,10 +51,10 @@ class Guesses:
         name = naming.last(value.key)
         if self.run.scaler_for(value) is not None:
             return self.wrapped_scaler(a, node)
-        if naming.LOSS.search(name) and value.key not in self.run.owners:
+        if naming.LOSS.search(name) and not self.run.does(Use.OWNER, value):
             return self.criterion(name, a, node, value)
         makes = name[:1].isupper() and not name.isupper() and len(name) > 1  # `QANet(…)` makes a model, `G(z)` runs one
-        if (value.key in self.run.owners or naming.MODEL.search(name)) and not makes:
+        if (self.run.does(Use.OWNER, value) or naming.MODEL.search(name)) and not makes:
             if not any(self.run.optimizer_for(x) for x in a.every):
                 return self.it.gradients.forward(value, a, node)
         return self.unknown_call(value.key, a, node)
@@ -84,19 +87,25 @@ class Guesses:
         return any(self._speaks_of_window(x) for x in a.every)
 
     def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
-        if depth < 3 and not isinstance(value, v.Tensor):
-            inside = [*self.run.entries.get(value.key, {}).values()] if value.key else []
+        if isinstance(value, v.Tensor):
+            return False
+        if depth < 3:
+            entries = self.run.entries.get(value.key) if value.key else None
+            inside = [] if entries is None else [*entries.values()]
             if isinstance(value, v.Collection):
                 inside += [*value.items, *value.entries.values()]
-            if any(self._speaks_of_window(x, depth + 1) for x in inside):
+            if inside and any(self._speaks_of_window(x, depth + 1) for x in inside):
                 return True
         if isinstance(value, v.Known):
             return not value.counter and self._names_window(value.key)
         return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
 
     def _names_window(self, text: str) -> bool:
-        return len(text) < 80 and any(
-            word in self.run.counted_to or "accum" in word.lower() for word in _WORDS.findall(text)
+        if len(text) >= 80:
+            return False
+        scope = self.run.env.scope
+        return "accum" in text.lower() or any(
+            self.run.does_with(Use.COUNTED_TO, word, scope) for word in _WORDS.findall(text)
         )
 
     @staticmethod
@@ -159,7 +168,7 @@ class Guesses:
         held = [p.params for p in every if isinstance(p, _HAS_GRADIENTS)]
         for part in every:
             module = isinstance(part, v.Model) or (isinstance(part, v.Instance) and part.module)
-            if module or (isinstance(part, v.Unknown) and part.key in self.run.owners):
+            if module or (isinstance(part, v.Unknown) and self.run.does(Use.OWNER, part)):
                 held.append(Params(frozenset({owner(part)}), True))
         if held:
             params = held[0]
@@ -194,7 +203,7 @@ class Guesses:
         if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
             return True
         named = isinstance(value, v.Unknown) and bool(value.key)
-        return named and (value.key in self.run.owners or bool(naming.MODEL.search(naming.last(value.key))))
+        return named and (self.run.does(Use.OWNER, value) or bool(naming.MODEL.search(naming.last(value.key))))
 
     def wrapped_scaler(self, a: v.Arguments, node: s.Call) -> v.Value:
         """`loss_scaler(loss, optimizer, clip_grad=…)` does everything itself."""
@@ -273,9 +282,9 @@ class Guesses:
             return
         (args, kwargs), value.made_with = value.made_with, None
         assert isinstance(init.node, s.Def)
-        env = (init.env or self.run.module).inner()
+        env = self.it.calls.frame(init, init.node)
         self.it.calls.bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
-        outer, self.it.env = self.it.env, env
+        outer, self.run.env = self.run.env, env
         try:
             for stmt in s.walk_stmts(init.node.body):
                 kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
@@ -284,7 +293,7 @@ class Guesses:
                 if isinstance(stmt, s.Assign) or "register_buffer" in self.it.program.said(kept).callees:
                     self.it.run_body([stmt])
         finally:
-            self.it.env = outer
+            self.run.env = outer
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
@@ -311,7 +320,7 @@ class Guesses:
         out: list[v.Value] = []
         for part in parts:
             is_model = isinstance(part, v.Model | v.Managing) or (isinstance(part, v.Instance) and part.module)
-            if isinstance(part, v.Unknown) and not part.params.owners and part.key in self.run.owners:
+            if isinstance(part, v.Unknown) and not part.params.owners and self.run.does(Use.OWNER, part):
                 is_model = True
             if is_model and not self.run.no_grad:
                 out.append(v.Unknown(part.key, params=Params(frozenset({owner(part)}), True)))

@@ -24,6 +24,7 @@ from gradlint.paths.names import Names
 from gradlint.paths.run import Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
+from gradlint.python.binding import identifiers
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
@@ -44,7 +45,6 @@ class Interpreter:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.env = run.module
         self.conditions = Conditions(self)
         self.names = Names(self)
         self.expressions = Expressions(self)
@@ -61,7 +61,7 @@ class Interpreter:
     @property
     def program(self) -> Program:
         """The file whose code is running."""
-        return self.env.program
+        return self.run.env.program
 
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:
@@ -98,17 +98,17 @@ class Interpreter:
         self.loops.run_while(stmt)
 
     def _def(self, stmt: s.Def) -> None:
-        self.env.bind(stmt.name, v.Function(stmt.name, stmt, self.env))
+        self.run.env.bind(stmt.name, v.Function(stmt.name, stmt, self.run.env))
 
     def _class(self, stmt: s.Class) -> None:
-        self.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.env))
+        self.run.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.run.env))
 
     def _import(self, stmt: s.Import) -> None:
         for local, dotted in stmt.bindings.items():
-            self.env.bind(local, v.Dotted(dotted))
+            self.run.env.bind(local, v.Dotted(dotted))
 
     def _scope(self, stmt: s.Scope) -> None:
-        self.env.shared.update(stmt.names)
+        self.run.env.shared.update(stmt.names)
 
     def _jump(self, stmt: s.Jump) -> None:
         raise _LEAVE[stmt.kind]
@@ -200,10 +200,10 @@ class Interpreter:
         if not self.run.over_parameters:
             return False
         for part in s.walk_expr(test):
-            if isinstance(part, s.Call) and "grad" in s.render(part):
+            if isinstance(part, s.Call) and any(map(_speaks_of_gradients, identifiers(part))):
                 return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
-                value = self.env.find(part.id)
+                value = self.run.env.find(part.id)
                 if isinstance(value, v.Unknown) and value.key.endswith(" name"):
                     return True
         return False
@@ -246,9 +246,9 @@ class Interpreter:
         finally:
             self.run.close(depth, no_grad=no_grad)
         for body, env in reversed(leaving):
-            outer, self.env = self.env, env
+            outer, self.run.env = self.run.env, env
             self.run_body(body)
-            self.env = outer
+            self.run.env = outer
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:
@@ -297,6 +297,10 @@ _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.Import: Interpreter._import,
     s.Scope: Interpreter._scope,
 }
+
+
+def _speaks_of_gradients(name: str) -> bool:
+    return not naming.words(name).isdisjoint(("grad", "grads", "gradient", "gradients"))
 
 
 def _is_main_check(test: s.Expr) -> bool:

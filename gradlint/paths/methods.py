@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Framework, Norm, Params, Role, Zero
@@ -14,6 +15,8 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
+from gradlint.python.scope import Scopes
+from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -263,7 +266,7 @@ class Methods:
         if base.params.owners and not self.run.no_grad:
             as_tensor = v.Tensor(base.key, base.params, Norm.UNKNOWN)
             return tensors.method(as_tensor, name, a.args, text)
-        if (base.key in self.run.owners) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
+        if self.run.does(Use.OWNER, base) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
             return self.it.gradients.forward(base, a, node)
         return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
 
@@ -282,10 +285,10 @@ class Methods:
         if name == "step":
             return self._unknown_step(base, a, node)
         if name == "zero_grad":
-            optimizer = None if base.key in self.run.owners else self.run.optimizer_for(base)
+            optimizer = None if self.run.does(Use.OWNER, base) else self.run.optimizer_for(base)
             if optimizer is not None and (naming.OPTIMIZER.search(last) or not naming.MODEL.search(last)):
                 return self.it.gradients.optimizer_method(optimizer, name, a, node)
-            if base.key == "self" or not (naming.MODEL.search(last) or base.key in self.run.owners):
+            if base.key == "self" or not (naming.MODEL.search(last) or self.run.does(Use.OWNER, base)):
                 self._zero_of_something(node)
                 return v.Known("", None)
         if name in ("clip_grad_norm_", "zero_grad", "no_sync"):
@@ -316,7 +319,7 @@ class Methods:
             return v.Known("", None)
         if frameworks.named(last, Thing.ENGINE) is not None:
             return self.it.frameworks.engine_method(base, "step", a, node)
-        if naming.OPTIMIZER.search(last) or (base.key in self.run.zeroed and not naming.MODEL.search(last)):
+        if naming.OPTIMIZER.search(last) or (self.run.does(Use.ZEROED, base) and not naming.MODEL.search(last)):
             optimizer = self.run.optimizer_for(base)
             if optimizer is not None:
                 return self.it.gradients.optimizer_method(optimizer, "step", a, node)
@@ -335,9 +338,16 @@ class Methods:
 
     def _made_by_project(self, key: str) -> bool:
         """The file makes a thing of this name from a class that is not PyTorch's."""
-        for value in self.it.program.assignments.get(naming.last(key), []):
+        for value in self._assigned(key):
             dotted = self.it.program.dotted(value.func) if isinstance(value, s.Call) else ""
             tail = dotted.rpartition(".")[2]
             if tail[:1].isupper() and not dotted.startswith(api.SCHEDULER_PACKAGES):
                 return True
         return False
+
+    def _assigned(self, key: str) -> Iterator[s.Expr]:
+        """What a name is given; something else than a name, what any of that name is given."""
+        scopes, name = self.it.program.once(Scopes), naming.last(key)
+        owner = self.run.env.scope.owner(name) if key == name else None
+        for scope in scopes.all if owner is None else [owner]:
+            yield from (binding.value for binding in scope.names.get(name, ()))

@@ -14,7 +14,9 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes, MemberKind
+from gradlint.python.constants import BUILTINS
 from gradlint.python.scope import Scopes
+from gradlint.python.usage import Use
 from gradlint.records import replace
 
 if TYPE_CHECKING:
@@ -27,14 +29,6 @@ _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
 _GRADIENT = ("grad", "_grad")
 #: `p.grad[:] = g`
 _WHOLE = (":", "...", "slice")
-
-
-_BUILTINS = {
-    "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",
-    "bool", "float", "hasattr", "getattr", "setattr", "isinstance", "super", "print", "sorted", "reversed", "set",
-    "dict", "abs", "round", "any", "all", "str", "type", "callable", "exit", "quit", "vars", "id", "repr", "open",
-    "input", "tqdm", "trange",
-}  # fmt: skip
 
 
 class Names:
@@ -56,7 +50,7 @@ class Names:
                 elif isinstance(value, v.Known) and value.counter and value.key != target.id:
                     value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
                 self.run.entries.pop(target.id, None)
-                self.it.env.bind(target.id, self.named(value, target.id, target.id))
+                self.run.env.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
                 base = self.it.ev(target.base)
                 self._assign_attribute(base, target, value, source)
@@ -81,9 +75,10 @@ class Names:
 
     def _is_setting(self, name: str, value: v.Known) -> bool:
         """`use_amp = False`, once, at the top of a script: somebody will set it to True."""
-        if self.it.env is not self.run.module or value.window or value.counter or self.run.loops:
+        if self.run.env is not self.run.module or value.window or value.counter or self.run.loops:
             return False
-        return len(self.it.program.assignments.get(name, [])) == 1 and name not in self.run.varying
+        scope = self.run.module.scope
+        return scope.only(name) is not None and not self.run.does_with(Use.VARYING, name, scope)
 
     def flag(self, name: str, usual: bool) -> v.Value:
         self.run.flags[name] = usual
@@ -119,7 +114,7 @@ class Names:
 
     def named(self, value: v.Value, name: str, key: str) -> v.Value:
         """A value that was just made takes the name it is bound to."""
-        value = self.it.conditions.settle(name, value)
+        value = self.it.conditions.settle(key, value, self.run.env.scope)
         match value:
             case v.Unknown() if not value.key or value.called:
                 return self._named_result(value, name, key)
@@ -171,7 +166,7 @@ class Names:
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.preparing(), guess=guess)
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
-        fresh = v.Unknown(key, params=value.params, counts=value.counts, handed=value.handed)
+        fresh = v.Unknown(key, scope=self.run.env.scope, params=value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
         return fresh
 
@@ -183,7 +178,7 @@ class Names:
     # -- looking up
 
     def look_up(self, name: str) -> v.Value:
-        found = self.it.env.find(name)
+        found = self.run.env.find(name)
         program = self.it.program
         if found is not None:
             if type(found) is v.Dotted and program.project is not None:
@@ -196,7 +191,7 @@ class Names:
             found = self._of_module(name) or self.elsewhere(program.of_star(name), name)
             if found is not None:
                 return found
-        if name in _BUILTINS:
+        if name in BUILTINS:
             return v.Dotted(f"builtins.{name}")
         if name in USUAL_NAMES:
             return v.Dotted(USUAL_NAMES[name])
@@ -240,13 +235,15 @@ class Names:
             return self.framework_attribute(v.Managing(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
             # `model.head.weight.grad` beside `model.head.parameters()`
-            known = any(base.key.startswith(f"{owned}.") for owned in self.run.owners)
+            parts = base.key.split(".")
+            above = (v.Unknown(".".join(parts[:n]), scope=base.scope) for n in range(1, len(parts)))
+            known = any(self.run.does(Use.OWNER, each) for each in above)
             return v.Grad(f"{base.key}.grad", Params(frozenset({base.key}), True) if known else Params())
         if name in ("no_sync", "zero_grad", "backward", "unscale_") or (
             name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
         ):
             return v.Bound(f"{base.key}.{name}", base, name)
-        return v.Unknown(f"{base.key}.{name}", params=base.params)
+        return v.Unknown(f"{base.key}.{name}", scope=base.scope, params=base.params)
 
     def framework_attribute(self, base: v.Managing, name: str) -> v.Value:
         if frameworks.tells_window(name):
@@ -305,7 +302,7 @@ class Names:
 
     def _of_module(self, name: str) -> v.Value | None:
         """What the code of another file gives a name, of which only what is asked for is looked at."""
-        env = self.it.env
+        env = self.run.env
         while env.outer is not None:
             env = env.outer
         if env is self.run.module:
@@ -315,12 +312,12 @@ class Names:
 
     def _evaluated(self, value: s.Expr, env: v.Env, name: str) -> v.Value:
         env.names[name] = v.Unknown(name)  # for whoever asks for it while it is looked for
-        outer, self.it.env = self.it.env, env
+        outer, self.run.env = self.run.env, env
         events = len(self.run.events)
         try:
             self.assign(s.Name(value.node, name), self.it.ev(value))
         finally:
-            self.it.env = outer
+            self.run.env = outer
             del self.run.events[events:]
         return env.names[name]
 
@@ -346,7 +343,7 @@ class Names:
                     return None  # a field that whoever makes the object gives its value
                 if isinstance(value.value, bool):
                     return self.flag(name, value.value)
-            return self.it.conditions.settle(name, value)
+            return self.it.conditions.settle(f"{cls.key}.{name}", value, self.run.env.scope)
         for base in cls.node.bases:
             found = self.base_class(base, cls)
             if found is not None:
@@ -357,11 +354,11 @@ class Names:
 
     def base_class(self, base: s.Expr, cls: v.ClassValue) -> v.ClassValue | None:
         """The class that a base is, where the file or the project says so."""
-        outer, self.it.env = self.it.env, cls.env or self.run.module
+        outer, self.run.env = self.run.env, cls.env or self.run.module
         try:
             value = self.it.ev(base) if isinstance(base, s.Name | s.Attr) else None
         finally:
-            self.it.env = outer
+            self.run.env = outer
         return value if isinstance(value, v.ClassValue) and value.node is not cls.node else None
 
     def base_names(self, cls: v.ClassValue | None, depth: int = 0) -> set[str]:

@@ -16,6 +16,7 @@ from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
 from gradlint.paths import values as v
 from gradlint.python import syntax as s
+from gradlint.python.usage import Use
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Uses:
 
 def uses(program: Program) -> Uses:
     """The evidence of a file; ask `program.once(uses)`."""
-    found = Uses(owners=program.owners)
+    found = Uses(owners=program.usage.texts(Use.OWNER))
     found.frameworks = any(d.partition(".")[0] in frameworks.PACKAGES for d in program.imports.values())
     for call in program.calls():
         _note_call(found, call)

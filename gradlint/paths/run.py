@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.events import (
@@ -30,6 +29,8 @@ from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.python import syntax as s
 from gradlint.python.contexts import without_gradients
+from gradlint.python.scope import Scope, Scopes
+from gradlint.python.usage import Use
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -136,13 +137,10 @@ class Run:
     entries: dict[str, dict[str, v.Value]] = field(default_factory=dict)
     #: parameters whose gradients a hook divides or multiplies in each backward
     hooked: list[Params] = field(default_factory=list)
-    #: the files that were come by, the analysed one first, and what their names say, by text
+    #: the files that were come by, the analysed one first
     programs: list[Program] = field(init=False)
-    owners: Set[str] = field(init=False)
-    zeroed: Set[str] = field(init=False)
-    varying: Set[str] = field(init=False)
-    modulus_names: Set[str] = field(init=False)
-    counted_to: Set[str] = field(init=False)
+    #: the names that the running code sees
+    env: v.Env = field(init=False)
     #: the names of the other files
     modules: dict[str, v.Env] = field(default_factory=dict)
     #: how modules of this file normalise what they return: (norm, divisor, numbers), by object and method
@@ -150,22 +148,17 @@ class Run:
 
     @classmethod
     def of(cls, program: Program, oracle: Oracle, budget: int) -> Run:
-        run = cls(program, oracle, budget, v.Env(program=program))
+        run = cls(program, oracle, budget, v.Env(program.once(Scopes).module))
         run.programs = [program]
-        run.owners, run.zeroed, run.varying = program.owners, program.zeroed, program.varying
-        run.modulus_names, run.counted_to = program.modulus_names, program.counted_to
+        run.env = run.module
         return run
 
     def enter(self, program: Program) -> v.Env:
         """The names of another file; what it says of them is known from now on."""
         env = self.modules.get(program.location)
         if env is None:
-            env = self.modules[program.location] = v.Env(program=program)
+            env = self.modules[program.location] = v.Env(program.once(Scopes).module)
             self.programs.append(program)
-            self.owners, self.zeroed = self.owners | program.owners, self.zeroed | program.zeroed
-            self.varying = self.varying | program.varying
-            self.modulus_names = self.modulus_names | program.modulus_names
-            self.counted_to = self.counted_to | program.counted_to
             for stmt in program.core:
                 if isinstance(stmt, s.Def):
                     env.names[stmt.name] = v.Function(stmt.name, stmt, env)
@@ -173,10 +166,23 @@ class Run:
                     env.names[stmt.name] = v.ClassValue(stmt.name, stmt, env)
         return env
 
+    def does(self, use: Use, value: v.Value) -> bool:
+        """Whether the code does this with a value, by its name where it has it."""
+        scope = value.scope if isinstance(value, v.Unknown) else None
+        return self.does_with(use, value.key, scope or self.env.scope)
+
+    def does_with(self, use: Use, key: str, scope: Scope) -> bool:
+        """A name that its scope does not bind may be anybody's: it is what all files say of it."""
+        known = scope.program.usage.of(use, key, scope)
+        return known if known is not None else any(program.usage.anywhere(use, key) for program in self.programs)
+
+    def texts(self, use: Use) -> set[str]:
+        return set().union(*(program.usage.texts(use) for program in self.programs))
+
     @property
     def started(self) -> bool:
         """Some gradient event has happened."""
-        return any(not isinstance(event, Mark) for event in self.events[-40:])
+        return any(not isinstance(event, Mark) for event in reversed(self.events[-40:]))
 
     def spend(self) -> None:
         self.budget -= 1
@@ -218,7 +224,7 @@ class Run:
                 return value
             case v.Unknown() | v.Dotted() | v.Bound():
                 key = value.key
-                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or key in self.zeroed):
+                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or self.does(Use.ZEROED, value)):
                     return None
                 return self._infer_optimizer(_outermost(key), text or key)
             case v.Instance():

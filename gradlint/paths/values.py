@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gradlint.python import calls
     from gradlint.python import syntax as s
     from gradlint.python.module import Program
+    from gradlint.python.scope import Scope
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +29,8 @@ class Unknown(Value):
     """A value of which only the name is known. `called` when it is the result of a call."""
 
     called: str = ""
+    #: where it has that name, if it is one that code gives
+    scope: Scope | None = None
     #: the owners of parameters that went into it
     params: Params = Params(known=True)
     #: the parameters whose gradients went into it, as they were
@@ -65,15 +68,20 @@ class Dotted(Value):
 class Env:
     """The names of one function call (or of the module)."""
 
+    #: where its code stands
+    scope: Scope
     names: dict[str, Value] = field(default_factory=dict)
     outer: Env | None = None
     shared: set[str] = field(default_factory=set)
-    #: the file that its code stands in
-    program: Program = field(default=None)  # type: ignore[assignment]  # whoever makes the first one says it
 
-    def inner(self) -> Env:
+    @property
+    def program(self) -> Program:
+        """The file that its code stands in."""
+        return self.scope.program
+
+    def inner(self, scope: Scope | None = None) -> Env:
         """The names of what is called, or looked through, in these."""
-        return Env({}, self, program=self.program)
+        return Env(scope or self.scope, {}, self)
 
     def find(self, name: str) -> Value | None:
         env: Env | None = self

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
-from gradlint.knowledge import naming
 from gradlint.knowledge.frameworks import PACKAGES
-from gradlint.knowledge.torch_api import OTHER_LIBRARIES, PARAMETER_METHODS
+from gradlint.knowledge.torch_api import OTHER_LIBRARIES
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
 from gradlint.python.binding import own_statements
 from gradlint.python.callees import Callees, components
 from gradlint.python.scope import Scopes
 from gradlint.python.slicing import LEAVES, Slice, bound
+from gradlint.python.usage import Usage
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
@@ -98,15 +98,7 @@ class Program:
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
         self.imports: dict[str, str] = {}
-        self.modulus_names: set[str] = set()
-        #: names that something is counted to: the right of a modulo, the bound of a range
-        self.counted_to: set[str] = set()
-        #: names that were looked at already
-        self._named: set[str] = set()
-        self.zeroed: set[str] = set()
-        self.owners: set[str] = set()
-        self.varying: set[str] = set()
-        self.assignments: dict[str, list[s.Expr]] = {}
+        self.usage = Usage(self)
         self.all_words = Words(set(), set(), set())
         self._words: dict[int, Words] = {}
         self._made: dict[Callable[[Program], object], object] = {}
@@ -205,10 +197,10 @@ class Program:
         return scopes.dotted(expr, scopes.of(expr.node))
 
     def resolve(self, expr: s.Expr | None) -> s.Expr | None:
-        """What a name stands for if the file assigns it exactly once."""
-        if isinstance(expr, s.Name) and len(self.assignments.get(expr.id, [])) == 1:
-            return self.assignments[expr.id][0]
-        return expr
+        """What a name stands for if its scope assigns it exactly once."""
+        owner = self.once(Scopes).of(expr.node).owner(expr.id) if isinstance(expr, s.Name) else None
+        found = owner.only(expr.id) if owner is not None and isinstance(expr, s.Name) else None
+        return found if found is not None else expr
 
     def site(self, node: s.Node, text: str | None = None) -> Site:
         if text is None and isinstance(node, s.Name | s.Attr | s.Call | s.Item | s.Bin):
@@ -336,15 +328,11 @@ class Program:
                         visible = {**imports, **{local: name for x in own for local, name in x.bindings.items()}}
                 case s.Class():
                     self.classes.setdefault(stmt.name, stmt)
-                case s.Assign() | s.AugAssign():
-                    if in_loop:
-                        self.varying |= self.assigned([stmt])
-                    if isinstance(stmt, s.Assign):
-                        for target in stmt.targets:
-                            if isinstance(target, s.Name):
-                                self.assignments.setdefault(target.id, []).append(stmt.value)
+                case s.Assign() | s.AugAssign() if in_loop:
+                    for target in stmt.targets if isinstance(stmt, s.Assign) else [stmt.target]:
+                        self.usage.note_change(target)
                 case s.For():
-                    self.varying |= bound(stmt.target)
+                    self.usage.note_change(stmt.target)
                 case _:
                     pass
             for expr in s.expressions(stmt):
@@ -406,7 +394,7 @@ class Program:
 
     def _listen(self, expr: s.Expr, imports: Mapping[str, str]) -> Said:
         if isinstance(expr, s.Name):
-            self._name({expr.id})
+            self.usage.note_names({expr.id})
             return Said(_NOTHING, {expr.id}, {expr.id}, _NOTHING)
         names = set()
         words: set[str] = set()
@@ -425,33 +413,18 @@ class Program:
                     words.add(part.value)
             elif isinstance(part, s.Bin):
                 self._index_operation(part)
-        self._name(names)
+        self.usage.note_names(names)
         called, callees = self._called(calls, imports) if calls else (_NOTHING, _NOTHING)
         return Said(called, words | names if words else names, names, callees)
-
-    def _name(self, names: set[str]) -> None:
-        for name in names - self._named:
-            self._named.add(name)
-            if naming.MICRO.search(name):
-                self.modulus_names.add(name)
 
     def _called(self, calls: Iterable[s.Call], imports: Mapping[str, str]) -> tuple[set[str], set[str]]:
         called, callees = set(), set()
         for call in calls:
             func = call.func
-            if isinstance(func, s.Attr):
-                name = func.name
+            self.usage.note_call(call)
+            name = func.name if isinstance(func, s.Attr) else s.render(func)
+            if isinstance(func, s.Attr | s.Name):
                 callees.add(name)
-                if name == "zero_grad":
-                    self.zeroed.add(s.render(func.base))
-                elif name in PARAMETER_METHODS:
-                    self.owners.add(s.render(func.base))
-            else:
-                name = s.render(func)
-                if isinstance(func, s.Name):
-                    callees.add(name)
-                    if name == "range" and len(call.args) == 1 and isinstance(call.args[0], s.Name | s.Attr):
-                        self.counted_to.add(s.render(call.args[0]).rpartition(".")[2])
             called.add(imports[name].rpartition(".")[2] if name in imports else name)
         return called, callees
 
@@ -459,28 +432,4 @@ class Program:
         if part.op == "**":
             self.half_powers |= isinstance(part.right, s.Const) and part.right.value == 0.5
         elif part.op == "%" and not isinstance(part.left, s.Const | s.Other):
-            found = identifiers(part.right)
-            self.modulus_names |= found
-            self.counted_to |= found
-
-
-def identifiers(expr: s.Expr) -> set[str]:
-    """The last identifiers of the names in an expression: `self.args.n - 1` -> {n}."""
-    match expr:
-        case s.Name():
-            return {expr.id}
-        case s.Attr():
-            return {expr.name}
-        case s.Item():
-            if isinstance(expr.index, s.Const) and isinstance(expr.index.value, str):
-                return {expr.index.value}
-            return identifiers(expr.base)
-        case s.Call():
-            found = set()
-            for arg in (*expr.args, *expr.kwargs.values()):
-                found |= identifiers(arg)
-            if isinstance(expr.func, s.Attr):
-                found |= identifiers(expr.func.base)
-            return found
-        case _:
-            return {name for part in s.parts(expr) for name in identifiers(part)}
+            self.usage.note_modulo(part.right)

@@ -60,6 +60,24 @@ def _read(data: bytes) -> reading.Source | None:
     return text if isinstance(text, reading.Source) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, and among them those of its import statements; that of `from . import x` is a dot."""
+
+    all: frozenset[bytes]
+    imports: frozenset[bytes]
+
+    @classmethod
+    def of(cls, source: bytes) -> Words:
+        statements = b"\n".join(found[1] for found in _STATEMENTS.finditer(source))
+        return cls(frozenset(_WORDS.findall(source)), frozenset(_WORDS.findall(statements)))
+
+    @staticmethod
+    def may_import(source: bytes, names: Iterable[bytes]) -> bool:
+        """Whether one of these could be among the words of a text's imports, seen in no time."""
+        return any((b". import" if name == _HERE else name) in source for name in names)
+
+
 @dataclass(slots=True, eq=False)
 class Project:
     """The files that one analysis may ask for.
@@ -77,6 +95,7 @@ class Project:
     #: the file that is analysed
     main: Program = field(init=False)
     _files: dict[str, Foreign | None] = field(default_factory=dict)
+    _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
     _count: int = 0
     _bytes: int = 0
 
@@ -94,7 +113,10 @@ class Project:
 
     def resolve(self, dotted: str, importer: str) -> Definition | None:
         """What a full name of an import means, seen from a file; None if that is nothing of the project."""
-        return self._resolve(dotted, importer, _HOPS)
+        known = self._resolved
+        if (dotted, importer) not in known:
+            known[dotted, importer] = self._resolve(dotted, importer, _HOPS)
+        return known[dotted, importer]
 
     def _resolve(self, dotted: str, importer: str, hops: int) -> Definition | None:
         level = len(dotted) - len(dotted.lstrip("."))
@@ -166,16 +188,36 @@ class Project:
                 if data is not None:
                     yield data
 
+    def is_used_by(self, path: str, words: Words) -> bool:
+        """Whether a text with these words may use something of a file: it names something that the file defines, and
+        imports the file, or one that was read for it and hands it on."""
+        if words.all.isdisjoint(self.defined_in(path)):
+            return False
+        names = self.names_of(path)
+        return not words.imports.isdisjoint(names) or any(
+            stem_of(other.path) in words.imports and not names.isdisjoint(Words.of(other.source.data).imports)
+            for other in list(self._files.values())
+            if other is not None
+        )
+
+    def defined_in(self, path: str) -> frozenset[bytes]:
+        """The names that a file gives something to."""
+        file = self.file(path)
+        if file is None:
+            return frozenset()
+        scope = file.program.once(Scopes).module
+        return frozenset(name.encode() for name in (*scope.defined, *scope.names))
+
     def names_of(self, path: str) -> frozenset[bytes]:
-        """The words of which one stands in every statement that imports a file."""
+        """The words of which one stands in every statement that imports a file, or a package that hands it on."""
         folder, name = os.path.split(path)
-        names = {os.path.basename(path).removesuffix(".py").encode()}
+        names = {stem_of(path)}
         if name == "__init__.py":
-            names = {os.path.basename(folder).encode(), _HERE}
+            names.add(_HERE)
             folder = os.path.dirname(folder)
         while folder != os.path.dirname(folder):
             package = self._bytes_of(os.path.join(folder, "__init__.py"))
-            if package is None or names.isdisjoint(mentioned(package)):
+            if package is None or names.isdisjoint(Words.of(package).imports):
                 break
             names |= {os.path.basename(folder).encode(), _HERE}
             folder = os.path.dirname(folder)
@@ -239,6 +281,12 @@ class Project:
         return data
 
 
+def stem_of(path: str) -> bytes:
+    """The last part of the name of a module."""
+    folder, name = os.path.split(path)
+    return (os.path.basename(folder) if name == "__init__.py" else name.removesuffix(".py")).encode()
+
+
 def _digest(data: bytes | None) -> str | None:
     return None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -250,18 +298,10 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
     return Definition(found.program, member) if member is not None else None
 
 
-def mentioned(source: bytes) -> frozenset[bytes]:
-    """The words of a text's import statements; that of `from . import x` is a dot."""
-    words: set[bytes] = set()
-    for statement in _STATEMENTS.finditer(source):
-        words.update(_WORDS.findall(statement[1]))
-    return frozenset(words)
-
-
 #: what stands for the package of the file itself
 _HERE = b"."
 _STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
-_WORDS = re.compile(rb"\w+|\.(?=\s+import\b)")
+_WORDS = re.compile(rb"\w+|\.(?= import\b)")
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
 #: libraries that no project has files of its own for, as long as it is not one of them
 _ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}

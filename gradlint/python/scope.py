@@ -42,6 +42,7 @@ class Binding:
 class Scope:
     """A function, a class body or the module as a place in which names are bound."""
 
+    program: Program
     definition: s.Def | None = None
     #: the class whose body it is, or that it is a method of
     cls: s.Class | None = None
@@ -66,7 +67,10 @@ class Scope:
 
     def owner(self, name: str) -> Scope | None:
         """The innermost of them that gives a name its meaning."""
-        return next((scope for scope in self.chain() if scope.binds(name)), None)
+        scope: Scope | None = self
+        while scope is not None and not scope.binds(name):
+            scope = scope.outer
+        return scope
 
     def binds(self, name: str) -> bool:
         if name in self.names or name in self.defined or name in self.imports:
@@ -74,7 +78,10 @@ class Scope:
         return self.param(name) is not None
 
     def param(self, name: str) -> s.Param | None:
-        return next((param for param in self.params if param.name == name), None)
+        for param in self.params:
+            if param.name == name:
+                return param
+        return None
 
     def only(self, name: str) -> s.Expr | None:
         """The value of a name that this scope gives it once, by an assignment, and nobody in any other way."""
@@ -90,7 +97,7 @@ class Scopes:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.module = Scope()
+        self.module = Scope(program)
         self.all: list[Scope] = [self.module]
         #: calls by the last part of the function's name, with the place of each
         self.calls: dict[str, list[tuple[s.Call, Scope]]] = {}
@@ -269,13 +276,13 @@ class Scopes:
             case s.Def():
                 scope.defined.setdefault(stmt.name, []).append(stmt)
                 is_body = scope.cls is not None and scope.definition is None
-                inner = self.of_def[stmt.node] = Scope(stmt, scope.cls, scope.outer if is_body else scope)
+                self.of_def[stmt.node] = inner = Scope(self.program, stmt, scope.cls, scope.outer if is_body else scope)
                 self.all.append(inner)
                 off = turns_off(stmt.decorators, lambda expr: self.dotted(expr, scope))
                 self._visit(stmt.body, inner, stmt, off)
             case s.Class():
                 scope.defined.setdefault(stmt.name, []).append(stmt)
-                inner = Scope(None, stmt, scope)
+                inner = Scope(self.program, None, stmt, scope)
                 self.all.append(inner)
                 self._visit(stmt.body, inner, stmt, quiet)
             case _:

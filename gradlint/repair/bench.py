@@ -144,17 +144,6 @@ def _at_home(event: Event) -> Event | None:
 class Bench:
     """One file, the path that a finding was made on, and the tools to change the file."""
 
-    # verbs, by family
-    call: Calls
-    clip: Clips
-    scaler: Scalers
-    loss: Losses
-    window: Windows
-    clear: Clearings
-    sync: Syncs
-    layers: Layers
-    numbers: Numbers
-
     def __init__(self, document: Document, origins: Sequence[Origin], events: Iterable[Event]) -> None:
         """`origins`: the nodes of Python's tree that sites are numbered by."""
         self.document = document

@@ -29,13 +29,13 @@ def condition(bench: Bench, step: Step) -> cst.BaseExpression:
     guard = guard_of(bench, step)
     test: cst.BaseExpression = guard.node.test
     if isinstance(test, cst.Name):
-        home = flag_home(bench, guard, test.value)
+        home = flag_home(guard, test.value)
         if home is not None:
             return home.value
     return test
 
 
-def flag_home(bench: Bench, guard: Statement, name: str) -> cst.Assign | None:
+def flag_home(guard: Statement, name: str) -> cst.Assign | None:
     """`stepping = (i + 1) % n == 0` before the `if stepping:`, if there is just one in its loop."""
     loop = loop_of(guard)
     found = [x for x in within(loop.node, cst.Assign) if assigns(x, name)] if loop is not None else []
@@ -262,7 +262,7 @@ def before_boundary(bench: Bench, step: Step, place: Statement) -> tuple[str, bo
     """(a condition that may be asked at `place`, whether it is true at the boundary rather than before it)."""
     guard = guard_of(bench, step)
     test = guard.node.test
-    made = flag_home(bench, guard, test.value) if isinstance(test, cst.Name) else None
+    made = flag_home(guard, test.value) if isinstance(test, cst.Name) else None
     if made is not None and bench.statement(made).start >= place.start:
         raise NotFixable(f"`{bench.code(test)}` is known only behind the forward")
     bench.check_same_value(test, place, guard)

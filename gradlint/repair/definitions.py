@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -280,13 +281,8 @@ def take_out(bench: Bench, home: Definition) -> None:
     first = siblings[0] is home.statement
     bench.document.take_out(home.statement)
     if first and siblings and home.statement.owner is not None:
-        lines = siblings[0].node.leading_lines
-        siblings[0].node = with_leading(siblings[0].node, [x for n, x in enumerate(lines) if _is_said(lines[: n + 1])])
-
-
-def _is_said(lines: Sequence[cst.EmptyLine]) -> bool:
-    """There is a comment among them: empty lines at the head of a block say nothing."""
-    return any(line.comment is not None for line in lines)
+        lines = itertools.dropwhile(lambda line: line.comment is None, siblings[0].node.leading_lines)
+        siblings[0].node = with_leading(siblings[0].node, [*lines])
 
 
 def alone(bench: Bench, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from gradlint.model import Edit, Position, Span
 from gradlint.python.lines import Lines, lines_of
@@ -122,8 +122,3 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
         low, high = (lines.start(at.row) + at.column - 1 for at in (edit.span.start, edit.span.end))
         text = text[:low] + edit.content + text[high:]
     return text
-
-
-def overlap(some: Sequence[Edit], others: Sequence[Edit]) -> bool:
-    """Whether two sets of edits touch: the same rows, or rows that meet."""
-    return any(a.span.start.row <= b.span.end.row and b.span.start.row <= a.span.end.row for a in some for b in others)

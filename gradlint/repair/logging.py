@@ -180,24 +180,22 @@ def _key(like: str | None, name: str) -> str:
 
 def _add_entries(bench: Bench, log: Log, names: list[str]) -> bool:
     """One more entry in the dictionary, or one more keyword, for each norm."""
-    table = _dictionary(log.call)
     if log.name not in _ENTRY:
         return False
+    table = _dictionary(log.call)
+    values = [cst.parse_expression(f"{name}.item()") for name in names]
     if table is not None:
         first = table.elements[0]
         like = _text(first.key) if isinstance(first, cst.DictElement) else None
-        new: list[Any] = [_entry(f"{bench.quote}{_key(like, name)}{bench.quote}", name) for name in names]
+        keys = [cst.SimpleString(f"{bench.quote}{_key(like, name)}{bench.quote}") for name in names]
+        new: list[Any] = [cst.DictElement(key, value) for key, value in zip(keys, values, strict=True)]
         longer = table.with_changes(elements=_joined(table.elements, new, table.lbrace.whitespace_after))
         bench.document.exchange(log.statement, table, longer)
         return True
-    new = [keyword(name, cst.parse_expression(f"{name}.item()")) for name in names]
+    new = [keyword(name, value) for name, value in zip(names, values, strict=True)]
     args = _joined(log.call.args, new, log.call.whitespace_before_args)
     bench.document.exchange(log.statement, log.call, log.call.with_changes(args=args))
     return True
-
-
-def _entry(key: str, name: str) -> cst.DictElement:
-    return cst.DictElement(cst.SimpleString(key), cst.parse_expression(f"{name}.item()"))
 
 
 def _joined(old: Sequence[Any], new: list[Any], first: cst.BaseParenthesizableWhitespace) -> list[Any]:

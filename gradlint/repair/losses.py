@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.events import Backward, Edit, EditKind, Event, Norm, Site, Step
+from gradlint.events import Backward, Edit, EditKind, Norm, Site, Step
 from gradlint.repair.arguments import argument, call_of, loss_of
 from gradlint.repair.boundary import last_name, size_of_window
 from gradlint.repair.nodes import NotFixable, bare, in_product, within
@@ -53,13 +53,12 @@ def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequenc
     for edit in edits:
         if _conditions_round(bench, edit, backwards):
             raise NotFixable("the gradients are divided under a condition")
-        bench.delete(edit, allowed=_divides, outer=outer)
+        bench.delete(edit, allowed=lambda e: isinstance(e, Edit) and e.kind in _DIVISIONS, outer=outer)
     raw = [b for b in backwards if b.norm is not Norm.DIVIDED]
     divide(bench, raw, by)
 
 
-def _divides(event: Event) -> bool:
-    return isinstance(event, Edit) and event.kind in (EditKind.DIVIDE, EditKind.SCALE)
+_DIVISIONS = (EditKind.DIVIDE, EditKind.SCALE)
 
 
 def _conditions_round(bench: Bench, edit: Edit, backwards: Sequence[Backward]) -> list[Statement]:

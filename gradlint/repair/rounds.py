@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gradlint.model import Edit, FileResult, Finding, FixSafety, Severity
 from gradlint.registry import by_code
-from gradlint.repair.edits import applied, overlap
+from gradlint.repair.edits import applied
 
 _ROUNDS = 40
 
@@ -60,6 +60,11 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
             chosen.append(finding)
             taken.extend(edits)
     return chosen
+
+
+def overlap(some: Sequence[Edit], others: Sequence[Edit]) -> bool:
+    """Whether two sets of edits touch: the same rows, or rows that meet."""
+    return any(a.span.start.row <= b.span.end.row and b.span.start.row <= a.span.end.row for a in some for b in others)
 
 
 def _better(before: FileResult, after: FileResult, chosen: Sequence[Finding]) -> bool:

@@ -57,7 +57,8 @@ def _once(bench: Bench, place: Statement, step: Step, *, wide: bool) -> Statemen
 def _conditional(bench: Bench, code: str, place: Statement, step: Step, backward: Backward | None) -> str:
     """`if use_amp: scaler.step(optimizer) else: …`: where the scaler works only with a flag, so must unscale_."""
     inside = bench.statement(step)
-    asked = _tests_round(bench, bench.statement(backward)) if backward is not None else set()
+    round_it = bench.statement(backward).ancestors() if backward is not None else ()
+    asked = {bench.code(x.node.test) for x in round_it if isinstance(x.node, cst.If)}
     for owner in inside.ancestors():
         if owner.holds(place) or isinstance(owner.node, cst.FunctionDef):
             break
@@ -72,10 +73,6 @@ def _conditional(bench: Bench, code: str, place: Statement, step: Step, backward
     return code
 
 
-def _tests_round(bench: Bench, statement: Statement) -> set[str]:
-    return {bench.code(x.node.test) for x in statement.ancestors() if isinstance(x.node, cst.If)}
-
-
 def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence[Update]) -> None:
     """`optimizer.step()` -> `scaler.step(optimizer)`; an update() that came too early follows it."""
     call = call_of(bench, step)
@@ -83,7 +80,7 @@ def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence
         raise NotFixable("a step with a closure cannot go through the scaler")
     scaler = scaler_of(bench, backward)
     code = f"{scaler}.step({bench.code(receiver(call))})"
-    choice = _choice_round(bench, bench.statement(backward), bench.statement(step))
+    choice = _choice_round(bench.statement(backward), bench.statement(step))
     if choice is not None:
         _step_in_arms(bench, step, choice, f"{code}\n    {scaler}.update()", bench.statement(backward))
         return
@@ -92,7 +89,7 @@ def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence
         move(bench, update, after=step)
 
 
-def _choice_round(bench: Bench, made: Statement, used: Statement) -> Statement | None:
+def _choice_round(made: Statement, used: Statement) -> Statement | None:
     """The flag under which the loss is scaled, if the step does not hang on it."""
     for owner in made.ancestors():
         if owner.holds(used) or isinstance(owner.node, cst.FunctionDef):

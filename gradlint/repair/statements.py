@@ -304,7 +304,7 @@ def _check_carried(bench: Bench, unit: Statement, anchor: Statement, in_front: b
         clash = mine.clash(bench.names_in(other))
         if clash:
             raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
-        if other.kind in (cst.FunctionDef, cst.ClassDef):
+        if isinstance(other.node, cst.FunctionDef | cst.ClassDef):
             raise NotFixable("a definition stands in between")
 
 

@@ -64,14 +64,6 @@ class Statement:
         self._blocks = blocks
 
     @property
-    def first(self) -> int:
-        return self.start[0]
-
-    @property
-    def last(self) -> int:
-        return self.end[0]
-
-    @property
     def owner(self) -> Statement | None:
         """The compound statement that this one stands in."""
         return self.block.owner
@@ -80,10 +72,6 @@ class Statement:
     def small(self) -> Any:
         """What a simple line does, or does first; None for a compound statement."""
         return self.node.body[0] if isinstance(self.node, cst.SimpleStatementLine) else None
-
-    @property
-    def kind(self) -> type[cst.CSTNode]:
-        return type(self.node)
 
     def ancestors(self) -> Iterator[Statement]:
         owner = self.owner

@@ -31,7 +31,7 @@ def statistics_as_json(results: Iterable[FileResult], unsafe: bool) -> str:
         {
             "code": row.code,
             "name": row.name,
-            "count": row.count,
+            "count": row.times,
             "severities": {severity.label: count for severity, count in row.severities},
             "fixable": row.fixable > 0,
             "fixable_count": row.fixable,

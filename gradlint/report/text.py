@@ -345,7 +345,7 @@ def _plural(count: int, severity: Severity) -> str:
 class Count(NamedTuple):
     """How often a rule spoke, how severe that was, and how many of its findings `--fix` would mend."""
 
-    count: int
+    times: int
     code: str
     name: str
     severities: tuple[tuple[Severity, int], ...]
@@ -366,16 +366,16 @@ def statistics(results: Iterable[FileResult], unsafe: bool) -> list[Count]:
         )
         for (code, name), findings in by_rule.items()
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: (-row.count, row.code))
+    return sorted(rows, key=lambda row: (-row.times, row.code))
 
 
 def statistics_lines(results: Iterable[FileResult], paint: Paint, unsafe: bool) -> Iterator[str]:
     """`3  GL101  error    clip-after-step  [*] 2`"""
     rows = statistics(results, unsafe)
-    width = len(str(rows[0].count)) if rows else 0
+    width = len(str(rows[0].times)) if rows else 0
     labels = [", ".join(severity.label for severity, _ in row.severities) for row in rows]
     widest = max(map(len, labels), default=0)
     for row, label in zip(rows, labels, strict=True):
         severity = paint.severity(label, row.severities[0][0]) + " " * (widest - len(label))
         fixable = f"  {paint('[*]', 'fix')} {row.fixable}" if row.fixable else ""
-        yield f"{row.count:>{width}}  {paint(harmless(row.code), 'code')}  {severity}  {harmless(row.name)}{fixable}"
+        yield f"{row.times:>{width}}  {paint(harmless(row.code), 'code')}  {severity}  {harmless(row.name)}{fixable}"

@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gradlint import documents
@@ -30,14 +30,19 @@ _ALONE = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_TERMINAL_PROMPT": "0",
 }
-_QUIET = (("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
+_QUIET = (
+    ("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull),
+    # or every file that was touched is read, of whatever size and kind
+    ("diff.autoRefreshIndex", "false"),
+)  # fmt: skip
 _NO_FILTER = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
 #: seconds for one question: a large checkout on a slow disk takes minutes
 PATIENCE = 600.0
 #: whatever the user has configured, the output is the one that is read here
-_DIFF = (
-    "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ignore-submodules=all", "--find-renames",
-)  # fmt: skip
+_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ignore-submodules=all")
+#: what holds programs, line by line and in cells; git reads nothing else, however large it is
+_PROGRAMS, _NOTEBOOKS = (":(icase)*.py", ":(icase)*.md", ":(icase)*.markdown"), (":(icase)*.ipynb",)
+_ENDINGS = (".py", ".md", ".markdown", ".ipynb")
 
 _ENDS = re.compile(r"\r\n|\r|\n")
 
@@ -66,7 +71,12 @@ class Changes:
         self._here = os.path.realpath(os.getcwd())
         self._tops: dict[str, str | None] = {}
         self._repositories: dict[str, _Repository] = {}
-        self.warnings: list[str] = []
+        self._warnings: list[str] = []
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was not as it should be, so far."""
+        return [*self._warnings, *(told for one in self._repositories.values() for told in one.warnings())]
 
     def of(self, path: str) -> Change | None:
         """None for a file that is as it was."""
@@ -109,7 +119,9 @@ class Changes:
         above = self._repository(outer).base
         commit = None if above is None else _submodule_commit(outer, above, os.path.relpath(top, outer))
         if commit is not None and _git(top, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
-            self.warnings.append(f"{top} does not have its commit of `{self._revision}`: all of its lines count as new")
+            self._warnings.append(
+                f"{top} does not have its commit of `{self._revision}`: all of its lines count as new"
+            )
             return None
         return commit
 
@@ -126,7 +138,7 @@ class Changes:
         commit = asked.stdout.decode().strip()
         shared = _git(top, "merge-base", commit, "HEAD")
         if shared.returncode:
-            self.warnings.append(f"`{self._revision}` and HEAD share no commit here: compared with it as it is now")
+            self._warnings.append(f"`{self._revision}` and HEAD share no commit here: compared with it as it is now")
             return commit
         return shared.stdout.decode().split()[0]
 
@@ -139,12 +151,27 @@ class _Repository:
         self.base = base
         self._changed: dict[str, Change] = {}
         self._tracked: frozenset[str] = frozenset()
+        self._asked: set[str] = set()
+        #: files of which the clone does not have what they were
+        self._lacking: list[str] = []
         if base is not None:
             listed = _output(top, "ls-files", "-z", "--cached").split(b"\0")
             self._tracked = frozenset(os.fsdecode(name) for name in listed if name)
-            self._ask(base)
+            self._ask(base, _PROGRAMS, lines=True)
+            self._ask(base, _NOTEBOOKS, lines=False)  # whose lines mean little
+
+    def warnings(self) -> Iterator[str]:
+        if self._lacking:
+            many = "a changed file" if len(self._lacking) == 1 else f"{len(self._lacking)} changed files"
+            yield (
+                f"{self._top} is a partial clone without the older text of {many}: all lines count as new there "
+                "(actions/checkout: no `filter`)"
+            )
 
     def change(self, inside: str) -> Change | None:
+        if self.base is not None and not inside.lower().endswith(_ENDINGS) and inside not in self._asked:
+            self._asked.add(inside)
+            self._ask(self.base, (f":(literal){inside}",), lines=True)
         known = self._changed.get(inside)
         if known is None and inside not in self._tracked:
             return Change(None)
@@ -153,20 +180,64 @@ class _Repository:
     def content(self, blob: str) -> bytes:
         return _output(self._top, "cat-file", "blob", blob)
 
-    def _ask(self, base: str) -> None:
+    def _ask(self, base: str, paths: tuple[str, ...], *, lines: bool) -> None:
+        """What has happened to these paths; without their lines only which have changed, and what they were."""
         modified: list[tuple[str, str]] = []
-        for status, blob, path in _raw(_output(self._top, "diff", *_DIFF, "--raw", "--no-abbrev", "-z", base, "--")):
+        renames, listing = self._listing(base, paths)
+        for status, blob, path in _raw(listing):
             self._changed[path] = Change(None)
             if status in (b"M", b"R", b"C"):
                 modified.append((path, blob))
-        patch = _output(
-            self._top, "diff", *_DIFF, "--diff-filter=MRC", "--patch", "--text", "--unified=0",
-            "--inter-hunk-context=0", base, "--",
-        )  # fmt: skip
-        rows = _new_rows(patch)
-        if len(rows) == len(modified):  # else a file has changed between the two questions: all of it counts
+        if not lines:
+            self._changed |= {path: Change(frozenset(), blob) for path, blob in modified if self._has(path, blob)}
+            return
+        rows = self._rows(base, renames, paths) if modified else []
+        if rows is None:
+            for path, blob in modified:
+                alone = self._rows(base, renames, (f":(literal){path}",))
+                if alone is None and self._is(path, blob):
+                    del self._changed[path]
+                elif alone is None:
+                    self._lacking.append(path)
+                elif len(alone) == 1:
+                    self._take(path, blob, alone[0])
+        elif len(rows) == len(modified):  # else a file has changed between the two questions: all of it counts
             for (path, blob), new in zip(modified, rows, strict=True):
-                self._changed[path] = Change(new, blob)
+                self._take(path, blob, new)
+
+    def _take(self, path: str, blob: str, rows: frozenset[int] | None) -> None:
+        if rows is None:  # it was touched, and is what it was
+            del self._changed[path]
+        else:
+            self._changed[path] = Change(rows, blob)
+
+    def _listing(self, base: str, paths: tuple[str, ...]) -> tuple[str, bytes]:
+        """Files under new names are compared with what they were; for that, a partial clone may lack the text."""
+        raw = ("--raw", "--no-abbrev", "-z", base, "--", *paths)
+        asked = _git(self._top, "diff", *_DIFF, "--find-renames", *raw)
+        if asked.returncode == 0:
+            return "--find-renames", asked.stdout
+        # the index alone; it takes a file that was only touched for a changed one
+        return "--no-renames", _output(self._top, "diff-index", *_DIFF, "--no-renames", *raw)
+
+    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> list[frozenset[int] | None] | None:
+        """The new rows of each of the files; None if git does not have all that they were."""
+        asked = _git(
+            self._top, "diff", *_DIFF, renames, "--diff-filter=MRC", "--patch", "--text", "--unified=0",
+            "--inter-hunk-context=0", base, "--", *paths,
+        )  # fmt: skip
+        return _new_rows(asked.stdout) if asked.returncode == 0 else None
+
+    def _is(self, path: str, blob: str) -> bool:
+        """Whether the file is what it was."""
+        named = _git(self._top, "hash-object", "--", path)
+        return named.returncode == 0 and named.stdout.decode().strip() == blob
+
+    def _has(self, path: str, blob: str) -> bool:
+        found = _git(self._top, "cat-file", "-e", blob).returncode == 0
+        if not found:
+            self._lacking.append(path)
+        return found
 
 
 def _raw(listing: bytes) -> list[tuple[bytes, str, str]]:
@@ -182,16 +253,18 @@ def _raw(listing: bytes) -> list[tuple[bytes, str, str]]:
     return found
 
 
-def _new_rows(patch: bytes) -> list[frozenset[int]]:
-    """For each file of a patch, in its order, the rows that were added or changed."""
-    files: list[set[int]] = []
+def _new_rows(patch: bytes) -> list[frozenset[int] | None]:
+    """For each file of a patch, in its order, the rows that were added or changed; None if nothing was."""
+    files: list[set[int] | None] = []
     for line in patch.split(b"\n"):  # lines of the files themselves begin with + or -
         if line.startswith(b"diff --git "):
-            files.append(set())
+            files.append(None)
+        elif files and line.startswith(b"rename to "):
+            files[-1] = set()
         elif files and (hunk := _HUNK.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
-            files[-1].update(range(first, first + count))
-    return [frozenset(rows) for rows in files]
+            files[-1] = (files[-1] or set()) | set(range(first, first + count))
+    return [None if rows is None else frozenset(rows) for rows in files]
 
 
 def _submodule_commit(outer: str, commit: str, inside: str) -> str | None:

@@ -13,7 +13,7 @@ from itertools import islice
 from gradlint import documents, engine
 from gradlint.config.load import ConfigTree
 from gradlint.config.settings import Settings
-from gradlint.python.project import Project, mentioned
+from gradlint.python.project import Project, Words, stem_of
 from gradlint.python.roots import text_over
 from gradlint.records import replace
 from gradlint.runner.files import FileFinder, SourceFile, read_bytes
@@ -36,17 +36,23 @@ class Importers:
         self._narrow = narrow
         self._files: dict[str, list[SourceFile]] = {}
         self._regions: dict[str, str] = {}
-        self._words: dict[str, frozenset[bytes]] = {}
+        self._words: dict[str, Words] = {}
 
     def of(self, asked: Sequence[SourceFile]) -> list[SourceFile]:
         """Files, none of them among these, that import one of these; no fixes are looked for in them."""
         known = {file.path for file in asked}
         found: dict[str, SourceFile] = {}
         for region, files in self._by_region(asked).items():
-            names = frozenset().union(*(self._project_of(file).names_of(file.path) for file in files))
+            projects = [(file.path, self._project_of(file)) for file in files]
+            names = frozenset().union(*(project.names_of(path) for path, project in projects))
+            defined = frozenset().union(*(project.defined_in(path) for path, project in projects))
+            # a file that imports one of them may hand on what it defines
+            handing = {stem_of(file.path) for file in self._in(region) if self._importing(file, names) is not None}
             for candidate in self._in(region):
-                if candidate.path not in known and candidate.path not in found and self._mentions(candidate, names):
-                    found[candidate.path] = self._read_only(candidate)
+                if candidate.path not in known and candidate.path not in found:
+                    words = self._importing(candidate, names | handing)
+                    if words is not None and not words.all.isdisjoint(defined):
+                        found[candidate.path] = self._read_only(candidate)
         return [found[path] for path in sorted(found)]
 
     def sites(self, paths: Iterable[str]) -> list[SourceFile]:
@@ -104,13 +110,15 @@ class Importers:
         assert project is not None
         return project
 
-    def _mentions(self, file: SourceFile, names: frozenset[bytes]) -> bool:
+    def _importing(self, file: SourceFile, names: frozenset[bytes]) -> Words | None:
+        """The words of a file; None if it imports nothing of these names."""
         source = _source(file)
-        if source is None or not any(name in source for name in names):
-            return False
+        if source is None or not Words.may_import(source, names):
+            return None
         if file.path not in self._words:
-            self._words[file.path] = mentioned(documents.runnable(source, file.path))
-        return not names.isdisjoint(self._words[file.path])
+            self._words[file.path] = Words.of(documents.runnable(source, file.path))
+        words = self._words[file.path]
+        return None if names.isdisjoint(words.imports) else words
 
     def _read_only(self, file: SourceFile) -> SourceFile:
         settings = replace(self._narrow(file.settings), offers=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gradlint.model import Severity
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Met, Parameter, Place, Stepped, Surveyed
-from gradlint.runtime.scene import Scene, Window, number
+from gradlint.runtime.scene import Scene, Window, number, spread
 
 #: steps that a run needs before it is said that something never happened in it
 ENOUGH = 2
@@ -296,8 +296,5 @@ def _ranks(scene: Scene) -> Iterator[Symptom]:
 
 
 def _alike(weights: list[tuple[float, float] | None]) -> bool:
-    known = [w for w in weights if w is not None]
-    if len(known) < len(weights):
-        return False
-    norm = max(abs(w[0]) for w in known) or 1.0
-    return all(max(w[i] for w in known) - min(w[i] for w in known) <= APART * norm for i in (0, 1))
+    difference = spread(weights)
+    return difference is not None and difference <= APART

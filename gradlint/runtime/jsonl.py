@@ -15,9 +15,7 @@ PREFIX = "events-"
 
 def encode(happening: Happening) -> str:
     """One line of JSON, without what has its default value."""
-    fields = dataclasses.fields(happening)
-    said = {f.name: getattr(happening, f.name) for f in fields if getattr(happening, f.name) != _default(f)}
-    return json.dumps({"kind": happening.KIND, **{name: _plain(value) for name, value in said.items()}})
+    return json.dumps({"kind": happening.KIND, **_plain(happening)})
 
 
 def decode(line: str) -> Happening:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradlint.machine import trace
-from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Met, Raised, Recording, Stepped
+from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Raised, Recording, Stepped
 from gradlint.runtime.replay import Replay, replay
 from gradlint.runtime.turns import Files
 
@@ -137,10 +137,6 @@ class Scene:
         """Those that stepped."""
         return list(dict.fromkeys(s.owner for s in self.recording.of(Stepped)))
 
-    def scaler_works(self) -> bool:
-        """Some scaler is there and does something."""
-        return any(m.role == "scaler" and m.enabled for m in self.recording.of(Met))
-
 
 def number(value: float | None) -> str:
     """Three digits are enough to see it; whole numbers such as a scale of 65536 are shown whole."""
@@ -153,6 +149,15 @@ def number(value: float | None) -> str:
 
 def marks(happenings: Iterable[Happening]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(h.index for h in happenings))
+
+
+def spread(weights: Sequence[tuple[float, float] | None]) -> float | None:
+    """How far the ranks' weights (norm and sum of each) are apart, in lengths of them; None if not all are known."""
+    known = [w for w in weights if w is not None]
+    if len(known) < len(weights):
+        return None
+    norm = max(abs(w[0]) for w in known) or 1.0
+    return max(max(w[i] for w in known) - min(w[i] for w in known) for i in (0, 1)) / norm
 
 
 def true_norm(gradient: Gradient | None) -> float | None:

@@ -169,15 +169,12 @@ class Case:
             return False
         about = self.files[word.filename].at(word.line)
         if spot.line is None:
-            return about.function == spot.function or not self._ran(spot)
+            return about.function == spot.function or self.scene is None or not self.scene.ran(spot)
         start = self.files[spot.file].at(spot.line).start
         if (word.filename, about.start) == (spot.file, start):
             return True
         places = [place for h in word.wrong for place in h.places[1:]]
         return any(p.file == spot.file and self.files[p.file].at(p.line).start == start for p in places)
-
-    def _ran(self, spot: Spot) -> bool:
-        return self.scene is not None and self.scene.ran(spot)
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""
@@ -249,7 +246,9 @@ def explained(findings: Iterable[Judged], side: Side) -> bool:
 def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
     """The finding, with what the run of the fixed copy says of it."""
     if not _is_gone(finding, before, after):
-        offered = any(f.fix is not None and _same(f, finding) for f in before.findings)
+        offered = any(
+            f.fix is not None and (f.code, f.span.start.row) == (finding.code, finding.line) for f in before.findings
+        )
         why = "only an unsafe fix is offered: --unsafe-fixes" if offered and not unsafe else "no fix is offered here"
         return replace(finding, after_fix=Cure.NO_FIX, after=why)
     if failure:
@@ -268,7 +267,3 @@ def _is_gone(finding: Judged, before: Linted, after: Linted) -> bool:
 
 def _said(file: Linted) -> Counter[tuple[str, str]]:
     return Counter((f.code, f.message) for f in file.findings)
-
-
-def _same(one: Finding, other: Judged) -> bool:
-    return one.code == other.code and one.span.start.row == other.line

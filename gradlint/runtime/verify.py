@@ -13,7 +13,7 @@ from gradlint.documents import Kind, fix, kind_of, lint, runnable
 from gradlint.python.source import Source, read
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch.run import Job, Outcome, run
-from gradlint.runtime.recording import Raised, Recording
+from gradlint.runtime.recording import Raised
 from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
 from gradlint.runtime.verification import Side, Verdict, Verification
 
@@ -56,7 +56,8 @@ class _Verifier:
         linted = {script: self._lint(script)}
         self._progress(f"running {self._job.script.name} for {self._job.steps} optimizer steps")
         outcome = self._run({}, None)
-        for name in _files_of(outcome.recordings):
+        # the user's files that something happened in
+        for name in dict.fromkeys(p.file for r in outcome.recordings for h in r.happenings for p in h.places):
             if name not in linted and Path(name).is_file():
                 linted[name] = self._lint(name)
         result.before = _side(outcome, linted)
@@ -137,11 +138,6 @@ def _last_words(output: str) -> str:
     """Often the script has told why: no data, no GPU."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return f"; the last that it printed: {lines[-1][:160]}" if lines else ""
-
-
-def _files_of(recordings: list[Recording]) -> list[str]:
-    """The user's files that something happened in."""
-    return list(dict.fromkeys(p.file for r in recordings for h in r.happenings for p in h.places))
 
 
 def _failure(outcome: Outcome, job: Job) -> str:

@@ -151,6 +151,23 @@ def test_a_refresh_of_one_file_keeps_the_entries_of_the_others(gradlint: Command
     assert [entry["path"] for entry in _entries(known)] == ["other.py", "train.py"]
 
 
+def test_a_refresh_of_a_part_keeps_what_lives_on_elsewhere(gradlint: Command, project: Path) -> None:
+    """A file of the rest was renamed: its entries are known under the new name, until that part is written, too."""
+    for name in ("a/one.py", "b/two.py", "b/three.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(CLIP_AFTER_STEP.replace("model", name[2:-3]))
+    gradlint("check", "--write-baseline", FILE)
+    (project / "b" / "two.py").rename(project / "b" / "renamed.py")
+    (project / "b" / "three.py").rename(project / "a" / "three.py")
+    gradlint("check", "a", "--write-baseline", FILE)
+    assert [entry["path"] for entry in _entries(project)] == ["a/one.py", "a/three.py", "b/two.py"]
+    outcome = gradlint("check", "--baseline", FILE)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert gradlint("check", "a", "--baseline", FILE).err == ""  # nothing of b is missed
+    gradlint("check", "b", "--write-baseline", FILE)
+    assert [entry["path"] for entry in _entries(project)] == ["a/one.py", "a/three.py", "b/renamed.py"]
+
+
 def test_a_refresh_with_fewer_rules_keeps_the_entries_of_the_others(gradlint: Command, known: Path) -> None:
     gradlint("check", "--select", "GL4", "--write-baseline", FILE)
     assert len(_entries(known)) == 1
@@ -293,7 +310,7 @@ def test_statistics_and_exit_zero(gradlint: Command, known: Path) -> None:
     (known / "train.py").write_text(TWO)
     outcome = gradlint("check", "--baseline", FILE, "--statistics", "--exit-zero")
     assert outcome.code == 0
-    assert outcome.out.splitlines()[0] == "1  GL101  clip-after-step"
+    assert outcome.out.splitlines()[0] == "1  GL101  error  clip-after-step  [*] 1"
 
 
 def test_the_cache_holds_everything_and_processes_change_nothing(gradlint: Command, project: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -314,7 +315,7 @@ def test_a_shallow_clone_is_told_how_to_get_more(
     _refused(gradlint("check", "--diff-base", "origin/main"), "fetch-depth: 0")
 
 
-def test_a_partial_clone_that_cannot_fetch_what_was_there(
+def test_in_a_partial_clone_all_lines_of_a_changed_file_count(
     gradlint: Command, repo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path_factory.mktemp("source") / "bare"
@@ -327,7 +328,35 @@ def test_a_partial_clone_that_cannot_fetch_what_was_there(
     (clone / "old.py").write_text(CLIP_AFTER_STEP)
     shutil.rmtree(source)
     monkeypatch.chdir(clone)
-    _refused(gradlint("check", "--diff-base", "origin/main"), "--diff-base: git in")
+    (clone / "new.py").write_text(CLIP_AFTER_STEP)
+    outcome = gradlint("check", "--diff-base", "origin/main", "--no-cache", "--output-format", "json")
+    assert [Path(row["filename"]).name for row in outcome.json()] == ["new.py", "train.py"]
+    assert "is a partial clone without the older text of a changed file" in outcome.err
+
+
+def test_what_holds_no_program_is_not_read(repo: Path, changed: Changed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights may be large: git is asked for programs and notebooks, and for what was named besides."""
+    from gradlint.runner import changes
+
+    (repo / "weights.pt").write_bytes(b"\0\1" * 5_000)
+    (repo / "script").write_text(CLIP_AFTER_STEP)
+    _commit(repo)
+    _git("branch", "-f", "main", at=repo)
+    (repo / "weights.pt").write_bytes(b"\0\2\n" * 5_000)
+    (repo / "script").write_text(CLIP_AFTER_STEP + TAIL)
+    (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
+    said: list[bytes] = []
+
+    def spied(*arguments: Any) -> subprocess.CompletedProcess[bytes]:
+        done = run(*arguments)
+        said.append(done.stdout)
+        return done
+
+    run = changes._run
+    monkeypatch.setattr(changes, "_run", spied)
+    assert changed() == [("train.py", 19)]
+    assert changed("script", "train.py") == [("script", 19), ("train.py", 19)]
+    assert not any(b"\0\2" in text for text in said)
 
 
 def test_not_a_repository(gradlint: Command, project: Path) -> None:
@@ -478,7 +507,8 @@ def test_what_a_repository_lacks_is_not_fetched(
         _git("config", key, value, at=repo)
     (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     outcome = gradlint("check", "--diff-base", "main", "--no-cache")
-    assert outcome.code == 2, outcome.out
+    assert outcome.code == 1, outcome.err
+    assert "is a partial clone" in outcome.err
     assert not mark.exists()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradlint import __version__
 from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.load import ConfigTree, Overrides, read_config, torch_floor
 from gradlint.config.selectors import Preset, default_codes, known_codes
@@ -400,3 +401,62 @@ def test_many_dots_in_strings_are_no_key(tmp_path: Path) -> None:
     pins = ", ".join(f'"one==1.2.{number}; python_version < \\"3.9\\""' for number in range(50))
     read = _read(tmp_path, f"[project]\ndependencies = [{pins}]\n[tool.gradlint]\n", "pyproject.toml")
     assert read.source == str(tmp_path / "pyproject.toml")
+
+
+def test_a_configuration_extends_another(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(
+        'select = ["GL1", "GL4"]\nexclude = ["old/*", "legacy"]\nbaseline = "known.json"\nfail-on = "error"\n'
+        'extend-exclude = ["a"]\n[severity]\nGL101 = "advice"\nGL102 = "advice"\n'
+    )
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "pyproject.toml").write_text(
+        '[tool.gradlint]\nextend = "../base.toml"\nignore = ["GL105"]\nextend-exclude = ["b"]\nfix = true\n'
+        'severity = { GL101 = "warning" }\n'
+    )
+    settings = ConfigTree().at(str(inner))
+    on = settings.enabled_for("x.py")
+    assert {"GL101", "GL401"} <= on
+    assert on.isdisjoint({"GL105", "GL201"})
+    assert settings.severity_of("GL101") is Severity.WARNING
+    assert settings.severity_of("GL102") is Severity.ADVICE
+    assert settings.exclude == (f"{tmp_path}/old/*", "legacy")  # from the folder of the file that says it
+    assert settings.extend_exclude == ("a", "b")
+    assert settings.baseline == str(tmp_path / "known.json")
+    assert (settings.run.fail_on, settings.fixing.fix) == ("error", True)
+    assert (settings.root, settings.source) == (str(inner), str(inner / "pyproject.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('extend = "nowhere.toml"', "extend: nowhere.toml: there is no such file"),
+        ("extend = 1", "extend: must be the name of a file, not 1"),
+        ('extend = "gradlint.toml"', "extend: gradlint.toml extends this file, or itself"),
+        ('extend = "back.toml"', "extend: gradlint.toml extends this file, or itself"),
+        ('extend = "pyproject.toml"', "extend: pyproject.toml has no table `[tool.gradlint]`"),
+        ('required-version = ">=99"', f"required-version: >=99 is wanted, and this is {__version__}"),
+        ('required-version = "new"', "required-version: must be versions, such as "),
+        ('[lint]\nselect = ["GL1"]', "unknown key `lint`; there is no table of that name: its keys stand directly in"),
+        ('[tool.gradlint]\nselect = ["GL1"]', "unknown key `tool`; in this file the keys stand without"),
+        ("extend-ignore = []", "unknown key `extend-ignore`; `ignore` adds to what is ignored already"),
+        ('target-version = "py310"', "`target-torch` is the oldest torch you support"),
+        ("line-length = 100", "gradlint does not look at the length of lines"),
+        ("output_format = 1", "unknown key `output_format`; did you mean `output-format`?"),
+        ("rules = { GL105 = { threshold = -0.1 } }", "rules.GL105.threshold: must be a number that is not negative"),
+        ("rules = { GL105 = { threshold = nan } }", "rules.GL105.threshold: must be a number that is not negative"),
+        ("rules = { GL701 = { layers = -1 } }", "rules.GL701.layers: must be a number that is not negative"),
+    ],
+)
+def test_mistakes_in_what_is_new(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "back.toml").write_text('extend = "gradlint.toml"\n')
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    with pytest.raises(ConfigError) as caught:
+        _read(tmp_path, text)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("table", ["tool.torch-gradlint", "tool.torch_gradlint", "gradlint", "torch-gradlint"])
+def test_a_table_that_can_only_be_meant_for_us(tmp_path: Path, table: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not read; the table is called `\[tool.gradlint\]`"):
+        _read(tmp_path, f'[{table}]\nselect = ["GL1"]\n', "pyproject.toml")

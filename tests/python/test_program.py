@@ -10,6 +10,7 @@ from gradlint.python import syntax as s
 from gradlint.python.callees import components
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Program, Words
+from gradlint.python.usage import Use
 from tests.paths.tracing import program
 
 
@@ -98,11 +99,11 @@ def test_jumps_of_inner_functions_are_their_own() -> None:
 
 @pytest.mark.parametrize("text", ["(i + 1) % accum == 0", "i % args.accum == 0", "i % self.cfg.accum == 0"])
 def test_the_size_of_a_window_is_known_by_its_name(text: str) -> None:
-    assert "accum" in program(f"if {text}:\n    f()\n").modulus_names
+    assert "accum" in program(f"if {text}:\n    f()\n").usage.texts(Use.MODULUS)
 
 
 def test_formatting_with_a_percent_sign_is_no_modulus() -> None:
-    assert program("print('%d of %d' % (done, total))\n").modulus_names == set()
+    assert program("print('%d of %d' % (done, total))\n").usage.texts(Use.MODULUS) == set()
 
 
 def _function(parsed: Program, name: str) -> s.Def:

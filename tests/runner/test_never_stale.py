@@ -27,13 +27,13 @@ from gradlint.runner.run import run
 from tests.searching import examples
 
 ENGINE = """\
-from {helpers} import tidy
+from {helpers} import back, tidy
 import torch
 
 def train(model, optimizer, loader, n=1, most=None):
     for i, x in enumerate(loader):
         loss = model(x).mean() / n
-        loss.backward(){comment}
+        {backward}
         if (i + 1) % n == 0:
             optimizer.step()
             {after}
@@ -72,14 +72,22 @@ class Child(Base):
 def tidy(model):
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 """
-HELPERS = "import torch\n\ndef tidy(model):\n    torch.nn.utils.{clip}(model.parameters(), {most})\n"
+HELPERS = """\
+import torch
+
+def back(loss):
+    loss.backward()
+
+def tidy(model):
+    torch.nn.utils.{clip}(model.parameters(), {most})
+"""
 
 DDP, NONE = "torch.nn.parallel.DistributedDataParallel", "torch.nn.Sequential"
 BROKEN = "def broken(:\n"
 ENGINES = tuple(
-    ENGINE.format(helpers=helpers, comment=comment, after=after)
+    ENGINE.format(helpers=helpers, backward=backward, after=after)
     for helpers in ("helpers", "pkg")
-    for comment in ("", "  # gradlint: ignore[GL501]")
+    for backward in ("back(loss)  # loss.backward()", "loss.backward()", "loss.backward()  # gradlint: ignore[GL501]")
     for after in ("tidy(model)", "pass")
 )
 MAINS = tuple(
@@ -94,7 +102,11 @@ CHILDREN = tuple(CHILD.format(package=p, clear=c) for p in ("engine", "pkg") for
 TEXTS = {
     "engine.py": (*ENGINES, BASE, BROKEN),
     "main.py": (*MAINS, *CHILDREN),
-    "helpers.py": (*TIDY, "from engine import *\n", "from pkg.engine import train\n"),
+    "helpers.py": (
+        *TIDY,
+        "from engine import *  # loss.backward(), optimizer.step()\n",
+        "from pkg.engine import train\n",
+    ),
     "pkg/__init__.py": ("", "from .engine import *\n", "from engine import train\nfrom helpers import *\n", *TIDY),
     "pkg/engine.py": (*ENGINES, BASE, "from engine import Base, train\n"),
 }

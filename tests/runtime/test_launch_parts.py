@@ -218,12 +218,10 @@ class TestModules:
     def test_a_module_is_found_and_not_imported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(tmp_path, {"pkg/__init__.py": "raise ValueError", "pkg/train.py": "", "pkg/tool/__main__.py": ""})
         monkeypatch.chdir(tmp_path)
-        found = find_module("pkg.train")
-        assert found is not None
-        assert (found.name, found.path, found.home) == ("pkg.train", tmp_path / "pkg" / "train.py", str(tmp_path))
-        package = find_module("pkg.tool")
-        assert package is not None
-        assert (package.name, package.path) == ("pkg.tool.__main__", tmp_path / "pkg" / "tool" / "__main__.py")
+        home = str(tmp_path)
+        assert find_module("pkg.train") == (tmp_path / "pkg" / "train.py", Entry(home, "pkg.train"))
+        main = tmp_path / "pkg" / "tool" / "__main__.py"
+        assert find_module("pkg.tool") == (main, Entry(home, "pkg.tool.__main__"))
         assert find_module("pkg.missing") is None
         assert find_module("pkg") is None
         assert find_module("sys") is None

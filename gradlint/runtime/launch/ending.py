@@ -199,7 +199,7 @@ def forget_lost_ranks(recordings: list[Recording]) -> bool:
         return False
     found = False
     for recorded, end in zip(recordings, ends, strict=True):
-        lost = [h for h in recorded.of(Raised) if is_lost_rank(h.message)]
+        lost = [h for h in recorded.of(Raised) if any(sign in h.message for sign in _LOST_RANK)]
         if lost and end is not None and end.how == "raised":
             stopped = dataclasses.replace(end, how="enough", code=0)
             recorded.happenings = [stopped if h is end else h for h in recorded.happenings if h not in lost]
@@ -213,10 +213,6 @@ def were_stopped(recordings: list[Recording]) -> bool:
     return any(end is not None and end.how == "enough" for end in ends) and all(
         end is None or end.how in ("enough", "finished") for end in ends
     )
-
-
-def is_lost_rank(message: str) -> bool:
-    return any(sign in message for sign in _LOST_RANK)
 
 
 def elsewhere(error: BaseException | None, home: str) -> str:

@@ -86,18 +86,7 @@ class Entry:
     paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Module:
-    """What `python -m` would run."""
-
-    #: the dotted name; of a package that of its `__main__`
-    name: str
-    path: Path
-    #: the folder that holds its outermost package
-    home: str
-
-
-def find_module(name: str) -> Module | None:
+def find_module(name: str) -> tuple[Path, Entry] | None:
     """The file behind a dotted name, found as `python -m` finds it, but nothing is imported; None if there is none."""
     folders = [os.getcwd(), *(folder for folder in sys.path if folder)]
     found: importlib.machinery.ModuleSpec | None = None
@@ -112,7 +101,7 @@ def find_module(name: str) -> Module | None:
     if found is None or found.origin is None or not found.origin.endswith((".py", ".pyw")):
         return None
     path = Path(found.origin)
-    return Module(name, path, str(path.parents[name.count(".")]))
+    return path, Entry(str(path.parents[name.count(".")]), name)
 
 
 def examine(script: Path, source: bytes) -> Entry:

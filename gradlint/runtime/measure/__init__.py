@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from gradlint.runtime.recording import H, Happening, Met, Raised
-from gradlint.runtime.scene import Scene, Shown, Spot, unreached
+from gradlint.runtime.scene import Scene, Shown, Spot, Window, unreached
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ class Asked:
         """The calls of the story that torch would not carry out."""
         return [h for h in (*self.wrong, *self.story) if isinstance(h, Raised)]
 
+    def windows(self, happenings: Iterable[Happening]) -> list[Window]:
+        """The full windows of the optimizers that these touched."""
+        touched = sorted({o for h in happenings for o in h.optimizers})
+        return [w for o in touched for w in self.scene.full_windows(o)]
+
     @property
     def after_fix(self) -> bool:
         """The whole function is asked about: a fix has moved things."""
@@ -48,28 +53,31 @@ class Asked:
 
     def without_scaler(self) -> Shown | None:
         """No scaler does anything in this run: nothing can be shown of it."""
-        if self.scene.scaler_works():
+        scalers = [m for m in self.scene.recording.of(Met) if m.role == "scaler"]
+        if any(m.enabled for m in scalers):
             return None
-        if any(m.role == "scaler" for m in self.scene.recording.of(Met)):
+        if scalers:
             return Shown(None, "the scaler is disabled in this run: nothing was scaled")
         return None if self.after_fix else self.unreached()
 
 
 Measure: TypeAlias = Callable[[Asked], Shown]
+#: why nothing can be shown of windows
+SINGLE = "no window of this run had more than one backward"
 
 _FAMILIES = ("clipping", "scaling", "windows", "ranks")
 _MEASURES: dict[str, Measure] = {}
 _JUDGES: set[str] = set()
 
 
-def measures(*codes: str) -> Callable[[Measure], Measure]:
-    """Registers the measure of a rule that the machine judges."""
+def measures(*codes: str, scaled: bool = False) -> Callable[[Measure], Measure]:
+    """Registers the measure of a rule that the machine judges; `scaled`: it needs a scaler that does something."""
 
     def register(measure: Measure) -> Measure:
         for code in codes:
             if code in _MEASURES:
                 raise ValueError(f"{code} has two measures")
-            _MEASURES[code] = measure
+            _MEASURES[code] = (lambda asked: asked.without_scaler() or measure(asked)) if scaled else measure
         return measure
 
     return register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.measure import Asked, judges, measures
+from gradlint.runtime.measure import SINGLE, Asked, judges, measures
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Looked, Stepped
 from gradlint.runtime.scene import Scene, Shown, marks, number, share, true_norm
 
@@ -63,13 +63,13 @@ def clip_partial_accumulation(asked: Asked) -> Shown:
     if not clips:
         return asked.unreached()
     mine = set(marks(clips))
-    windows = [w for o in sorted({o for c in clips for o in c.optimizers}) for w in asked.scene.full_windows(o)]
+    windows = asked.windows(clips)
     most = max((sum(c.index in mine for c in w.of(Clipped)) for w in windows), default=0)
     if partial:
         said = f"{len(partial)} of {len(clips)} cut a sum that was not complete yet"
         return Shown(True, f"{most} clips for one step: {said}")
     if all(len(w.of(BackwardRan)) < 2 for w in windows):
-        return Shown(None, "no window of this run had more than one backward")
+        return Shown(None, SINGLE)
     return Shown(False, f"{most} clip{'' if most == 1 else 's'} for one step, of the complete sum")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.measure import Asked, measures
+from gradlint.runtime.measure import SINGLE, Asked, measures
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Stepped
-from gradlint.runtime.scene import Scene, Shown, Window, marks, number, share
+from gradlint.runtime.scene import Scene, Shown, Window, marks, number, share, spread
 
 _ALONE = "no distributed model trained in this run: try --nproc 2"
 
@@ -26,13 +26,7 @@ def apart(scene: Scene, owner: str) -> float | None:
     """How far the ranks' weights are apart after their last common step, in lengths of the weights."""
     states = [{s.number: s.weights for s in r.of(Stepped) if s.owner == owner and s.weights} for r in scene.ranks]
     common = set.intersection(*(set(s) for s in states)) if states else set()
-    if len(states) < 2 or not common:
-        return None
-    last = max(common)
-    weights = [w for s in states if (w := s[last]) is not None]
-    norm = max(abs(w[0]) for w in weights) or 1.0
-    spread = max(max(w[i] for w in weights) - min(w[i] for w in weights) for i in (0, 1))
-    return spread / norm
+    return spread([s[max(common)] for s in states]) if len(states) > 1 and common else None
 
 
 def _agreement(scene: Scene, owner: str) -> str:
@@ -56,7 +50,7 @@ def needless_exchanges(asked: Asked) -> Shown:
         return alone
     said, backwards = _said(asked)
     if backwards < 2 and not asked.wrong:
-        return Shown(None, "no window of this run had more than one backward")
+        return Shown(None, SINGLE)
     return Shown(bool(asked.wrong), said)
 
 

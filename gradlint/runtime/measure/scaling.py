@@ -26,10 +26,8 @@ def _refused(asked: Asked, more: str = "") -> Shown:
     return Shown(True, f"it raised {exception(errors[0])}{more}", marks(errors))
 
 
-@measures("GL201", "GL207")
+@measures("GL201", "GL207", scaled=True)
 def clip_of_scaled_gradients(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     clips = [c for c in asked.here(Clipped) if not c.exhausted and not c.unscales]
     if not clips and not asked.after_fix:  # GL207 may speak of the unscale_
         spots = [Spot(asked.spot.file, line, asked.spot.function) for line in asked.spot.related]
@@ -56,20 +54,16 @@ def clip_of_scaled_gradients(asked: Asked) -> Shown:
     )
 
 
-@measures("GL202")
+@measures("GL202", scaled=True)
 def double_unscale(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     if asked.refused():
         return _refused(asked)
     calls = asked.here(Unscaled)
     return Shown(False, f"{len(calls)} calls of unscale_() raised nothing") if calls else asked.unreached()
 
 
-@measures("GL203")
+@measures("GL203", scaled=True)
 def step_bypasses_scaler(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     steps = [s for s in asked.here(Stepped) if not s.closure]
     if not steps:
         return asked.unreached()
@@ -93,10 +87,8 @@ def step_bypasses_scaler(asked: Asked) -> Shown:
     return Shown(True, said, marks(errors))
 
 
-@measures("GL204")
+@measures("GL204", scaled=True)
 def missing_scaler_update(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     updates = sum(1 for _ in asked.scene.recording.of(Updated))
     if asked.refused():
         return _refused(asked, f" ({updates} calls of update())")
@@ -108,10 +100,8 @@ def missing_scaler_update(asked: Asked) -> Shown:
     return Shown(False, f"{len(calls)} calls raised nothing, update() ran {updates} times")
 
 
-@measures("GL205")
+@measures("GL205", scaled=True)
 def unscale_partial_accumulation(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     if asked.refused():
         return _refused(asked)
     calls, mixed = asked.here(Unscaled), asked.mistaken(Unscaled)
@@ -123,10 +113,8 @@ def unscale_partial_accumulation(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(calls), len(calls), 'calls')} of unscale_() came when the window was complete")
 
 
-@measures("GL206")
+@measures("GL206", scaled=True)
 def backward_bypasses_scaler(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     backwards = asked.here(BackwardRan)
     if not backwards:
         return asked.unreached()
@@ -152,10 +140,8 @@ def backward_under_autocast(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(backwards), len(backwards), 'backwards')} ran outside of autocast")
 
 
-@measures("GL211")
+@measures("GL211", scaled=True)
 def scaled_gradients_read(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     looks: list[Happening] = [*asked.here(Looked), *asked.here(Edited)]
     if not looks:
         return asked.unreached()
@@ -180,10 +166,8 @@ def float16_without_scaler(asked: Asked) -> Shown:
     return Shown(None, f"the gradients did not vanish in these {len(steps)} steps")
 
 
-@measures("GL213")
+@measures("GL213", scaled=True)
 def double_scaler_update(asked: Asked) -> Shown:
-    if (idle := asked.without_scaler()) is not None:
-        return idle
     if asked.refused():
         return _refused(asked)
     updates, between = asked.here(Updated), asked.mistaken(Updated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gradlint.events import Norm
-from gradlint.runtime.measure import Asked, judges, measures
+from gradlint.runtime.measure import SINGLE, Asked, judges, measures
 from gradlint.runtime.recording import (
     BackwardRan,
     Edited,
@@ -20,18 +20,12 @@ from gradlint.runtime.recording import (
 from gradlint.runtime.replay import normalisation
 from gradlint.runtime.scene import Scene, Shown, Window, exception, marks, number, share, true_norm
 
-_SINGLE = "no window of this run had more than one backward"
-
 
 def _sums(asked: Asked, backwards: list[BackwardRan]) -> list[tuple[Window, list[BackwardRan]]]:
     """The full windows that add up several of these backwards."""
     mine = set(marks(backwards))
-    found: list[tuple[Window, list[BackwardRan]]] = []
-    for optimizer in sorted({o for b in backwards for o in b.optimizers}):
-        for window in asked.scene.full_windows(optimizer):
-            used = [b for b in window.used() if b.index in mine]
-            found += [(window, used)] if len(used) > 1 else []
-    return found
+    pairs = [(window, [b for b in window.used() if b.index in mine]) for window in asked.windows(backwards)]
+    return [(window, used) for window, used in pairs if len(used) > 1]
 
 
 @measures("GL301")
@@ -41,7 +35,7 @@ def unscaled_accumulation_loss(asked: Asked) -> Shown:
         return asked.unreached()
     sums = _sums(asked, backwards)
     if not sums:
-        return Shown(None, _SINGLE)
+        return Shown(None, SINGLE)
     # the rest of an epoch that nobody stepped makes a window longer than the others
     sizes = Counter(len(used) for _, used in sums)
     n = max(sizes, key=lambda size: (sizes[size], size))
@@ -76,7 +70,7 @@ def gradients_scaled_by_hand(asked: Asked) -> Shown:
     if not edits:
         return Shown(False, "no gradient was divided by hand") if asked.after_fix else asked.unreached()
     mine = set(marks(edits))
-    windows = [w for o in sorted({o for e in edits for o in e.optimizers}) for w in asked.scene.full_windows(o)]
+    windows = asked.windows(edits)
     most = max((sum(e.index in mine for e in w.of(Edited)) for w in windows), default=0)
     if not asked.wrong:
         return Shown(False, f"divided {most} times in a window, when it was complete")
@@ -135,7 +129,7 @@ def scheduler_per_micro_batch(asked: Asked) -> Shown:
     if asked.wrong:
         return Shown(True, counts, marks(within))
     if sum(len(w.used()) for w in windows) <= len(steps):
-        return Shown(None, f"{_SINGLE}; {counts}")
+        return Shown(None, f"{SINGLE}; {counts}")
     return Shown(False, counts)
 
 
@@ -165,7 +159,7 @@ def accumulation_off_by_one(asked: Asked) -> Shown:
         return asked.unreached()
     sizes = [len(w.used()) for w in windows]
     if len(sizes) < 2 or max(sizes) < 2:
-        return Shown(None, _SINGLE)
+        return Shown(None, SINGLE)
     listed = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
     # the last window of an epoch may have one, too; a right loop begins with a full window
     shifted = sizes[0] == 1 and sizes[1] > 1
@@ -216,7 +210,7 @@ def zero_grad_in_accumulation(asked: Asked) -> Shown:
     if asked.wrong:
         return Shown(True, f"of {most} micro-batches {kept} reached the step, the others were cleared unused")
     if most < 2:
-        return Shown(None, "no window of this run had more than one backward")
+        return Shown(None, SINGLE)
     return Shown(False, f"all {most} micro-batches of a window reached the step")
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gradlint.model import Severity
@@ -381,7 +381,8 @@ def summary(data: MonitorData) -> str:
         if data.median is not None and data.largest is not None:
             step, norm = data.largest
             lines += [f"total norm ({last.label}): median {data.median:.3g}, largest {norm:.3g} at step {step}"]
-        lines += [_clip(clip) for clip in data.clips] or ["no clip seen"]
+        clips = [f"{clip.function} of {clip.what}, limit {clip.limit:g}: {clip.advice}" for clip in data.clips]
+        lines += clips or ["no clip seen"]
         lines += ["", f"step {last.step}: {_totals(last)}", *table(last.layers)]
     lines += ["", "findings (limits are rules of thumb):" if data.findings else silence(data)]
     lines += [line for finding in data.findings for line in _finding(finding)]
@@ -395,10 +396,6 @@ def _totals(sample: Sample) -> str:
     loss = "" if sample.loss is None else f", loss {sample.loss:.4g}"
     rates = ", ".join(f"{rate:.3g}" for rate in sample.rates)
     return f"total norm {sample.norm:.3g}{after}, learning rate {rates}{scale}{loss}"
-
-
-def _clip(clip: Clip) -> str:
-    return f"{clip.function} of {clip.what}, limit {clip.limit:g}: {clip.advice}"
 
 
 def silence(data: MonitorData) -> str:
@@ -426,7 +423,7 @@ def _finding(finding: Finding) -> list[str]:
 
 def table(layers: Sequence[Layer], shown: int = SHOWN) -> list[str]:
     """The layers in columns; of many, those with the largest and the smallest gradients, in the order of the model."""
-    ordered = sorted(layers, key=_weight, reverse=True)
+    ordered = sorted(layers, key=lambda layer: layer.norm if layer.finite else math.inf, reverse=True)
     few = shown // 3
     chosen = {id(layer) for layer in (ordered if len(layers) <= shown else ordered[: shown - few] + ordered[-few:])}
     rows: list[tuple[str, ...]] = [("parameter", "norm", "mean", "std", "max", "grad/param")]
@@ -435,17 +432,12 @@ def table(layers: Sequence[Layer], shown: int = SHOWN) -> list[str]:
     return [*_columns(rows), *([f"  … and {rest} more, neither the largest nor the smallest"] if rest else [])]
 
 
-def _weight(layer: Layer) -> float:
-    return layer.norm if layer.finite else float("inf")
-
-
 def _row(layer: Layer) -> tuple[str, ...]:
     numbers = (layer.norm, layer.mean, layer.std, layer.largest)
     return (layer.name, *(f"{n:.3g}" for n in numbers), "–" if layer.ratio is None else f"{layer.ratio:.3g}")
 
 
-def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    rows = list(rows)
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return [
         "  " + "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))

@@ -11,47 +11,37 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad as torch_clips
 
-from gradlint.runtime.recorder.patching import is_compiling, rebind
+from gradlint.runtime.recorder.patches import is_compiling, rebind
 
-
-class Listener(Protocol):
-    """What a monitor wants to know; none of these may raise."""
-
-    def before_clip(self, function: str, parameters: list[Tensor], limit: object, norm: object) -> None:
-        """The gradients are about to change; `norm` is None where the clip tells it only afterwards, or never."""
-
-    def clip_returned(self, function: str, parameters: list[Tensor], norm: object) -> None:
-        """The norm, told afterwards."""
-
-    def scaler_steps(self, scaler: Any, optimizer: object) -> contextlib.AbstractContextManager[None]:
-        """Round `scaler.step(optimizer)`."""
+if TYPE_CHECKING:
+    from gradlint.runtime.monitor.watcher import Watcher
 
 
 Function = Callable[..., Any]
 
 
 class Patches:
-    """The replaced functions, and who listens."""
+    """The replaced functions, and who listens; no listener raises."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[Watcher, ...] = ()
         self._functions: list[tuple[Function, Function]] = []
         self._methods: list[tuple[type, str, Function, Function]] = []
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: Watcher) -> None:
         with self._lock:
             if not self._listeners:
                 self._install()
             self._listeners = (*self._listeners, listener)
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: Watcher) -> None:
         with self._lock:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
             if not self._listeners:
@@ -91,7 +81,7 @@ class Patches:
             listeners = self._listeners
             if not listeners or is_compiling():  # in which Python's side effects have no place
                 return original(parameters, *args, **kwargs)
-            handed = _listed(parameters)
+            handed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
             # An exhausted generator goes on as it is: torch warns of it.
             parameters = handed if handed and not isinstance(parameters, Tensor) else parameters
             limit = kwargs[limit_name] if limit_name in kwargs else args[0] if args else None
@@ -141,10 +131,6 @@ def _clip_functions() -> list[tuple[Function, str]]:
 
 def _spoken(name: str) -> str:
     return "clip_grad_norm_" if name == _WITH_NORM else name
-
-
-def _listed(parameters: Any) -> list[Tensor]:
-    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
 PATCHES = Patches()

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.monitor.data import Health, Layer, Total
-from gradlint.runtime.monitor.measure import (
+from gradlint.runtime.monitor.measurement import (
     Measurement,
     Parcel,
     Roster,
@@ -56,7 +56,7 @@ class Checkup:
         return Health(
             left_out,
             # Frameworks that train copies of the parameters write them back.
-            bool(left_out) and self._foreign(),
+            bool(left_out) and not any(id(p) in self._roster.members for p in self._roster.model.parameters()),
             asleep(self._roster.model),
             () if self._shard else self._dying(),
             self._graphs.alive(step - OLD),
@@ -76,9 +76,6 @@ class Checkup:
         shares = self._units.shares()
         self._units = Units()
         return tuple((name, share) for name, share in shares.items() if 0 < share < 1)
-
-    def _foreign(self) -> bool:
-        return not any(id(p) in self._roster.members for p in self._roster.model.parameters())
 
     @torch.no_grad()
     def _left_out(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
 from gradlint.runtime.monitor.judge import SKIPS
-from gradlint.runtime.monitor.measure import (
+from gradlint.runtime.monitor.measurement import (
     Parcel,
     Roster,
     current_scale,
@@ -30,7 +30,7 @@ from gradlint.runtime.monitor.measure import (
     stored_scale,
     total,
 )
-from gradlint.runtime.monitor.observe import Circumstances, total_of
+from gradlint.runtime.monitor.observations import Circumstances, total_of
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,
@@ -47,6 +47,9 @@ from gradlint.runtime.monitor.reading import (
 )
 from gradlint.runtime.operations import Operation, delicate, origin
 
+if TYPE_CHECKING:
+    from gradlint.runtime.monitor.monitor import GradientMonitor
+
 #: a limit under this, in true units, was not meant so: the clip saw scaled gradients. Above it the author may have
 #: multiplied max_norm by the scale, which is right
 MEANT = 0.05
@@ -60,20 +63,6 @@ TURNS = 1000
 Norms = tuple[list[str], list[Tensor], Tensor | None]
 
 P = ParamSpec("P")
-
-
-class Audience(Protocol):
-    """Who wants to know; a monitor."""
-
-    def startling(self, norm: float) -> bool: ...
-
-    def stepped(self, total: Total, at_once: bool) -> None: ...
-
-    def sampled(self, sample: Sample, total: Total, circumstances: Circumstances) -> None: ...
-
-    def skipping(self, step: int, streak: int, scale: float, layers: tuple[Layer, ...]) -> None: ...
-
-    def failed(self, step: int, error: Exception) -> None: ...
 
 
 def _quietly(method: Callable[Concatenate[Watcher, P], None]) -> Callable[Concatenate[Watcher, P], None]:
@@ -95,7 +84,9 @@ def _quietly(method: Callable[Concatenate[Watcher, P], None]) -> Callable[Concat
 class Watcher:
     """Sits between torch and a monitor, from `start` to `close`."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, scaler: Any, every: int, audience: Audience) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, scaler: Any, every: int, audience: GradientMonitor
+    ) -> None:
         self.roster = Roster(model, optimizer)
         self.roster.refresh()
         self.optimizer = optimizer
@@ -161,6 +152,7 @@ class Watcher:
 
     @_quietly
     def before_clip(self, function: str, parameters: list[Tensor], limit: object, norm: object) -> None:
+        """The gradients are about to change; `norm` is None where the clip tells it only afterwards, or never."""
         due = self.steps + 1 >= self._due
         if due:
             self.roster.refresh()
@@ -209,6 +201,7 @@ class Watcher:
 
     @contextlib.contextmanager
     def scaler_steps(self, scaler: Any, optimizer: object) -> Iterator[None]:
+        """Round `scaler.step(optimizer)`."""
         if optimizer is not self.optimizer or self.silent or not enabled(scaler):
             yield
             return

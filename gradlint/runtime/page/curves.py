@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
 from gradlint.runtime.page.render import number, numbers
-from gradlint.runtime.page.telling import Cast, Player, used
+from gradlint.runtime.page.words import Cast, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 
@@ -48,14 +48,9 @@ def curves(runs: Sequence[tuple[str, Recording, Cast]]) -> Curves:
         _add(found, "Gradient norm", whose, [_norms(name, t) for name, t in tracks], "true units, one point per step")
         _add(found, "Loss", whose, [_losses(name, t) for name, t in tracks], "mean over the backwards of a step")
         _add(found, "Learning rate", whose, [_rates(name, t) for name, t in tracks])
-        if _first(players[identity], players):
+        if identity == next(iter(players)):  # one scaler serves all optimizers; it is shown once
             _add(found, "Scale", "", [_scales(name, t) for name, t in tracks])
     return found
-
-
-def _first(player: Player, players: dict[str, Player]) -> bool:
-    """One scaler serves all optimizers; it is shown once."""
-    return player.id == next(iter(players))
 
 
 def _add(found: Curves, title: str, whose: str, charts: list[Chart], note: str = "") -> None:

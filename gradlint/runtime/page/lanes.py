@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 from gradlint.runtime.page.render import Markup, tag
-from gradlint.runtime.page.telling import Cast, Places, Teller
+from gradlint.runtime.page.words import Cast, Places, Teller
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.verification import Cure, Judged, Verdict
 
@@ -376,20 +376,18 @@ class Painter:
         radius = _LETTERED if letters else _ROUND
         skipped = " skipped" if isinstance(first, Stepped) and first.skipped else ""
         circle = tag("circle", class_=f"dot {colour}{skipped}", cx=x, cy=y, r=radius)
-        return [
-            hit,
-            circle,
-            *(
-                [tag("text", letters, class_=f"sign{skipped}{' two' * (len(letters) > 1)}", x=x, y=y + 3.5)]
-                if letters
-                else []
-            ),
-        ]
+        if not letters:
+            return [hit, circle]
+        look = f"sign{skipped}{' two' * (len(letters) > 1)}"
+        return [hit, circle, tag("text", letters, class_=look, x=x, y=y + 3.5)]
 
     def _brackets(self, parts: Sequence[Part], frame: Frame) -> list[Markup]:
         """Round passages that repeat, the outer ones first."""
         found: list[Markup] = []
-        for fold, start, width, level in _folds(parts):
+        for fold, start, width in _placed(parts, 0):
+            if _alone(fold):
+                continue
+            level = _levels(fold)  # counted from the innermost
             left, top = frame.x(start) - COLUMN / 2 + 2, frame.top
             height = frame.bottom - top + _BRACKET * level - 2
             found.append(tag("rect", class_="fold", x=left, y=top, width=COLUMN * width - 4, height=height, rx=6))
@@ -408,12 +406,8 @@ class Painter:
         return found
 
 
-def _folds(parts: Sequence[Part]) -> list[tuple[Fold[Happening], int, int, int]]:
-    """Brackets: the fold, its first column, how many columns, and its level, counted from the innermost."""
-    return [(f, start, width, _levels(f)) for f, start, width in _placed(parts, 0) if not _alone(f)]
-
-
 def _placed(parts: Sequence[Part], start: int) -> list[tuple[Fold[Happening], int, int]]:
+    """The folds, each with its first column, and how many columns it has."""
     found: list[tuple[Fold[Happening], int, int]] = []
     for part in parts:
         width = len(cells([part]))

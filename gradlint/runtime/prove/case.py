@@ -272,19 +272,9 @@ class Case:
         return path if path.exists() else None
 
 
-def case(
-    about: str,
-    *,
-    updates: int,
-    window: int = 1,
-    ranks: int = 1,
-    reference: bool = True,
-    keep: tuple[str, ...] = (),
-    needs: tuple[str, ...] = (),
-    torch: tuple[int, int] = (2, 1),
-) -> Callable[[Callable[[Run], Measured]], Case]:
-    """Makes a case of the function that measures it."""
-    return lambda measure: Case(about, measure, updates, "", window, ranks, reference, keep, needs, torch)
+def case(about: str, *, updates: int, **more: Any) -> Callable[[Callable[[Run], Measured]], Case]:
+    """Makes a case of the function that measures it; `more` is what `Case` has beside that."""
+    return lambda measure: Case(about, measure, updates, **more)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
 
 if TYPE_CHECKING:
@@ -81,18 +81,8 @@ def read_top(losses: list[Tensor], weights: list[Tensor | None]) -> Top:
     return _together(branches)
 
 
-def leaves(losses: list[Tensor]) -> set[int] | None:
-    """The tensors (their ids) that a backward of these gives gradients to; None if not all of them can be seen."""
-    found = _leaves(losses)
-    return None if found is None else set(found)
-
-
-def leaf_tensors(losses: list[Tensor]) -> list[Tensor]:
-    """The same, themselves; none if not all of them can be seen."""
-    return list((_leaves(losses) or {}).values())
-
-
-def _leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+def leaves(losses: list[Tensor]) -> dict[int, Tensor] | None:
+    """The tensors, by their ids, that a backward of these gives gradients to; None if not all of them can be seen."""
     found: dict[int, Tensor] = {}
     waiting: list[Any] = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
     seen: set[Any] = set(waiting)
@@ -276,7 +266,7 @@ def _backward(request: Request) -> Any:
     with recorder.during("backward") as call:
         with recorder.guard("a backward"):
             recorder.check_patience()
-            recorder.parts.distributed.backward_begins(call)
+            recorder.distributed.backward_begins(call)
             call.about["running"] = _prepare(
                 recorder, _several(request.argument(0, "tensors")), _several(request.argument(1, "grad_tensors"))
             )
@@ -285,7 +275,7 @@ def _backward(request: Request) -> Any:
             result = request.carry_out()
         finally:
             recorder.backward = None
-            recorder.parts.distributed.backward_over()
+            recorder.distributed.backward_over()
     with recorder.guard("a backward"):
         running = call.about.get("running")
         if running is not None:
@@ -310,7 +300,7 @@ def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any])
     recorder.lives.refresh()
     recorder.training.add(threading.get_ident())
     manager = recorder.call_of("manager")
-    by_hand = recorder.parts.by_hand.life
+    by_hand = recorder.by_hand.life
     if by_hand is not None:
         recorder.check_steps(by_hand)
     top = read_top(losses, weights)
@@ -330,7 +320,7 @@ def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any])
         ],
         mine=mine,
         made_by=_maker(losses) if value is not None and not math.isfinite(value) else "",
-        alive=recorder.parts.survey.graph_of(losses),
+        alive=recorder.survey.graph_of(losses),
     )
 
 
@@ -351,9 +341,9 @@ def _reached(recorder: Recorder, losses: list[Tensor]) -> set[int] | None:
     """Where several threads train, the gradients of the others change by themselves, and must not even be read."""
     if len(recorder.training) <= 1 and threading.current_thread() is threading.main_thread():
         return None
-    found = leaves(losses)
-    known = found and any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
-    return found if known else None  # FSDP2 makes other tensors out of the parameters for each pass
+    found = leaves(losses) or {}
+    known = any(id(p) in found for life in recorder.lives.alive() for p in life.parameters())
+    return set(found) if known else None  # FSDP2 makes other tensors out of the parameters for each pass
 
 
 def _snapshot(parameter: Tensor) -> _Before:
@@ -376,11 +366,11 @@ def _fed(recorder: Recorder, running: _Running) -> list[Life]:
 
 def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bool) -> None:
     touched = _fed(recorder, running)
-    unseen = recorder.parts.distributed.fed_out_of_sight(about) if last else []
+    unseen = recorder.distributed.fed_out_of_sight(about) if last else []
     kept = {life.id: grads for life, grads in unseen if life.id not in running.told and life not in touched}
     touched.extend(life for life, _ in unseen if life.id in kept)
     if not touched and last and not running.ever:
-        by_hand = recorder.parts.by_hand.fed(running.losses)
+        by_hand = recorder.by_hand.fed(running.losses)
         touched.extend([by_hand] if by_hand is not None else [])
     for life in touched:
         running.told.add(life.id)
@@ -390,7 +380,7 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
     if not touched and (running.ever or not last):
         return
     running.ever = True
-    shared = recorder.parts.distributed.backward_ends(about, touched)
+    shared = recorder.distributed.backward_ends(about, touched)
     top = running.top
     factor = None if top.factor is None else top.factor * running.division
     gradients = tuple(_gradient(life, kept.get(life.id)) for life in touched)
@@ -413,8 +403,8 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         alive=running.alive,
         **shared.fields,
     )
-    recorder.parts.distributed.tell(shared, running.places)
-    recorder.parts.by_hand.backward_over()
+    recorder.distributed.tell(shared, running.places)
+    recorder.by_hand.keep()
 
 
 def _gradient(life: Life, kept: list[Tensor] | None) -> Gradient:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Handler, Request
+from gradlint.runtime.recorder.patches import Handler, Request
 from gradlint.runtime.recording import Clipped, Gradient, Place
 
 if TYPE_CHECKING:
@@ -150,11 +150,11 @@ def _prepare(recorder: Recorder, kind: Kind, given: Any, parameters: list[Tensor
     recorder.lives.refresh()
     touched = recorder.lives.touched(parameters)
     exhausted = isinstance(given, Iterator) and not parameters
-    used = recorder.parts.clips.who_used(given) if exhausted else None
+    used = recorder.clips.who_used(given) if exhausted else None
     if used is not None:
         touched = [life for life in recorder.lives.alive() if life is used.optimizer]
     if not exhausted:
-        recorder.parts.clips.used_up(given)
+        recorder.clips.used_up(given)
     handed = {id(p) for p in parameters}
     gradients = [g for p in parameters if (g := grad_of(p)) is not None]
     others = {id(p) for life in touched for p in life.parameters() if grad_of(p) is not None}
@@ -168,7 +168,7 @@ def _prepare(recorder: Recorder, kind: Kind, given: Any, parameters: list[Tensor
         missed=len(others - handed),
         exhausted=exhausted,
         exhausted_by=used.place if used is not None else None,
-        wrap=recorder.parts.distributed.wrap_of_parameters(parameters),
+        wrap=recorder.distributed.wrap_of_parameters(parameters),
     )
 
 

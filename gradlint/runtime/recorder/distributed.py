@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import clips
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import Met, Synced
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ class Distributed:
         patches.watch(ddp, "__init__", _ddp_made)
         patches.watch(ddp, "register_comm_hook", _hook_registered)
         patches.watch(ddp, "_register_builtin_comm_hook", _builtin_registered)
-        self.recorder.parts.imports.when("torch.distributed.fsdp.fully_sharded_data_parallel", _fsdp_loaded)
+        fsdp = "torch.distributed.fsdp.fully_sharded_data_parallel"
+        self.recorder.imports.watch(fsdp, FSDP, "clip_grad_norm_", _fsdp_clip)
         self.learn_rank()
 
     def learn_rank(self) -> None:
@@ -138,9 +139,6 @@ class Distributed:
                 self.recorder.on_news()
 
     # -- models ----------------------------------------------------------------------------------------------------
-
-    def is_spread(self, module: Any) -> bool:
-        return bool(wrap_of(module))
 
     def meet(self, module: Any) -> _Spread:
         name = self.recorder.models.get(module)
@@ -292,21 +290,21 @@ def _average(state: Any, bucket: Any) -> Any:
 def _group_made(request: Request) -> Any:
     result, recorder = request.carry_out(), request.recorder
     with recorder.guard("the process group"):
-        recorder.parts.distributed.learn_rank()
+        recorder.distributed.learn_rank()
     return result
 
 
 def _ddp_made(request: Request) -> Any:
     result, recorder = request.carry_out(), request.recorder
     with recorder.guard("a distributed model"):
-        recorder.parts.distributed.meet(request.owner)
+        recorder.distributed.meet(request.owner)
     return result
 
 
 def _hook_registered(request: Request) -> Any:
     recorder, module = request.recorder, request.owner
     state, hook = request.argument(1, "state"), request.argument(2, "hook")
-    watch = recorder.parts.distributed
+    watch = recorder.distributed
     if not callable(hook):
         return request.carry_out()
     if watch.hook_given(module, state, hook):
@@ -344,9 +342,9 @@ def _collective(name: str, request: Request) -> Any:
         tensors = [t for value in (*request.args, *request.kwargs.values()) for t in _tensors(value)]
         if _called_by_fsdp():
             how = "reduce-scatter" if name in _SCATTERING else "all-reduce"
-            recorder.parts.distributed.exchanged(how, "", max((t.numel() for t in tensors), default=0))
+            recorder.distributed.exchanged(how, "", max((t.numel() for t in tensors), default=0))
         else:
-            recorder.parts.gradients.collective(tensors)
+            recorder.gradients.collective(tensors)
     return request.carry_out()
 
 
@@ -365,10 +363,6 @@ def _called_by_fsdp() -> bool:
             return False
         frame = frame.f_back
     return False
-
-
-def _fsdp_loaded(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.FullyShardedDataParallel, "clip_grad_norm_", _fsdp_clip)
 
 
 def _fsdp_clip(request: Request) -> Any:

@@ -8,7 +8,7 @@ which the weights are others, is its step.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,14 +114,14 @@ def _noise(parameters: Sequence[Tensor], before: Sequence[Tensor], after: Sequen
 # -- steps by hand -----------------------------------------------------------------------------------------------------
 
 
-#: the type of such an optimizer in a recording
-TYPE = "by hand"
+class ByHand:
+    """Stands for the optimizer that is not there; there is one for each recorder."""
 
+    #: its type in a recording
+    TYPE = "by hand"
 
-class Weights:
-    """Stands for the optimizer that is not there."""
-
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
         self._known: dict[int, weakref.ref[Tensor]] = {}
         #: as they were behind the last backward
         self._copies: dict[int, Tensor] = {}
@@ -132,14 +132,30 @@ class Weights:
     def param_groups(self) -> list[dict[str, Any]]:
         return [{"params": [p for reference in self._known.values() if (p := reference()) is not None]}]
 
-    def add(self, leaf: Tensor) -> None:
-        self._known[id(leaf)] = weakref.ref(leaf)
+    @property
+    def life(self) -> Life | None:
+        """None as long as nothing was fed to it."""
+        return self._recorder.lives.get(self)
 
-    def drop(self, parameters: Iterable[Tensor]) -> None:
-        for parameter in parameters:
-            self._known.pop(id(parameter), None)
+    def fed(self, losses: list[Tensor]) -> Life | None:
+        """A backward that no optimizer had anything of: the leaves that it filled are stepped by hand, perhaps.
+
+        Where there are optimizers, they train; what else gets gradients there is an input, say, that is attacked.
+        """
+        lives = self._recorder.lives
+        if any(life is not self.life for life in lives.alive()):
+            return None
+        leaves = (backward.leaves(losses) or {}).values()
+        free = {id(x): x for x in leaves if grad_of(x) is not None and not x.is_meta and not lives.owners(x)}
+        if not free:
+            return None
+        self._known |= {key: weakref.ref(leaf) for key, leaf in free.items()}
+        life = self._recorder.life(self, self.TYPE)
+        lives.refresh()
+        return life
 
     def keep(self) -> None:
+        """What comes now is measured from here."""
         self._copies = {id(p): norms.copy(p) for p in self.param_groups[0]["params"]}
         self._told = set()
 
@@ -151,60 +167,14 @@ class Weights:
         self._told.add(id(parameter))
         return True
 
-    def distance(self) -> float:
-        """How far all of them have moved."""
-        pairs = [(p, self._copies.get(id(p))) for p in self.param_groups[0]["params"]]
-        return norms.total([p.detach() - old for p, old in pairs if old is not None])
-
-
-class ByHand:
-    """The one such optimizer of a process."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._weights: Weights | None = None
-
-    @property
-    def life(self) -> Life | None:
-        return self._recorder.lives.get(self._weights) if self._weights is not None else None
-
-    def fed(self, losses: list[Tensor]) -> Life | None:
-        """A backward that no optimizer had anything of: the leaves that it filled are stepped by hand, perhaps.
-
-        Where there are optimizers, they train; what else gets gradients there is an input, say, that is attacked.
-        """
-        if any(life is not self.life for life in self._recorder.lives.alive()):
-            return None
-        leaves = [leaf for leaf in backward.leaf_tensors(losses) if self._is_free(leaf)]
-        if not leaves:
-            return None
-        if self._weights is None:
-            self._weights = Weights()
-        for leaf in leaves:
-            self._weights.add(leaf)
-        life = self._recorder.life(self._weights, TYPE)
-        self._recorder.lives.refresh()
-        return life
-
-    def _is_free(self, leaf: Tensor) -> bool:
-        return grad_of(leaf) is not None and not leaf.is_meta and not self._recorder.lives.owners(leaf)
-
-    def backward_over(self) -> None:
-        if self._weights is not None:
-            self._weights.keep()
-
-    def moved(self, parameter: Tensor) -> bool:
-        """It was changed since the backward; told once."""
-        return self._weights is not None and self._weights.moved(parameter)
-
     def give_up(self, optimizer: Any) -> None:
         """An optimizer has come for them."""
-        if self._weights is not None:
-            self._weights.drop(p for group in optimizer.param_groups for p in group["params"])
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            self._known.pop(id(parameter), None)
 
     def stepped(self) -> float:
-        """The step is told: how far it went; what comes now is measured from here."""
-        assert self._weights is not None
-        distance = self._weights.distance()
-        self._weights.keep()
+        """The step is told: how far all of them have gone."""
+        pairs = [(p, self._copies.get(id(p))) for p in self.param_groups[0]["params"]]
+        distance = norms.total([p.detach() - old for p, old in pairs if old is not None])
+        self.keep()
         return distance

@@ -11,22 +11,10 @@ from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.knowledge.frameworks.deepspeed import DEEPSPEED
 from gradlint.knowledge.frameworks.fabric import FABRIC
 from gradlint.runtime.recorder import clips, survey
-from gradlint.runtime.recorder.patching import Handler, Request
+from gradlint.runtime.recorder.patches import Handler, Request
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
-
-
-def install(recorder: Recorder) -> None:
-    when = recorder.parts.imports.when
-    when("accelerate.accelerator", _accelerator)
-    when("accelerate.optimizer", _accelerated_optimizer)
-    when("accelerate.scheduler", _accelerated_scheduler)
-    when("accelerate.data_loader", _accelerated_loader)
-    for package in ("lightning_fabric", "lightning.fabric"):
-        when(f"{package}.fabric", _fabric)
-        when(f"{package}.wrappers", _fabric_wrappers)
-    when("deepspeed.runtime.engine", _deepspeed)
 
 
 def _managed(name: str, division: Callable[[Any], float] | None = None) -> Handler:
@@ -42,42 +30,10 @@ def _managed(name: str, division: Callable[[Any], float] | None = None) -> Handl
     return handler
 
 
-def _accelerator(recorder: Recorder, module: Any) -> None:
-    accelerator = module.Accelerator
-    recorder.patches.watch(accelerator, "backward", _managed(ACCELERATE.name, _accelerate_divides))
-    for name, how, limit in (("clip_grad_norm_", "norm", "max_norm"), ("clip_grad_value_", "value", "clip_value")):
-        kind = clips.Kind(f"Accelerator.{name}", how, (2, limit), manager=ACCELERATE.name, unscales=True)
-        recorder.patches.watch(accelerator, name, clips.watching(kind, 1))
-
-
 def _accelerate_divides(accelerator: Any) -> float:
     if str(getattr(accelerator.distributed_type, "value", "")) == "DEEPSPEED":
         return 1.0  # DeepSpeed's engine does it, and says so
     return float(accelerator.gradient_accumulation_steps)
-
-
-def _accelerated_optimizer(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.AcceleratedOptimizer, "step", _managed(ACCELERATE.name))
-    recorder.patches.watch(module.AcceleratedOptimizer, "zero_grad", _managed(ACCELERATE.name))
-
-
-def _accelerated_scheduler(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.AcceleratedScheduler, "step", _managed(ACCELERATE.name))
-
-
-def _accelerated_loader(recorder: Recorder, module: Any) -> None:
-    for name in ("DataLoaderShard", "DataLoaderDispatcher"):
-        if hasattr(module, name):
-            recorder.patches.watch(getattr(module, name), "__iter__", survey.read_ahead)
-
-
-def _fabric(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module.Fabric, "backward", _managed(FABRIC.name))
-    recorder.patches.watch(module.Fabric, "clip_gradients", _fabric_clip)
-
-
-def _fabric_wrappers(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module._FabricOptimizer, "step", _managed(FABRIC.name))
 
 
 def _fabric_clip(request: Request) -> Any:
@@ -91,11 +47,21 @@ def _fabric_clip(request: Request) -> Any:
     return clips.watch(request, kind, parameters, parameters)
 
 
-def _deepspeed(recorder: Recorder, module: Any) -> None:
-    engine = module.DeepSpeedEngine
-    recorder.patches.watch(engine, "backward", _managed(DEEPSPEED.name, _deepspeed_divides))
-    recorder.patches.watch(engine, "step", _managed(DEEPSPEED.name))
-
-
-def _deepspeed_divides(engine: Any) -> float:
-    return float(engine.gradient_accumulation_steps())
+def install(recorder: Recorder) -> None:
+    watch = recorder.imports.watch
+    watch("accelerate.accelerator", "Accelerator", "backward", _managed(ACCELERATE.name, _accelerate_divides))
+    for name, how, limit in (("clip_grad_norm_", "norm", "max_norm"), ("clip_grad_value_", "value", "clip_value")):
+        kind = clips.Kind(f"Accelerator.{name}", how, (2, limit), manager=ACCELERATE.name, unscales=True)
+        watch("accelerate.accelerator", "Accelerator", name, clips.watching(kind, 1))
+    watch("accelerate.optimizer", "AcceleratedOptimizer", "step", _managed(ACCELERATE.name))
+    watch("accelerate.optimizer", "AcceleratedOptimizer", "zero_grad", _managed(ACCELERATE.name))
+    watch("accelerate.scheduler", "AcceleratedScheduler", "step", _managed(ACCELERATE.name))
+    for loader in ("DataLoaderShard", "DataLoaderDispatcher"):
+        watch("accelerate.data_loader", loader, "__iter__", survey.read_ahead)
+    for package in ("lightning_fabric", "lightning.fabric"):
+        watch(f"{package}.fabric", "Fabric", "backward", _managed(FABRIC.name))
+        watch(f"{package}.fabric", "Fabric", "clip_gradients", _fabric_clip)
+        watch(f"{package}.wrappers", "_FabricOptimizer", "step", _managed(FABRIC.name))
+    divides = _managed(DEEPSPEED.name, lambda engine: float(engine.gradient_accumulation_steps()))
+    watch("deepspeed.runtime.engine", "DeepSpeedEngine", "backward", divides)
+    watch("deepspeed.runtime.engine", "DeepSpeedEngine", "step", _managed(DEEPSPEED.name))

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import edits, norms, patching
+from gradlint.runtime.recorder import edits, norms, patches
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.optimizers import cleared, tell_step
-from gradlint.runtime.recorder.patching import Current, Request
+from gradlint.runtime.recorder.patches import Current, Request
 from gradlint.runtime.recorder.places import what_follows
 from gradlint.runtime.recording import Edited, Gradient, Happening, Looked, Place, Zeroed
 
@@ -83,7 +83,10 @@ class Gradients:
         self.recorder.patches.also(lambda: known.discard(self._property.__get__))
         setattr(torch.Tensor, "grad", self._property)  # noqa: B010 - mypy takes it for a plain attribute
         self.recorder.patches.also(self._take_off)
-        self.recorder.parts.imports.when("torch._dynamo.convert_frame", _compiler_loaded)
+        self.recorder.imports.when(
+            "torch._dynamo.convert_frame",
+            lambda recorder, module: recorder.patches.watch(module, "_compile", _compiling),
+        )
 
     def _take_off(self) -> None:
         if "grad" in vars(torch.Tensor):
@@ -172,7 +175,7 @@ class Gradients:
         look = self._looks.pop(id(parameter), None)
         if look is None:
             return
-        look.line.stepped = self.recorder.parts.by_hand.moved(parameter) or look.line.stepped
+        look.line.stepped = self.recorder.by_hand.moved(parameter) or look.line.stepped
         now = grad_of(parameter)
         # `.data` has numbers in common with the gradient, but no version: only the numbers themselves tell
         if edits.same(look.copy, now):
@@ -207,7 +210,7 @@ class Gradients:
         if not touched:
             return
         before = tuple(life.gradient(values) for life in touched)
-        by_hand = self.recorder.parts.by_hand
+        by_hand = self.recorder.by_hand
         if line.stepped and (life := by_hand.life) is not None:
             used = next((gradient for gradient in before if gradient.optimizer == life.id), life.gradient(values))
             tell_step(self.recorder, life, used, line.places, skipped=False, moved=by_hand.stepped())
@@ -239,49 +242,43 @@ class Gradients:
 
     def _cleared(self, touched: list[Life], values: dict[int, Tensor | None]) -> tuple[Gradient, ...]:
         """As of this line: later ones may have made new gradients since."""
-        if all(edits.same(value, grad_of(p)) for p, value in self._now(touched, values)):
+        known = [p for life in touched for p in life.parameters() if id(p) in values]
+        if all(edits.same(values[id(p)], grad_of(p)) for p in known):
             return cleared(touched)
         return tuple(life.gradient(values) for life in touched)
 
-    def _now(self, touched: list[Life], values: dict[int, Tensor | None]) -> list[tuple[Tensor, Tensor | None]]:
-        return [(p, values[id(p)]) for life in touched for p in life.parameters() if id(p) in values]
-
-
-def _compiler_loaded(recorder: Recorder, module: Any) -> None:
-    recorder.patches.watch(module, "_compile", _compiling)
-
 
 def _compiling(request: Request) -> Any:
-    with request.recorder.parts.gradients.taken_off():
+    with request.recorder.gradients.taken_off():
         return request.carry_out()
 
 
 def _get(self: Tensor) -> Tensor | None:
-    callback = patching.pause()
+    callback = patches.pause()
     try:
         return _read(self, sys._getframe(1))
     finally:
-        patching.resume(callback)
+        patches.resume(callback)
 
 
 def _set(self: Tensor, value: Tensor | None) -> None:
-    callback = patching.pause()
+    callback = patches.pause()
     try:
         _write(self, sys._getframe(1), lambda: _raw.__set__(self, value))
     finally:
-        patching.resume(callback)
+        patches.resume(callback)
 
 
 def _delete(self: Tensor) -> None:
-    callback = patching.pause()
+    callback = patches.pause()
     try:
         _write(self, sys._getframe(1), lambda: _raw.__delete__(self))
     finally:
-        patching.resume(callback)
+        patches.resume(callback)
 
 
 for _function in (_get, _set, _delete):
-    patching.never_compile(_function)
+    patches.never_compile(_function)
 
 
 def _read(tensor: Tensor, frame: FrameType) -> Tensor | None:
@@ -289,24 +286,24 @@ def _read(tensor: Tensor, frame: FrameType) -> Tensor | None:
     # a tensor of another class may have ideas of its own of what happens when it is asked for anything
     known = type(tensor) is Tensor and not tensor.is_leaf and not tensor.retains_grad
     grad: Tensor | None = _warned(tensor) if known else _raw.__get__(tensor)
-    reader = recorder.parts.gradients.reader(tensor, frame) if recorder is not None else None
+    reader = recorder.gradients.reader(tensor, frame) if recorder is not None else None
     if recorder is not None and reader is not None:
         with recorder.guard("reading a gradient"):
-            recorder.parts.gradients.read(tensor, grad, reader, what_follows(frame.f_code, frame.f_lasti))
+            recorder.gradients.read(tensor, grad, reader, what_follows(frame.f_code, frame.f_lasti))
     return grad
 
 
 def _write(tensor: Tensor, frame: FrameType, write: Callable[[], None]) -> None:
     recorder = Current.recorder
-    writer = recorder.parts.gradients.reader(tensor, frame) if recorder is not None else None
+    writer = recorder.gradients.reader(tensor, frame) if recorder is not None else None
     if recorder is None or writer is None:
         write()
         return
     with recorder.guard("writing a gradient"):
-        recorder.parts.gradients.before_write(tensor, writer)
+        recorder.gradients.before_write(tensor, writer)
     write()
     with recorder.guard("writing a gradient"):
-        recorder.parts.gradients.after_write(tensor, writer)
+        recorder.gradients.after_write(tensor, writer)
 
 
 def _warned(tensor: Tensor) -> Tensor | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life
-from gradlint.runtime.recorder.patching import Request, subclasses
+from gradlint.runtime.recorder.patches import Request, subclasses
 from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _made(request: Request) -> Any:
     recorder.settle()
     result = request.carry_out()
     with recorder.guard("the making of an optimizer"):
-        recorder.parts.clips.used_up(request.argument(1, "params"), recorder.life(request.owner))
+        recorder.clips.used_up(request.argument(1, "params"), recorder.life(request.owner))
     return result
 
 
@@ -196,7 +196,7 @@ def _before(recorder: Recorder, life: Life, call: Call) -> None:
     call.about["found_inf"] = found is not None and float(found) > 0
     parameters = life.parameters()
     call.about["weights"] = [norms.copy(p) for p in parameters]
-    if not life.steps and recorder.world > 1 and not recorder.parts.distributed.is_sharded(parameters):
+    if not life.steps and recorder.world > 1 and not recorder.distributed.is_sharded(parameters):
         call.about["start"] = norms.sums(parameters)
     call.about["places"] = recorder.here()
 
@@ -234,7 +234,7 @@ def _checksum(recorder: Recorder, parameters: list[Tensor], moved: float | None)
     several = recorder.world > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
     if moved is not None and not math.isfinite(moved):
         return norms.sums(parameters)
-    return norms.sums(parameters) if several and not recorder.parts.distributed.is_sharded(parameters) else None
+    return norms.sums(parameters) if several and not recorder.distributed.is_sharded(parameters) else None
 
 
 def _same_parameters(left: Any, right: Any) -> bool:
@@ -257,7 +257,7 @@ def tell_step(
         scaled.about["stepped"] = True
     life.steps += 1
     recorder.steps += 1
-    recorder.parts.survey.stepped(life)
+    recorder.survey.stepped(life)
     life.backwards = 0
     parameters = life.parameters()
     after = life.gradient()

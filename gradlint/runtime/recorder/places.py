@@ -107,7 +107,8 @@ class Places:
         while at is not None and len(found) < DEPTH:
             if self.is_own(at.f_code):
                 code = at.f_code
-                found.append(Place(code.co_filename, at.f_lineno or 0, _name(code), self._number(at)))
+                name = getattr(code, "co_qualname", code.co_name)
+                found.append(Place(code.co_filename, at.f_lineno or 0, name, self._number(at)))
             at = at.f_back  # type: ignore[assignment]
         return tuple(found)
 
@@ -120,10 +121,6 @@ class Places:
         self._calls += 1
         frame.f_trace = _Call(self._calls)
         return self._calls
-
-
-def _name(code: CodeType) -> str:
-    return getattr(code, "co_qualname", code.co_name)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ import torch
 
 from gradlint.runtime.jsonl import PREFIX, encode, header
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recorder.patching import Current
+from gradlint.runtime.recorder.patches import Current
 from gradlint.runtime.recorder.session import Recorder
 from gradlint.runtime.recording import Ended, Happening, Place, Raised, Recording
 
@@ -135,7 +135,7 @@ def finish(how: str, code: int = 0, error: BaseException | None = None) -> None:
                 type=type(error).__name__,
                 message=str(error)[:2000],
             )
-        recorder.parts.survey.tell()
+        recorder.survey.tell()
         recorder.emit(Ended, places=(), how="enough" if stopped and how == "finished" else how, code=code)
     recorder.stopped = stopped
     writer.close()

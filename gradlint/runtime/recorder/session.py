@@ -15,50 +15,16 @@ from typing import Any
 import torch
 
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recorder import backward, frameworks, optimizers, patching, scaler, schedulers, survey
+from gradlint.runtime.recorder import backward, frameworks, optimizers, patches, scaler, schedulers, survey
 from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
 from gradlint.runtime.recorder.edits import ByHand
 from gradlint.runtime.recorder.gradients import Gradients
 from gradlint.runtime.recorder.lives import Life, Lives, Named
-from gradlint.runtime.recorder.patching import Current, Imports, Patches, Warnings
+from gradlint.runtime.recorder.patches import Current, Imports, Patches, Warnings
 from gradlint.runtime.recorder.places import Places
 from gradlint.runtime.recorder.survey import Survey
 from gradlint.runtime.recording import Happening, Met, Place, Raised
-
-
-class Parts:
-    """Each watches one thing; they find each other here."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.gradients = Gradients(recorder)
-        self.by_hand = ByHand(recorder)
-        self.clips = Clips(recorder)
-        self.distributed = Distributed(recorder)
-        self.imports = Imports(recorder)
-        self.warnings = Warnings(recorder)
-        self.survey = Survey(recorder)
-
-    def install(self) -> None:
-        recorder = self.recorder
-        self.imports.install()
-        optimizers.install(recorder)
-        backward.install(recorder)
-        scaler.install(recorder)
-        schedulers.install(recorder)
-        self.clips.install()
-        self.distributed.install()
-        survey.install(recorder)
-        frameworks.install(recorder)
-        self.warnings.install()
-        self.gradients.install()
-        recorder.patches.watch_everywhere(torch, "compile", patching.in_pieces)
-        recorder.patches.bind()
-
-
-# -- the recorder ------------------------------------------------------------------------------------------------------
-
 
 #: how often a script may swallow `Enough` before its process is ended
 PATIENCE = 20
@@ -120,7 +86,10 @@ class Recorder:
         self.training: set[int] = set()
         #: the backward that is going on, whatever thread asks
         self.backward: Call | None = None
-        self.parts = Parts(self)
+        # each watches one thing
+        self.gradients, self.by_hand, self.clips = Gradients(self), ByHand(self), Clips(self)
+        self.distributed, self.survey = Distributed(self), Survey(self)
+        self.imports, self.warnings = Imports(self), Warnings(self)
         self._swallowed = 0
         self._index = 0
         self._thread = _Thread()
@@ -132,12 +101,25 @@ class Recorder:
         if Current.recorder is not None:
             raise RuntimeError("a recorder is installed already")
         try:
-            self.parts.install()
+            self._watch()
         except BaseException:
             self.patches.undo()
             raise
         Current.recorder = self
         return self
+
+    def _watch(self) -> None:
+        self.imports.install()
+        for watched in (optimizers, backward, scaler, schedulers):
+            watched.install(self)
+        self.clips.install()
+        self.distributed.install()
+        survey.install(self)
+        frameworks.install(self)
+        self.warnings.install()
+        self.gradients.install()
+        self.patches.watch_everywhere(torch, "compile", patches.in_pieces)
+        self.patches.bind()
 
     def uninstall(self) -> None:
         """Put everything back as it was."""
@@ -226,14 +208,14 @@ class Recorder:
     def guard(self, what: str) -> Iterator[None]:
         """Our own work inside the user's call: it must neither fail nor be seen there."""
         self._thread.ours += 1
-        callback = patching.pause()
+        callback = patches.pause()
         try:
             with torch.no_grad():
                 yield
         except Exception as error:
             self._failed(what, error)
         finally:
-            patching.resume(callback)
+            patches.resume(callback)
             self._thread.ours -= 1
 
     def _failed(self, what: str, error: Exception) -> None:
@@ -258,7 +240,7 @@ class Recorder:
     def settle(self) -> None:
         """Tell what the user's code did to `.grad` since it was last asked: it comes before what happens now."""
         with self.guard("reading gradients"):
-            self.parts.gradients.settle()
+            self.gradients.settle()
 
     def emit(self, kind: type[Happening], places: tuple[Place, ...] | None = None, **fields: Any) -> None:
         self.check_patience()
@@ -279,7 +261,7 @@ class Recorder:
         if known is not None:
             return known
         if not kind:
-            self.parts.by_hand.give_up(optimizer)
+            self.by_hand.give_up(optimizer)
         life = self.lives.meet(optimizer, kind)
         self.emit(
             Met,

@@ -15,8 +15,9 @@ from torch.utils.data import dataloader
 from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.backward import autocast
+from gradlint.runtime.recorder.distributed import wrap_of
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import Forwarded, LoaderTurned, Parameter, Place, Surveyed
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Survey:
             if grad_of(parameter) is not None:
                 self._fed.setdefault(id(parameter), weakref.ref(parameter))
         self._units.setdefault(life.id, Units()).look(list(self._biases(life)))
-        for _, parameter in self._all():
+        for parameter in (p for model in self._living() for p in model.parameters()):
             free = parameter.requires_grad and not self._recorder.lives.owners(parameter)
             if free and grad_of(parameter) is not None and id(parameter) not in self._loose:
                 self._loose[id(parameter)] = weakref.ref(parameter), norms.total([parameter])
@@ -155,10 +156,6 @@ class Survey:
                 return any(id(p) in self._fed for p in mine)
         return False
 
-    def _all(self) -> Iterator[tuple[str, Tensor]]:
-        for model in self._living():
-            yield from model.named_parameters()
-
     def _living(self) -> list[Any]:
         return [model for reference in self._models.values() if (model := reference()) is not None]
 
@@ -201,15 +198,14 @@ def install(recorder: Recorder) -> None:
 def _call(request: Request) -> Any:
     recorder, module = request.recorder, request.owner
     with_graph = torch.is_grad_enabled()
-    if not recorder.parts.survey.knows(module, with_graph):
+    if not recorder.survey.knows(module, with_graph):
         with recorder.guard("a forward"):
-            recorder.parts.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
+            recorder.survey.called(module, (*request.args[1:], *request.kwargs.values()), with_graph)
     if not with_graph:  # evaluation
         return request.carry_out()
-    distributed = recorder.parts.distributed
-    if distributed.is_spread(module):  # also inside of another module
+    if wrap_of(module):  # also inside of another module
         with recorder.guard("a forward"):
-            distributed.forward_begins(module)
+            recorder.distributed.forward_begins(module)
     if recorder.inside("forward", "step", "backward"):
         return request.carry_out()
     with recorder.guard("a forward"):
@@ -226,14 +222,14 @@ def _tell(recorder: Recorder, module: Any) -> None:
     places = recorder.here()
     if not places:
         return
-    recorder.parts.gradients.settle()
-    recorder.parts.survey.forwarded(module)
+    recorder.gradients.settle()
+    recorder.survey.forwarded(module)
     recorder.emit(
         Forwarded,
         places=places,
         model=recorder.models.get(module) or recorder.models.give(module),
         type=type(module).__name__,
-        sync=recorder.parts.distributed.forward_sync(module),
+        sync=recorder.distributed.forward_sync(module),
         autocast=autocast(trained.device.type),
         asleep=asleep(module),
     )
@@ -277,7 +273,7 @@ def read_ahead(request: Request) -> Any:
 
 def _begin(recorder: Recorder, loader: Any) -> str:
     recorder.check_patience()
-    recorder.parts.gradients.settle()
+    recorder.gradients.settle()
     name = recorder.loaders.get(loader) or recorder.loaders.give(loader)
     recorder.emit(LoaderTurned, loader=name)
     return name
@@ -285,5 +281,5 @@ def _begin(recorder: Recorder, loader: Any) -> str:
 
 def _over(recorder: Recorder, name: str) -> None:
     if name and recorder.here():
-        recorder.parts.gradients.settle()
+        recorder.gradients.settle()
         recorder.emit(LoaderTurned, loader=name, over=True)

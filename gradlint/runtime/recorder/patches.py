@@ -249,6 +249,15 @@ class Imports(importlib.abc.MetaPathFinder):
         else:
             self._wanted.setdefault(name, []).append(patch)
 
+    def watch(self, module: str, owner: str, name: str, handler: Handler) -> None:
+        """Watch a method of a class of such a module; some versions may lack the class."""
+
+        def patch(recorder: Recorder, loaded: Any) -> None:
+            if (holder := getattr(loaded, owner, None)) is not None:
+                recorder.patches.watch(holder, name, handler)
+
+        self.when(module, patch)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
@@ -304,7 +313,7 @@ class Warnings:
             recorder = Current.recorder
             if recorder is not None and not recorder.silent:
                 with recorder.guard("a warning"):
-                    recorder.parts.warnings.told(message, category, caller)
+                    recorder.warnings.told(message, category, caller)
             original(message, category, _level(caller, stacklevel) + 1, source, **more)
 
         self.recorder.patches.put(warnings, "warn", warn)

@@ -165,7 +165,7 @@ def begin(told: Orders) -> Session:
 
     recorder = process.start(told)
     if redirect.needed(told.device):
-        imports = recorder.parts.imports
+        imports = recorder.imports
         redirect.install(
             recorder.note,
             lambda name, patch: imports.when(name, lambda _, module: patch(module)),

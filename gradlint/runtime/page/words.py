@@ -122,7 +122,8 @@ class Cast:
         self._places = places
         known = {m.id: m for m in recording.of(Met) if m.role == "optimizer"}
         used = {o for h in recording.happenings if not isinstance(h, Met) for o in (*h.optimizers, _owner(h)) if o}
-        ids = [i for i in known if i in used] + sorted(used - set(known) - _others(recording))
+        others = {m.id for m in recording.of(Met) if m.role != "optimizer"}
+        ids = [i for i in known if i in used] + sorted(used - set(known) - others)
         self.players = {i: self._player(at, i, known.get(i)) for at, i in enumerate(ids)}
 
     @property
@@ -154,10 +155,6 @@ def _owner(happening: Happening) -> str:
     return str(getattr(happening, "owner", ""))
 
 
-def _others(recording: Recording) -> set[str]:
-    return {m.id for m in recording.of(Met) if m.role != "optimizer"}
-
-
 # -- happenings in words -----------------------------------------------------------------------------------------------
 
 
@@ -185,7 +182,8 @@ class Teller:
         times = f" × {len(happenings)}" if len(happenings) > 1 else ""
         lines = [f"{self.what(first)}{times}"]
         if first.place is not None:
-            where = f" in {first.place.function}()" if _named(first.place.function) else ""
+            function = first.place.function
+            where = f" in {function}()" if function and not function.startswith("<") else ""
             lines.append(f"{self._places.at(first.place.file, first.place.line)}{where}")
             if source := self._places.source(first.place.file, first.place.line):
                 lines.append(source)
@@ -298,10 +296,6 @@ def _step(step: Stepped) -> str:
     if step.moved is not None:
         parts.append(f"weights moved by {number(step.moved)}")
     return ", ".join(parts)
-
-
-def _named(function: str) -> bool:
-    return bool(function) and not function.startswith("<")
 
 
 # -- numbers of an iteration -------------------------------------------------------------------------------------------

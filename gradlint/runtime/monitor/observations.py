@@ -153,16 +153,11 @@ class Totals:
     def curve(self) -> list[tuple[int, float]]:
         """All of them; of a long run, the largest of each stretch, a NaN before anything."""
         stretch = -(-len(self._norms) // SHOWN)
+        points = list(zip(self._steps, self._norms, strict=True))
         if stretch <= 1:
-            return list(zip(self._steps, self._norms, strict=True))
-        return [max(self._points(at, stretch), key=_height) for at in range(0, len(self._norms), stretch)]
-
-    def _points(self, at: int, stretch: int) -> list[tuple[int, float]]:
-        return list(zip(self._steps[at : at + stretch], self._norms[at : at + stretch], strict=True))
-
-
-def _height(point: tuple[int, float]) -> float:
-    return math.inf if math.isnan(point[1]) else point[1]
+            return points
+        parts = (points[at : at + stretch] for at in range(0, len(points), stretch))
+        return [max(part, key=lambda point: math.inf if math.isnan(point[1]) else point[1]) for part in parts]
 
 
 # -- what looks wrong --------------------------------------------------------------------------------------------------
@@ -363,7 +358,7 @@ def lifeless(missing: bool, steps: str) -> Observation:
     return Observation(Condition.DEAD_STEPS, Severity.WARNING, message)
 
 
-def setting(sample: Sample, health: Health, limits: Limits) -> Iterator[Observation]:
+def setting(health: Health, limits: Limits) -> Iterator[Observation]:
     """What is wrong with the training around the gradients."""
     if health.foreign:
         yield Observation(
@@ -438,14 +433,11 @@ def late_over_early(layers: Sequence[Layer]) -> Depth | None:
     third = len(matrices) // 3
     if len(matrices) < 4:
         return None
-    early, late = (median(_typical(layer) for layer in part) for part in (matrices[:third], matrices[-third:]))
+    typical = [layer.norm / math.sqrt(layer.elements) for layer in matrices]
+    early, late = median(typical[:third]), median(typical[-third:])
     if not late or not early:  # exactly 0 is dead, which is told by itself
         return None
     return Depth(late / early, matrices[0].name, matrices[-1].name)
-
-
-def _typical(layer: Layer) -> float:
-    return layer.norm / math.sqrt(layer.elements)
 
 
 def largest(layers: Sequence[Layer]) -> tuple[str, ...]:

@@ -101,31 +101,20 @@ def total(norms: Iterable[float]) -> float:
 
 def _layers(
     group: _Group, numbers: Sequence[float], scale: float, rates: Mapping[str, float], known: Mapping[str, float]
-) -> list[Layer]:
+) -> Iterator[Layer]:
     weights = numbers[group.weights] if group.weights else [known[name] for name in group.names]
     columns = (
         group.names, group.elements, group.axes, numbers[group.norms], numbers[group.lowest], numbers[group.highest],
         numbers[group.sums], weights,
     )  # fmt: skip
-    return [
-        _layer(name, elements, axes, norm / scale, _largest(low, high) / scale, total_ / scale, weight, rates.get(name))
-        for name, elements, axes, norm, low, high, total_, weight in zip(*columns, strict=True)
-    ]
-
-
-def _largest(lowest: float, highest: float) -> float:
-    return math.nan if math.isnan(lowest) or math.isnan(highest) else max(abs(lowest), abs(highest))
-
-
-def _layer(
-    name: str, elements: int, axes: int, norm: float, largest: float, total_: float, weight: float, rate: float | None
-) -> Layer:
-    mean = total_ / elements
-    variance = norm * norm / elements - mean * mean
-    # A constant gradient has a variance of 0 but for rounding.
-    std = variance if math.isnan(variance) else math.sqrt(max(0.0, variance))
-    ratio = norm / weight if weight else None
-    return Layer(name, norm, mean, std, largest, ratio, elements, axes, weight, rate)
+    for name, elements, axes, size, low, high, total_, weight in zip(*columns, strict=True):
+        norm, mean = size / scale, total_ / scale / elements
+        variance = norm * norm / elements - mean * mean
+        # A constant gradient has a variance of 0 but for rounding.
+        std = variance if math.isnan(variance) else math.sqrt(max(0.0, variance))
+        largest = math.nan if math.isnan(low) or math.isnan(high) else max(abs(low), abs(high)) / scale
+        ratio = norm / weight if weight else None
+        yield Layer(name, norm, mean, std, largest, ratio, elements, axes, weight, rates.get(name))
 
 
 @torch.no_grad()
@@ -293,18 +282,6 @@ def trained_by(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
                 yield f"param_groups[{g}][{i}]", parameter
 
 
-def update_rates(optimizer: Optimizer) -> dict[int, float]:
-    """By parameter, what one step moves it by for each unit of its gradient; only SGD's step is as large as that."""
-    if not isinstance(optimizer, SGD):
-        return {}
-    # Momentum adds up to this many gradients of one direction.
-    return {
-        id(p): float(group["lr"]) / max(1e-3, 1 - float(group.get("momentum", 0.0)))
-        for group in optimizer.param_groups
-        for p in group["params"]
-    }
-
-
 class Roster:
     """The parameters that are watched, in the order of the model; renewed when the optimizer gets more of them."""
 
@@ -357,9 +334,15 @@ class Roster:
         return {id(p): name for name, p in self.entries}
 
     def rates(self) -> dict[str, float]:
-        """How far a step moves them, by name, where that is known."""
-        if self.optimizer is None or not (rates := update_rates(self.optimizer)):
+        """By name, what one step moves them by for each unit of gradient; only SGD's step is as large as that."""
+        if not isinstance(self.optimizer, SGD):
             return {}
+        # Momentum adds up to this many gradients of one direction.
+        rates = {
+            id(p): float(group["lr"]) / max(1e-3, 1 - float(group.get("momentum", 0.0)))
+            for group in self.optimizer.param_groups
+            for p in group["params"]
+        }
         return {name: rates[id(p)] for name, p in self.entries if id(p) in rates}
 
     def share(self, parameters: Iterable[Tensor]) -> str:

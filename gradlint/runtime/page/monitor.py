@@ -123,7 +123,12 @@ def _drawn(
     place = f"translate({_LEFT} {_TOP}) scale({wide:.4f} {tall:.4f})"
     cells = [tag("path", class_=_LOOKS[level], d=d, transform=place) for level, d in _paths(levels).items()]
     hover = [
-        tag("g", tag("title", _told(name, values)), _strip(at, tall), class_="event")
+        tag(
+            "g",
+            tag("title", _told(name, values)),
+            tag("rect", class_="hit", x=0, y=_TOP + tall * at, width=_WIDTH - 8, height=tall),
+            class_="event",
+        )
         for at, (name, values) in enumerate(rows.items())
     ]
     return tag(
@@ -131,10 +136,6 @@ def _drawn(
         viewBox=f"0 0 {_WIDTH} {height:g}", role="img",
         aria_label=f"Gradient norms of {len(rows)} layers, steps {steps[0]} to {steps[-1]}; the table has the numbers",
     )  # fmt: skip
-
-
-def _strip(at: int, tall: float) -> Markup:
-    return tag("rect", class_="hit", x=0, y=_TOP + tall * at, width=_WIDTH - 8, height=tall)
 
 
 def _paths(levels: Mapping[str, Sequence[int | None]]) -> dict[int, str]:
@@ -205,7 +206,7 @@ def monitor_page(data: MonitorData) -> str:
         summary="",
         about=_about(data),
         notes=data.notes,
-        findings=[(f, _period(f), _layers(f)) for f in data.findings],
+        findings=[(f, _layers(f)) for f in data.findings],
         clips=[(c, _VERDICTS[c.verdict], _clip_facts(c)) for c in data.clips],
         plots=_plots(data),
         constants=_constants(data.samples),
@@ -242,12 +243,6 @@ def _about(data: MonitorData) -> list[tuple[str, str]]:
     if data.seconds:
         about.append(("Watched for", f"{data.seconds:.0f} s"))
     return about
-
-
-def _period(finding: Finding) -> str:
-    return (
-        f"since step {finding.step}" if finding.until is None else f"from step {finding.step}, over by {finding.until}"
-    )
 
 
 def _layers(finding: Finding) -> str:

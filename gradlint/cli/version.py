@@ -1,0 +1,20 @@
+"""`gradlint version`: the same as `gradlint --version`, and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from gradlint import DISTRIBUTION, __version__
+
+
+@click.command()
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def version(output_format: str) -> int:
+    """Say which version this is."""
+    if output_format == "json":
+        click.echo(json.dumps({"name": DISTRIBUTION, "version": __version__}))
+    else:
+        click.echo(f"gradlint, version {__version__}")
+    return 0
