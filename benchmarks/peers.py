@@ -4,9 +4,9 @@
 
 Makes mutants of the right loops in tests/loops, each with one bug, some of each code. All tools look at the same files,
 the right loops as well, with all of their rules. A bug counts as told if the tool says anything of the mutant that it
-does not say of the right loop, whatever it is, wherever it stands: the question is only whether somebody would look. What
-is said of right loops is counted, too; a rule of another kind (no `num_workers`) may well be right there. `--write` puts
-the table into docs/compare.md.
+does not say of the right loop, whatever it is, wherever it stands: the question is only whether somebody would look.
+What is said of right loops is counted, too; a rule of another kind (no `num_workers`) may well be right there.
+`--write` puts the table into docs/compare.md.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def table(mutants: list[Mutant], told: dict[str, Told]) -> str:
         chosen = [n for n, m in enumerate(mutants) if family in (None, by_code()[m.code].meta.category)]
         counts = [sum(_tells(found, n, mutants[n]) for n in chosen) for found in told.values()]
         label = "**all**" if family is None else family.value
-        rows.append((label, str(len(chosen)), *(f"{count} ({count / len(chosen):.0%})" for count in counts)))
+        rows.append((label, str(len(chosen)), *map(str, counts)))
     right = {_right(mutant) for mutant in mutants}
     said = [sum(found[path].total() for path in right if path in found) for found in told.values()]
     rows.append(("remarks on the right loops", str(len(right)), *map(str, said)))

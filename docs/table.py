@@ -11,23 +11,20 @@ from gradlint.rule import Rule
 
 
 def rule_table(rules: Iterable[type[Rule]] | None = None) -> str:
-    """One Markdown table per family, by code."""
+    """A row for each family: its rules by name, each with a link to its page; in brackets what is off by default."""
     chosen = list(all_rules() if rules is None else rules)
-    parts = []
+    lines = ["| family | rules |", "|---|---|"]
     for category in Category:
         family = [rule for rule in chosen if rule.meta.category is category]
         if family:
-            parts.append(_family(category, family))
-    return "\n\n".join(parts)
-
-
-def _family(category: Category, rules: list[type[Rule]]) -> str:
-    lines = [f"**{category.value}**", "", "| code | name | severity | what it finds |", "|---|---|---|---|"]
-    for rule in rules:
-        off = "" if rule.meta.default else " (off by default)"
-        summary = rule.summary().rstrip(".").replace("|", "\\|")
-        lines.append(f"| {rule.meta.code} | {rule.rule_name()} | {rule.meta.severity.label}{off} | {summary} |")
+            first, last = family[0].meta.code, family[-1].meta.code
+            lines.append(f"| **{category.value}** {first}–{last} | {', '.join(map(_linked, family))} |")
     return "\n".join(lines)
+
+
+def _linked(rule: type[Rule]) -> str:
+    link = f"[{rule.rule_name()}](docs/rules/{rule.meta.code}.md)"
+    return link if rule.meta.default else f"({link})"
 
 
 def placed(document: str, name: str, made: str) -> str:

@@ -21,7 +21,7 @@ from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, MissingPathError, SourceFile
-from gradlint.runner.run import Run, default_jobs, run, run_text
+from gradlint.runner.run import Run, default_jobs, run, run_text, settle_text
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -267,6 +267,9 @@ class _Checking:
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())
+        importers = self._importers([file]) if name != STDIN else None
+        if importers is not None:
+            settle_text(run, text, file, importers, self._cache())
         self._output.sources[name] = source
         if closed:
             text = self._gates.sift(run, [file], fixing.plan()) or text

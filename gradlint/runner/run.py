@@ -13,6 +13,7 @@ from gradlint import documents, engine
 from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
+from gradlint.python.roots import overlaid
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
 from gradlint.runner.ledger import Analysed, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
@@ -365,6 +366,16 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
     if fixed.source != source:
         run.fixed = [FixedFile(shown, source, fixed.source, fixed.mended)]
     return run, fixed.source
+
+
+def settle_text(run: Run, source: bytes, file: SourceFile, importers: Importers, cache: Cache | None) -> None:
+    """Put what the files that import a text know of it into the result of a run over it."""
+    with overlaid({file.path: source}):
+        others = _Work([], cache, 1, _silent, None)._others(cache, importers.of([file]))
+        if cache is not None:
+            cache.save()
+        (result,) = run.results
+        run.results = Ledger([Analysed(file, result), *others], importers.counts).settled([file], frozenset())
 
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:

@@ -72,7 +72,7 @@ def test_the_workflows_keep_to_the_schemas(tmp_path: Path) -> None:
         kinds.append(kind)
         if kind != "hooks":
             _valid("vendor.github-workflows" if kind == "github" else "vendor.gitlab-ci", tmp_path / "block.yml")
-    assert sorted(kinds) == ["github"] * 4 + ["gitlab", "hooks"]
+    assert sorted(kinds) == ["github"] * 4 + ["gitlab", "hooks", "hooks"]
 
 
 def test_the_workflows_give_inputs_that_the_action_has() -> None:
@@ -93,8 +93,8 @@ def test_the_hooks_of_the_documentation_exist() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     ids = {hook["id"] for hook in hooks}
     assert ids == {"gradlint", "gradlint-fix"}
-    (block,) = [parsed for parsed in map(yaml.safe_load, _blocks("yaml")) if "repos" in parsed]
-    assert {hook["id"] for repo in block["repos"] for hook in repo["hooks"]} <= ids
+    for block in (parsed for parsed in map(yaml.safe_load, _blocks("yaml")) if "repos" in parsed):
+        assert {hook["id"] for repo in block["repos"] for hook in repo["hooks"]} <= ids
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _commands() -> list[str]:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     sources = [*_blocks("sh"), *(hook["entry"] for hook in hooks)]
     sources += [text for block in _blocks("yaml") for text in _strings(yaml.safe_load(block))]
-    return [line for source in sources for line in source.splitlines() if line.startswith("gradlint ")]
+    return [line for source in sources for line in source.splitlines() if re.match("(torch-)?gradlint ", line)]
 
 
 @pytest.mark.parametrize("line", _commands())

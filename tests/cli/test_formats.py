@@ -16,7 +16,8 @@ from click.shell_completion import ShellComplete
 
 from gradlint.cli import gradlint as group
 from gradlint.cli import output
-from gradlint.cli.output import FORMATS, MACHINE, Target, targets
+from gradlint.cli.output import MACHINE, Target, targets
+from gradlint.config.keys import FORMATS
 from tests.cli.conftest import Command
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP
 

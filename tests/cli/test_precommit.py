@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This tree as a repository of hooks: what it takes to install gradlint, committed."""
     copy = tmp_path_factory.mktemp("hooks") / "gradlint"
     copy.mkdir()
-    for name in (".pre-commit-hooks.yaml", "pyproject.toml", "README.md", "LICENSE"):
+    for name in (".pre-commit-hooks.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in ("gradlint", "rules"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -151,3 +152,18 @@ def test_the_manifest_is_valid(tmp_path: Path) -> None:
         [sys.executable, "-m", "pre_commit", "validate-manifest", str(ROOT / ".pre-commit-hooks.yaml")], tmp_path
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
+def test_without_a_tag(page: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration as the page has it; gradlint is where the command is started from."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(repos:.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    (block,) = [block for block in blocks if "repo: local" in block]
+    scripts = Path(sys.executable).parent
+    if shutil.which("torch-gradlint", path=str(scripts)) is None:
+        pytest.skip("gradlint is not installed beside this Python")
+    monkeypatch.setenv("PATH", f"{scripts}{os.pathsep}{os.environ['PATH']}")
+    _git("init", "-q", "-b", "main", at=tmp_path)
+    (tmp_path / ".pre-commit-config.yaml").write_text(block)
+    _bad_file_fails_and_clean_one_passes(home, tmp_path)

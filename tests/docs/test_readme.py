@@ -10,6 +10,7 @@ import pytest
 
 from docs import hooks, picture
 from docs.table import placed, rule_table
+from gradlint.config.keys import KEYS
 from gradlint.config.schema import settings_from
 from gradlint.docs.pages import page
 from gradlint.registry import all_rules
@@ -34,16 +35,28 @@ def test_the_tables_for_rule_writers_say_something_of_everything() -> None:
     assert {f"`{name}" for name in HOOKS} <= {row[0].partition("(")[0] for row in rows}
 
 
-def test_the_readmes_configuration_is_valid() -> None:
+def _tables(text: str) -> list[dict[str, object]]:
     tomllib = pytest.importorskip("tomllib")
-    (block,) = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
-    table = tomllib.loads(block)["tool"]["gradlint"]
+    blocks = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
+    return [tomllib.loads(block)["tool"]["gradlint"] for block in blocks]
+
+
+def test_the_readmes_configuration_is_valid() -> None:
+    (table,) = _tables(README)
     settings_from(table, "README.md")
 
 
-def test_the_readmes_files_exist() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+def test_the_page_on_configuration_shows_every_key() -> None:
+    page = (ROOT / "docs" / "configure.md").read_text(encoding="utf-8")
+    whole, *parts = _tables(page)
+    assert set(whole) == set(KEYS)
+    for table in (whole, *parts):
+        settings_from(table, "configure.md")
+
+
+def test_the_readme_is_short() -> None:
+    """What is said at length has its place in docs/."""
+    assert len(README.split()) < 2000
 
 
 def test_the_picture_shows_what_the_example_gives_today() -> None:

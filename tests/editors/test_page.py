@@ -20,7 +20,7 @@ def test_every_option_of_the_server_is_told() -> None:
 
 def test_settings_in_json_parse() -> None:
     blocks = re.findall(r"```json\n(.*?)```", TEXT, re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         json.loads(block)
 

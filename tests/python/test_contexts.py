@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gradlint.knowledge.rows import Switch
 from gradlint.python import syntax as s
-from gradlint.python.contexts import Switch, switched, turns_off
+from gradlint.python.contexts import switched, turns_off
 from tests.paths.tracing import program
 
 
