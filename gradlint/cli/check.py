@@ -160,6 +160,7 @@ class _Checking:
         self._output = Output(chosen_targets, request.statistics, request.quiet)
         self._gates = Gates(request, self._output.sources)
         self.written: dict[str, bytes] = {}
+        self.around: frozenset[str] = frozenset()
 
     def run(self) -> int:
         if STDIN in self._request.paths:
@@ -279,6 +280,7 @@ class _Checking:
         return self._finish(run, fixing)
 
     def _finish(self, run: Run, fixing: Fixing) -> int:
+        self.around = run.around
         for result in run.results:
             self._output.troubles(result, verbose=self._request.verbose)
         for failure in run.failures:

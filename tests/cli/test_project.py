@@ -10,7 +10,6 @@ import pytest
 
 from gradlint.config import Settings
 from gradlint.engine import lint
-from gradlint.python.roots import root_of
 from tests.cli.conftest import Command
 
 ENGINE = """\
@@ -242,7 +241,6 @@ def test_the_root_is_found(gradlint: Command, project: Path) -> None:
     _write(inner, main=MAIN)
     assert _told(gradlint, "tools/deep/main.py") == []
     for mark in (".git", "pyproject.toml", "gradlint.toml"):
-        root_of.cache_clear()  # in one process, as here, a root stays where it was
         (project / mark).write_text("")
         assert _told(gradlint, "tools/deep/main.py") == [("engine.py", "GL501", 4)]
         (project / mark).unlink()
