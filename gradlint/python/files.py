@@ -54,7 +54,7 @@ class Files:
             return Function(found.node, top)
         return Class(found.node, top) if found.node is not None else None
 
-    def _may_matter(self, dotted: str, program: Program) -> bool:
+    def _may_matter(self, dotted: str, program: Module) -> bool:
         """The file has one of the words, or only hands the class on; few files can be parsed, so others are not."""
         key = dotted, program.location
         if key not in self._mattering:
