@@ -17,11 +17,11 @@ from pathlib import Path
 
 from gradlint.paths.explorer import Explorer
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.source import Source, read
 
 
-def explored(program: Program) -> Counter[str]:
+def explored(program: Module) -> Counter[str]:
     """What exploring one program came to."""
     found: Counter[str] = Counter(files=1)
     explorer = Explorer(program)
@@ -41,13 +41,13 @@ def explored(program: Program) -> Counter[str]:
     return found
 
 
-def programs(folders: Iterable[Path]) -> Iterable[Program]:
+def programs(folders: Iterable[Path]) -> Iterable[Module]:
     """All that train, in the order of their names."""
     for folder in folders:
         for file in sorted(folder.rglob("*.py")):
             source = read(file.read_bytes()) if file.is_file() else None
             if isinstance(source, Source):
-                program = Program(Lowering(source.tree).body)
+                program = Module(Lowering(source.tree).body)
                 if program.trains and not program.foreign:
                     yield program
 

@@ -175,9 +175,9 @@ class Inquiry:
         from gradlint.facts.file import File
         from gradlint.machine.judge import Judge, follows_paths
         from gradlint.paths.explorer import Explorer
-        from gradlint.python.module import Program
+        from gradlint.python.module import Module
 
-        program = Program(reading.lowering.body, self._target, "", self._project, self._location)
+        program = Module(reading.lowering.body, self._target, "", self._project, self._location)
         if self._project is not None:
             self._project.main = program
         if program.foreign:

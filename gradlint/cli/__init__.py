@@ -32,6 +32,10 @@ _COMMANDS = {
 }
 
 
+#: what shells set when they ask for completions
+_COMPLETING = ("_GRADLINT_COMPLETE", "_TORCH_GRADLINT_COMPLETE")
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -85,6 +89,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError:
         click.echo("gradlint: error: the current folder does not exist any more", err=True)
         return USAGE
+    if any(name in os.environ for name in _COMPLETING):
+        from gradlint.cli.completion import improve
+
+        improve()
     try:
         code = gradlint.main(arguments, prog_name=_called(), standalone_mode=False)
     except ConfigError as error:

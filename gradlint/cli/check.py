@@ -12,7 +12,7 @@ import click
 
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
-from gradlint.cli.output import FormatType, Output, ProgressBar, Target, targets
+from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.overrides import finder_of, overrides_of
 from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, rules_option
@@ -21,7 +21,7 @@ from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, MissingPathError, SourceFile
-from gradlint.runner.run import Run, default_jobs, run, run_text
+from gradlint.runner.run import Run, default_jobs, run, run_text, settle_text
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -158,8 +158,10 @@ class _Checking:
         asked = request.output_format or (() if usual is None else (usual,))
         chosen_targets = targets(asked, request.output_file, statistics=request.statistics, diff=request.diff)
         self._output = Output(chosen_targets, request.statistics, request.quiet)
+        self._bar = Progress(enabled=False if request.quiet else None)
         self._gates = Gates(request, self._output.sources)
         self.written: dict[str, bytes] = {}
+        self.around: frozenset[str] = frozenset()
 
     def run(self) -> int:
         if STDIN in self._request.paths:
@@ -185,7 +187,8 @@ class _Checking:
         request = self._request
         finder = finder_of(request, self._tree)
         try:
-            files = list(finder.find(request.paths or (".",)))
+            with self._bar as bar:
+                files = list(bar.found(finder.find(request.paths or (".",))))
         except MissingPathError as error:
             raise click.UsageError(str(error)) from None
         if request.include_markdown is False:
@@ -237,7 +240,7 @@ class _Checking:
 
     def _lint(self, files: list[SourceFile], plan: FixPlan | None) -> Run:
         jobs = self._request.jobs or default_jobs()
-        with ProgressBar(enabled=False if self._request.quiet else None) as bar:
+        with self._bar as bar:
             return run(files, cache=self._cache(), jobs=jobs, tick=bar, fix=plan, importers=self._importers(files))
 
     def _importers(self, files: list[SourceFile]) -> Importers | None:
@@ -267,6 +270,9 @@ class _Checking:
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())
+        importers = self._importers([file]) if name != STDIN else None
+        if importers is not None:
+            settle_text(run, text, file, importers, self._cache())
         self._output.sources[name] = source
         if closed:
             text = self._gates.sift(run, [file], fixing.plan()) or text
@@ -276,6 +282,7 @@ class _Checking:
         return self._finish(run, fixing)
 
     def _finish(self, run: Run, fixing: Fixing) -> int:
+        self.around = run.around
         for result in run.results:
             self._output.troubles(result, verbose=self._request.verbose)
         for failure in run.failures:

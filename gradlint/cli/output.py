@@ -35,10 +35,10 @@ from gradlint.runner.write import write_whole
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-    from rich.progress import Progress, TaskID
 
     from gradlint.report.document import Report
     from gradlint.report.text import Paint
+    from gradlint.runner.files import SourceFile
     from gradlint.runner.run import Run
 
 TEXT = ("full", "concise", "grouped")
@@ -66,7 +66,12 @@ HELP = (
 )
 STDOUT = "-"
 
-_PATIENCE = 1.0
+#: seconds until a run is told to go on, and between two words of it
+_PATIENCE, _TICK = 1.0, 0.1
+#: so many files take long: the first word comes at once
+_MANY = 2000
+#: how many files are found between two looks at the clock
+_SELDOM = 50
 
 
 class Target(NamedTuple):
@@ -197,46 +202,53 @@ def rendered(name: str, report: Report) -> Iterable[str]:
     return make(report)
 
 
-class ProgressBar:
-    """Called with (done, total); appears only after a second, so short runs never pay for it."""
+class Progress:
+    """One line on a terminal: told how many files were found, then called with (done, total).
+
+    It appears when a run takes long, or is going to. No thread draws it: processes are forked meanwhile.
+    """
 
     def __init__(self, *, enabled: bool | None = None) -> None:
         self._enabled = sys.stderr.isatty() if enabled is None else enabled
         self._begun = time.monotonic()
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._drawn = 0.0
+        self._width = 0
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Progress:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._width:
+            self._write("")
+
+    def found(self, files: Iterable[SourceFile]) -> Iterator[SourceFile]:
+        """The files as they are found, which takes its time on a slow disk."""
+        for count, file in enumerate(files, start=1):
+            yield file
+            if self._enabled and count % _SELDOM == 0:
+                self._draw(f"Finding files: {count:,}", many=count >= _MANY)
 
     def __call__(self, done: int, total: int) -> None:
-        if not self._enabled:
-            return
-        if self._bar is None and time.monotonic() - self._begun > _PATIENCE and done < total:
-            self._show(total)
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done)
+        if self._enabled:
+            self._draw(f"Checking: {done:,} of {total:,} files", many=total >= _MANY, now=done == 0)
 
-    def _show(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    def _draw(self, text: str, *, many: bool, now: bool = False) -> None:
+        clock = time.monotonic()
+        if now or clock - self._drawn > _TICK:
+            if many or self._width or clock - self._begun > _PATIENCE:
+                self._drawn = clock
+                self._write(f"{text}, {clock - self._begun:.0f} s")
 
-        self._bar = Progress(
-            TextColumn("Checking"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._bar.add_task("check", total=total)
-        self._bar.start()
+    def _write(self, text: str) -> None:
+        """Over what was there; a terminal may not know more than the carriage return."""
+        try:
+            sys.stderr.write(f"\r{text:<{self._width}}" if text else f"\r{' ' * self._width}\r")
+            sys.stderr.flush()
+        except OSError:
+            self._enabled = False
+        self._width = len(text)
 
 
 class Output:

@@ -17,7 +17,7 @@ from gradlint.model import Unreadable
 from gradlint.paths.explorer import Explorer
 from gradlint.python import source as reading
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.runner.files import read_bytes
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _explorer(file: str) -> tuple[Explorer, Line]:
     if isinstance(text, reading.Newer):
         raise click.ClickException(f"{file}:{text.row}:{text.column}: this grammar is newer than the Python that runs")
     lowered = Lowering(text.tree)
-    return Explorer(Program(lowered.body)), lambda node: lowered.origins[node].lineno
+    return Explorer(Module(lowered.body)), lambda node: lowered.origins[node].lineno
 
 
 def _start(path: Path) -> str:

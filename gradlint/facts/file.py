@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradlint.events import Site
     from gradlint.facts.models import Models, Monitoring
     from gradlint.facts.token_means import TokenMeans
-    from gradlint.python.module import Program, Words
+    from gradlint.python.module import Module, Words
     from gradlint.subjects import File as AnyFile
     from gradlint.subjects import Setting, Stack
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class File:
     """A program, and what rules may ask of it. Nothing is looked at before somebody asks."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self.program = program
         self._kept: dict[Callable[[AnyFile], object], object] = {}
         self._calls: dict[int, Call] = {}

@@ -34,13 +34,13 @@ from gradlint.records import replace
 from gradlint.subjects import Layer, Stack
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: methods of collections that only look
 _LOOKS = frozenset({"keys", "index", "count", "get", "values", "items"})
 
 
-def saturating_stacks(program: Program) -> list[Stack]:
+def saturating_stacks(program: Module) -> list[Stack]:
     """The saturating activations that stand in a row, in every model of the file."""
     if not program.all_words.seen & _saturating_words(program):
         return []
@@ -56,7 +56,7 @@ def saturating_stacks(program: Program) -> list[Stack]:
 class Layers:
     """The domain of layers and of the tensors that go through them."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self.program = program
         self.core = Evaluator(program, self, joined.run, budget=40_000, depth=12)
         self.chains = Chains()
@@ -402,7 +402,7 @@ def _range(bounds: list[Value]) -> Value:
     return Collection([Constant(n) for n in turns]) if len(turns) <= LONGEST else UNKNOWN
 
 
-def _saturating_words(program: Program) -> set[str]:
+def _saturating_words(program: Module) -> set[str]:
     """What the file calls them: `from torch import tanh as squash`."""
     return {*SATURATING} | {
         local
@@ -411,7 +411,7 @@ def _saturating_words(program: Program) -> set[str]:
     }
 
 
-def _with_saturating(program: Program) -> set[str]:
+def _with_saturating(program: Module) -> set[str]:
     """The functions and classes with a saturating activation in them, and those that use one of these."""
     seen: dict[str, set[str]] = {}
     for stmt in program.statements():

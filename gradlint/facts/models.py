@@ -13,7 +13,7 @@ from gradlint.knowledge import frameworks, monitors, naming
 from gradlint.knowledge.architectures import Kind
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, identifiers, last
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.scope import Scope, Scopes
 from gradlint.subjects import Evidence
 
@@ -24,7 +24,7 @@ LONG = 1000
 class Models:
     """The models of one file; nothing is looked at before somebody asks."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._made: tuple[Scopes, Parts, Origins] | None = None
         self._policies: dict[tuple[int, tuple[str, ...]], Evidence | None] = {}
@@ -212,7 +212,7 @@ def _evidence(owner: str, part: Part) -> Evidence:
 class Monitoring:
     """The questions of one file."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._models = program.once(Models)
         self._looked: bool | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gradlint.python.evaluate import Evaluator
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: what a value is called of which `square` is the root
 SQUARES = frozenset({"a square", "a squared difference"})
@@ -38,7 +38,7 @@ _DEEPEST = 3
 class Operation:
     """One evaluation of a delicate operation; what rules see of it is `gradlint.subjects.Operation`."""
 
-    program: Program
+    program: Module
     kind: Kind
     node: s.Call | s.Bin
     #: what is logged, rooted, divided by, handed to the loss
@@ -242,7 +242,7 @@ class State:
 class Losses:
     """The delicate operations of a file, as they are met, and which of them lead to a loss."""
 
-    def __init__(self, program: Program, core: Evaluator) -> None:
+    def __init__(self, program: Module, core: Evaluator) -> None:
         self._program = program
         self._core = core
         self.operations: list[Operation] = []

@@ -18,7 +18,7 @@ from gradlint.python.scope import Scope, Scopes
 from gradlint.records import dataclass, replace
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 _DEPTH = 8
 _PASS_ON = api.DDP | api.FSDP1 | api.FSDP2 | api.TRANSPARENT | {"deepcopy", "to_device", "prepare", "setup"}
@@ -359,7 +359,7 @@ _TELLING = (
 )
 
 
-def _of_program(program: Program) -> Parts:
+def _of_program(program: Module) -> Parts:
     return Parts(program.once(Scopes))
 
 

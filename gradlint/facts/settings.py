@@ -17,7 +17,7 @@ from gradlint.records import dataclass
 from gradlint.subjects import ClipSetting, DivisionSetting
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 _LIMITS = [(framework, row) for framework, row in known.rows(Configures) if row.setting is Setting.LIMIT]
 _WORDS = frozenset(word for _, row in _LIMITS for word in (row.argument, row.algorithm) if word)
@@ -28,16 +28,16 @@ _THROUGH = frozenset({"mean", "sum", "float", "to", "squeeze", "contiguous"})
 # -- limits
 
 
-def clip_settings(program: Program) -> list[ClipSetting]:
+def clip_settings(program: Module) -> list[ClipSetting]:
     """Every limit that a framework of this file is given; those that are off are left out."""
     return program.once(_all_settings)
 
 
-def _all_settings(program: Program) -> list[ClipSetting]:
+def _all_settings(program: Module) -> list[ClipSetting]:
     return list(_settings(program))
 
 
-def _settings(program: Program) -> Iterator[ClipSetting]:
+def _settings(program: Module) -> Iterator[ClipSetting]:
     if not _WORDS & program.all_words.seen:
         return
     reader = _Reader(program)
@@ -50,7 +50,7 @@ def _settings(program: Program) -> Iterator[ClipSetting]:
 
 
 class _Reader:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self.constants = program.once(Constants)
 
@@ -152,7 +152,7 @@ def _given(call: s.Call, handed: Handed) -> Iterator[s.Expr]:
 # -- losses that a framework divides: it calls a method for them, and runs the backward
 
 
-def second_divisions(program: Program) -> Iterator[DivisionSetting]:
+def second_divisions(program: Module) -> Iterator[DivisionSetting]:
     """In the methods that frameworks call for a loss."""
     rows = [(f, row) for f, row in known.rows(Calls) if row.divides is not None and row.method in program.functions]
     for cls in program.classes.values() if rows else ():
@@ -161,17 +161,17 @@ def second_divisions(program: Program) -> Iterator[DivisionSetting]:
                 yield from _divided(cls, framework, row, program)
 
 
-def _by_hand(framework: Framework, row: Calls, program: Program) -> bool:
+def _by_hand(framework: Framework, row: Calls, program: Module) -> bool:
     """The file runs its backwards itself: nobody else divides."""
     backwards = {name for x in known.does(framework, Thing.SUBCLASS, Backward) for name in x.methods}
     return row.by_hand in program.all_words.seen or bool(backwards & program.all_words.called)
 
 
-def _descends(cls: s.Class, bases: tuple[str, ...], program: Program) -> bool:
+def _descends(cls: s.Class, bases: tuple[str, ...], program: Module) -> bool:
     return any(fits(name, base) for name in bases for base in program.once(Classes).foreign(cls))
 
 
-def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -> Iterator[DivisionSetting]:
+def _divided(cls: s.Class, framework: Framework, row: Calls, program: Module) -> Iterator[DivisionSetting]:
     method = program.once(Classes).own_method(cls, row.method)
     if method is None or row.divides is None or not row.divides(_Own(cls, program)):
         return
@@ -187,7 +187,7 @@ def _divided(cls: s.Class, framework: Framework, row: Calls, program: Program) -
 class _Own:
     """See `rows.OwnClass`."""
 
-    def __init__(self, cls: s.Class, program: Program) -> None:
+    def __init__(self, cls: s.Class, program: Module) -> None:
         self._cls = cls
         self._program = program
 
@@ -219,7 +219,7 @@ def _calls_super(method: s.Def) -> bool:
 class _Windows:
     """The numbers of micro-batches that the trainers of this file are given, and what they are called."""
 
-    def __init__(self, framework: Framework, program: Program) -> None:
+    def __init__(self, framework: Framework, program: Module) -> None:
         rows = (row for row in framework.rows if isinstance(row, Configures) and row.setting is Setting.WINDOW)
         #: with a trainer that is given another number, or none, there are two
         self._numbers: set[float] = set()
@@ -231,7 +231,7 @@ class _Windows:
         if len(self._numbers) == 1:
             self._numbers -= {1}
 
-    def _read(self, row: Configures, program: Program) -> None:
+    def _read(self, row: Configures, program: Module) -> None:
         constants = program.once(Constants)
         for call, scope in constants.expressions():
             if not isinstance(call, s.Call) or not any(fits(name, program.dotted(call.func)) for name in row.calls):
@@ -347,7 +347,7 @@ def _as_division(loss: s.Expr, factor: s.Expr) -> Iterator[Division]:
 # -- windows of one micro-batch
 
 
-def is_one(window: str, program: Program) -> bool:
+def is_one(window: str, program: Module) -> bool:
     """N of `% N` is a constant 1 wherever the file asks so: written down, or a default that its callers leave alone.
 
     What a command line or a caller of another file may set is not settled.
@@ -361,7 +361,7 @@ def is_one(window: str, program: Program) -> bool:
     return bool(sizes) and all(_one(size, scope, constants, program) for size, scope in sizes)
 
 
-def _one(size: s.Expr, scope: Scope, constants: Constants, program: Program) -> bool:
+def _one(size: s.Expr, scope: Scope, constants: Constants, program: Module) -> bool:
     if constants.number(size, scope) == 1:
         return True
     imported = program.elsewhere(program.dotted(size))

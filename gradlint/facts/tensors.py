@@ -34,7 +34,7 @@ from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: modules whose functions give plain numbers
 _PYTHON = ("math.", "numpy.", "np.", "random.", "scipy.", "os.", "time.")
@@ -64,7 +64,7 @@ class Model(Value):
     head: Value | None = None
 
 
-def operations(program: Program, *, divisions: bool = False) -> list[Operation]:
+def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
     """The operations whose result becomes a part of a loss, as often as they were met with different operands.
 
     `divisions`: somebody asks for these, too.
@@ -85,7 +85,7 @@ def operations(program: Program, *, divisions: bool = False) -> list[Operation]:
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
 
 
-def _has_delicate(program: Program) -> bool:
+def _has_delicate(program: Module) -> bool:
     seen = program.all_words.seen
     if program.half_powers or seen & _POINTED:
         return True
@@ -94,7 +94,7 @@ def _has_delicate(program: Program) -> bool:
     return bool(seen & _PROBABILITIES) or _imports_probabilities(program)
 
 
-def _imports_probabilities(program: Program) -> bool:
+def _imports_probabilities(program: Module) -> bool:
     """A file of the project that it imports has the word for one."""
     if program.project is None:
         return False
@@ -105,7 +105,7 @@ def _imports_probabilities(program: Program) -> bool:
 class Tensors:
     """The domain of numbers and tensors."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self.program = program
         self.core = Evaluator(program, self, joined.run, budget=60_000, depth=7, words=_PROBABILITIES)
         self.core.module.state = State()

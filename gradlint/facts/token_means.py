@@ -9,7 +9,7 @@ from gradlint.facts.models import Models
 from gradlint.knowledge import tokens as known
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, last
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.scope import Scope
 from gradlint.subjects import Evidence
 
@@ -17,7 +17,7 @@ from gradlint.subjects import Evidence
 class TokenMeans:
     """Looks at the losses of one file."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._models = program.once(Models)
         self._pads: bool | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from gradlint.knowledge.pattern import Pattern
 
@@ -71,6 +72,12 @@ COUNTER = Pattern(
 ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
 #: a number of ranks
 RANKS = Pattern(r"(?i)world|rank|gpus|procs|processes|nodes|replica")
+
+
+@functools.lru_cache(maxsize=4096)
+def words(name: str) -> frozenset[str]:
+    """`train`, `data` and `loader` of `train_dataLoader`."""
+    return frozenset(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name))
 
 
 @functools.lru_cache(16384)

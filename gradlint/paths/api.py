@@ -12,6 +12,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import TURNS, owner
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, identifiers
 from gradlint.python.calls import Arguments
 from gradlint.python.contexts import UNSETTLED, switch
 
@@ -74,11 +75,10 @@ class Api:
             value = self.it.program.resolve(node.kwargs.get(name))
             if value is None:
                 continue
-            names = {
-                p.id if isinstance(p, s.Name) else p.name for p in s.walk_expr(value) if isinstance(p, s.Name | s.Attr)
-            }
-            if "len(" in s.render(value) and not any(naming.MICRO.search(n) for n in names):
-                return "//" not in s.render(value)
+            parts = list(s.walk_expr(value))
+            counts = any(isinstance(part, s.Call) and called(part) == "len" for part in parts)
+            if counts and not any(naming.MICRO.search(name) for name in identifiers(value)):
+                return not any(isinstance(part, s.Bin) and part.op == "//" for part in parts)
         return False
 
     def make_optimizer(self, kind: str, a: v.Arguments, node: s.Call) -> v.Optimizer:
@@ -93,7 +93,7 @@ class Api:
         rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.Dotted) else None)
         groups = first.items if isinstance(first, v.Collection) else []
         rates = [rate, *(_group_rate(group) for group in groups)]
-        over = next((found for found in map(_divided_by, rates) if found), "")
+        over = next((x.over for x in rates if isinstance(x, v.Known | v.Unknown) and x.over), "")
         return v.Optimizer("", OptimizerRef("", "", params, kind, framework, True, rate_over=over))
 
     def _use_up_all(self, value: v.Value, node: s.Node) -> None:
@@ -392,13 +392,6 @@ class Api:
 
 def _group_rate(group: v.Value) -> v.Value | None:
     return group.entries.get('"lr"') if isinstance(group, v.Collection) else None
-
-
-def _divided_by(rate: v.Value | None) -> str:
-    """What a learning rate is divided by last: `n` of `args.lr / args.n`."""
-    if rate is None or isinstance(rate, v.Tensor) or "/" not in rate.key:
-        return ""
-    return rate.key.rpartition("/")[2].strip(" ()")
 
 
 def _length(value: v.Value | None) -> int:

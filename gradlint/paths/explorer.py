@@ -16,7 +16,7 @@ from gradlint.paths.roles import settle
 from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.usage import Use
 from gradlint.records import dataclass, field
 
@@ -64,7 +64,7 @@ class _Entry:
 class Explorer:
     """All paths of one file, within a budget."""
 
-    def __init__(self, program: Program, starts: Container[str] | None = None) -> None:
+    def __init__(self, program: Module, starts: Container[str] | None = None) -> None:
         """`starts`: the functions, by name, that paths may start with ("": the module); None: all."""
         self.program = program
         self._starts = starts
@@ -383,7 +383,7 @@ def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:
     return [entry for entry in entries if entry.node not in called] or [*entries[:1]]
 
 
-def _loops_over_batches(program: Program, function: s.Def) -> bool:
+def _loops_over_batches(program: Module, function: s.Def) -> bool:
     for stmt in s.walk_stmts(function.body):
         if isinstance(stmt, s.For | s.While):
             words = program.words(stmt.body)

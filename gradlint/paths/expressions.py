@@ -10,6 +10,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
+from gradlint.python.binding import identifiers
 from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
@@ -76,6 +77,13 @@ class Expressions:
     # -- operators
 
     def binary(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
+        result = self._binary(op, left, right, text)
+        if isinstance(result, v.Known | v.Unknown) and op in "/*":
+            sides = [x.over for x in (left, right) if isinstance(x, v.Known | v.Unknown) and x.over]
+            result.over = right.key if op == "/" else next(iter(sides), "")
+        return result
+
+    def _binary(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
         tensor = tensors.arithmetic(op, left, right, text)
         if tensor is not None:
             return tensor
@@ -141,7 +149,7 @@ class Expressions:
     def _ifexp(self, expr: s.IfExp) -> v.Value:
         test = self.it.ev(expr.test)
         branches = self.it.program.expression_words(expr.then, expr.other)
-        interesting = branches.contexts or branches.events or "16" in s.render(expr)
+        interesting = branches.contexts or branches.events or _of_precision(expr)
         if "no_sync" in branches.seen and not self.it.conditions.certain(test):
             self.run.unsure_sync += 1
             try:
@@ -315,10 +323,23 @@ def _entry(base: v.Collection, index: v.Known) -> v.Value | None:
     return base.entries.get(index.key)
 
 
+def _of_precision(expr: s.Expr) -> bool:
+    """`torch.float16 if half else None`, `"16-mixed" if amp else "32"`; a number alone is anything."""
+    strings = (part.value for part in s.walk_expr(expr) if isinstance(part, s.Const) and isinstance(part.value, str))
+    return any("16" in text for text in (*identifiers(expr), *strings))
+
+
 def _filters(condition: s.Expr) -> bool:
     """Whether a condition on parameters leaves some out that have gradients."""
-    text = s.render(condition)
-    return "requires_grad" not in text and "grad is not None" not in text
+    match condition:
+        case s.Bool():
+            return any(_filters(item) for item in condition.items)
+        case s.Attr(name="requires_grad"):
+            return False
+        case s.Compare(left=s.Attr(name="grad"), op="is not" | "!=", right=s.Const(value=None)):
+            return False
+        case _:
+            return True
 
 
 def _union(parts: Iterable[Params]) -> Params:

@@ -14,7 +14,8 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes, MemberKind
-from gradlint.python.scope import Scopes
+from gradlint.python.constants import BUILTINS
+from gradlint.python.scope import Scope, Scopes
 from gradlint.python.usage import Use
 from gradlint.records import replace
 
@@ -28,14 +29,6 @@ _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
 _GRADIENT = ("grad", "_grad")
 #: `p.grad[:] = g`
 _WHOLE = (":", "...", "slice")
-
-
-_BUILTINS = {
-    "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",
-    "bool", "float", "hasattr", "getattr", "setattr", "isinstance", "super", "print", "sorted", "reversed", "set",
-    "dict", "abs", "round", "any", "all", "str", "type", "callable", "exit", "quit", "vars", "id", "repr", "open",
-    "input", "tqdm", "trange",
-}  # fmt: skip
 
 
 class Names:
@@ -53,7 +46,7 @@ class Names:
         match target:
             case s.Name():
                 if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
-                    value = self.flag(target.id, value.value)
+                    value = self.flag(target.id, value.value, self.run.env.scope)
                 elif isinstance(value, v.Known) and value.counter and value.key != target.id:
                     value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
                 self.run.entries.pop(target.id, None)
@@ -87,9 +80,10 @@ class Names:
         scope = self.run.module.scope
         return scope.only(name) is not None and not self.run.does_with(Use.VARYING, name, scope)
 
-    def flag(self, name: str, usual: bool) -> v.Value:
-        self.run.flags[name] = usual
-        return v.Unknown(name)
+    def flag(self, name: str, usual: bool, scope: Scope | None = None) -> v.Value:
+        flag = v.Unknown(name, scope=scope)
+        self.run.flags[self.it.conditions.known_as(flag)] = usual
+        return flag
 
     def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         if target.name in _GRADIENT and not isinstance(base, v.Instance | v.Dotted | v.ClassValue | v.Function):
@@ -198,7 +192,7 @@ class Names:
             found = self._of_module(name) or self.elsewhere(program.of_star(name), name)
             if found is not None:
                 return found
-        if name in _BUILTINS:
+        if name in BUILTINS:
             return v.Dotted(f"builtins.{name}")
         if name in USUAL_NAMES:
             return v.Dotted(USUAL_NAMES[name])

@@ -21,7 +21,7 @@ from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.paths.run import Run
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: objects of the file's classes are numbered inside: `Trainer#2.scaler`
 _NUMBERED = re.compile(r"^\w+#\d+(?=\.)")
@@ -50,7 +50,7 @@ class Uses:
         return self.methods.get(key, set()).issuperset(methods)
 
 
-def uses(program: Program) -> Uses:
+def uses(program: Module) -> Uses:
     """The evidence of a file; ask `program.once(uses)`."""
     found = Uses(owners=program.usage.texts(Use.OWNER))
     found.frameworks = any(d.partition(".")[0] in frameworks.PACKAGES for d in program.imports.values())
@@ -82,7 +82,7 @@ def _note_call(found: Uses, call: s.Call) -> None:
             found.scales.add(s.render(inner.func.base))
 
 
-def _note_definitions(found: Uses, program: Program, stmt: s.Stmt) -> None:
+def _note_definitions(found: Uses, program: Module, stmt: s.Stmt) -> None:
     if isinstance(stmt, s.Assign):
         roles = _roles_of_value(program, stmt.value) | _roles_of_annotation(program, stmt.annotation)
         for target in stmt.targets if roles else ():
@@ -94,7 +94,7 @@ def _note_definitions(found: Uses, program: Program, stmt: s.Stmt) -> None:
                 found.made.setdefault(param.name, set()).update(roles)
 
 
-def _roles_of_value(program: Program, value: s.Expr) -> set[Role]:
+def _roles_of_value(program: Module, value: s.Expr) -> set[Role]:
     """The role of what a constructor makes, or of what one of two does: `GradScaler() if amp else None`."""
     if isinstance(value, s.IfExp):
         return _roles_of_value(program, value.then) | _roles_of_value(program, value.other)
@@ -114,7 +114,7 @@ def _roles_of_class(dotted: str) -> set[Role]:
     return {Role.MODEL} if _MODULES.search(tail) else set()
 
 
-def _roles_of_annotation(program: Program, annotation: s.Expr | None) -> set[Role]:
+def _roles_of_annotation(program: Module, annotation: s.Expr | None) -> set[Role]:
     """`torch.optim.Optimizer`, `Optional[GradScaler]`, `nn.Module | None`, and all of them as strings."""
     if annotation is None:
         return set()
@@ -236,7 +236,7 @@ def _holds(guess: Guess, asked: _Asked) -> bool:
 # -- the two times that it is asked
 
 
-def suspect(programs: Sequence[Program], role: Role, key: str, what: str = "") -> Guess | None:
+def suspect(programs: Sequence[Module], role: Role, key: str, what: str = "") -> Guess | None:
     """The guess that a thing of this name plays a role; None if one of the files leaves no doubt about it."""
     key = _NUMBERED.sub("self", key)
     guess = Guess(role, key, f"`{_short(key)}` {what or f'is {role.value}'}")

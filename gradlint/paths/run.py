@@ -35,7 +35,7 @@ from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.paths.oracle import Oracle
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 E = TypeVar("E", bound=Event)
 
@@ -94,7 +94,7 @@ class Guard:
 class Run:
     """Everything that changes while a path is followed."""
 
-    program: Program
+    program: Module
     oracle: Oracle
     budget: int
     module: v.Env
@@ -121,6 +121,8 @@ class Run:
     over_parameters: int = 0
     #: > 0 where a batch that went wrong is given up
     aborting: int = 0
+    #: the scopes that parameters and locals were first met in, by their names
+    met: dict[str, Scope] = field(default_factory=dict)
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
@@ -138,7 +140,7 @@ class Run:
     #: parameters whose gradients a hook divides or multiplies in each backward
     hooked: list[Params] = field(default_factory=list)
     #: the files that were come by, the analysed one first
-    programs: list[Program] = field(init=False)
+    programs: list[Module] = field(init=False)
     #: the names that the running code sees
     env: v.Env = field(init=False)
     #: the names of the other files
@@ -147,13 +149,13 @@ class Run:
     own_norms: dict[tuple[str, int], v.Tensor | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Program, oracle: Oracle, budget: int) -> Run:
+    def of(cls, program: Module, oracle: Oracle, budget: int) -> Run:
         run = cls(program, oracle, budget, v.Env(program.once(Scopes).module))
         run.programs = [program]
         run.env = run.module
         return run
 
-    def enter(self, program: Program) -> v.Env:
+    def enter(self, program: Module) -> v.Env:
         """The names of another file; what it says of them is known from now on."""
         env = self.modules.get(program.location)
         if env is None:

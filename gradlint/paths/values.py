@@ -13,7 +13,7 @@ from gradlint.records import dataclass, field, replace
 if TYPE_CHECKING:
     from gradlint.python import calls
     from gradlint.python import syntax as s
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
     from gradlint.python.scope import Scope
 
 
@@ -40,6 +40,8 @@ class Unknown(Value):
     #: what was handed to the call that made it: the N of a window, or these numbers
     counts: bool = False
     handed: frozenset[float] = frozenset()
+    #: what it was divided by last
+    over: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,8 @@ class Known(Value):
     #: windows are run with few micro-batches: `value` is not what the file says, `real` is, if it says anything
     made_up: bool = False
     real: float | None = None
+    #: see Unknown
+    over: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +79,7 @@ class Env:
     shared: set[str] = field(default_factory=set)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Module:
         """The file that its code stands in."""
         return self.scope.program
 

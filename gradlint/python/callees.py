@@ -11,7 +11,7 @@ from gradlint.python.classes import Classes
 from gradlint.python.scope import Scope, Scopes
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
     from gradlint.python.project import Definition
 
 #: what runs when an object is made, or called
@@ -26,7 +26,7 @@ class Callees:
     A function that is handed on may be called by whoever gets it, and counts as called where it is handed on.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._scopes = program.once(Scopes)
         self._classes = program.once(Classes)

@@ -11,7 +11,7 @@ from gradlint.python.scope import Binding, Scope, Scopes
 from gradlint.records import dataclass
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 
 class MemberKind(enum.Enum):
@@ -42,7 +42,7 @@ class Member:
 class Classes:
     """Asks `program.once(Classes)`; names of bases are looked up where the class stands."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._scopes = program.once(Scopes)
         #: with the class: while it is kept, its id is its own

@@ -34,7 +34,7 @@ from gradlint.python.values import (
 )
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: values that change in place
 Container = Collection | Instance
@@ -46,7 +46,7 @@ class Evaluator:
     """Follows the code of one file, with a budget."""
 
     def __init__(
-        self, program: Program, domain: Domain, run: Callable[[Evaluator, list[s.Stmt]], bool], *,
+        self, program: Module, domain: Domain, run: Callable[[Evaluator, list[s.Stmt]], bool], *,
         budget: int, depth: int, words: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         """`words`: another file of the project is followed if it has one of these."""

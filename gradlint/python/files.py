@@ -11,7 +11,7 @@ from gradlint.python.values import Class, External, Frame, Function, Value
 
 if TYPE_CHECKING:
     from gradlint.python.evaluate import Evaluator
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 
 class Files:
@@ -22,8 +22,9 @@ class Files:
         self._core = core
         self._words = words if core.program.project is not None else frozenset()
         #: the other files, by their frames
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, Module] = {}
         self._frames: dict[int, Frame] = {}
+        self._mattering: dict[tuple[str, str], bool] = {}
 
     def find(self, name: str) -> Value | None:
         """What a name is where the evaluator stands."""
@@ -42,7 +43,10 @@ class Files:
         """What it means in the other files of the project, as far as they are followed."""
         if not self._words:
             return None
-        found = self._programs.get(id(self._core.frame.top), self._core.program).elsewhere(dotted)
+        program = self._programs.get(id(self._core.frame.top), self._core.program)
+        if not self._may_matter(dotted, program):
+            return None
+        found = program.elsewhere(dotted)
         if found is None or found.program.all_words.seen.isdisjoint(self._words):
             return None
         top = self._frame_of(found.program)
@@ -50,12 +54,22 @@ class Files:
             return Function(found.node, top)
         return Class(found.node, top) if found.node is not None else None
 
+    def _may_matter(self, dotted: str, program: Program) -> bool:
+        """The file has one of the words, or only hands the class on; few files can be parsed, so others are not."""
+        key = dotted, program.location
+        if key not in self._mattering:
+            name = dotted.rpartition(".")[2]
+            text = next(program.project.texts([dotted], program.location), b"") if program.project is not None else b""
+            handed_on = name[:1].isupper() and b"import" in text and f"class {name}".encode() not in text
+            self._mattering[key] = handed_on or any(word.encode() in text for word in self._words)
+        return self._mattering[key]
+
     def classes_of(self, cls: s.Class) -> Classes:
         """Those of the file that defines a class."""
         core = self._core
         return core.classes if not self._programs else core.program.owner(cls.node).once(Classes)
 
-    def _frame_of(self, program: Program) -> Frame:
+    def _frame_of(self, program: Module) -> Frame:
         core = self._core
         top = self._frames.get(id(program))
         if top is None:

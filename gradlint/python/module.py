@@ -1,4 +1,4 @@
-"""One file as a program: its syntax, its imports, and cheap facts about each block that steer the interpreter."""
+"""One file as a module: its syntax, its imports, and cheap facts about each block that steer the interpreter."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Said(NamedTuple):
     callees: set[str]
 
 
-class Program:
+class Module:
     """A lowered file with its indexes; what rules see of the source."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Program:
         self.usage = Usage(self)
         self.all_words = Words(set(), set(), set())
         self._words: dict[int, Words] = {}
-        self._made: dict[Callable[[Program], object], object] = {}
+        self._made: dict[Callable[[Module], object], object] = {}
         #: blocks that facts are known of: while they are kept, their ids are theirs
         self._remembered: list[object] = []
         self._closure: dict[int, Words] | None = None
@@ -163,7 +163,7 @@ class Program:
         ours = any("torch" in root or root in PACKAGES for root in roots)
         return bool(roots & OTHER_LIBRARIES) and not ours
 
-    def once(self, make: Callable[[Program], T]) -> T:
+    def once(self, make: Callable[[Module], T]) -> T:
         """What a function makes of this program; it is asked once, however many rules want to know."""
         if make not in self._made:
             self._made[make] = make(self)
@@ -184,7 +184,7 @@ class Program:
         joined = (f"{star}{'' if star.endswith('.') else '.'}{name}" for star in self.stars)
         return next((found for dotted in joined if (found := self.elsewhere(dotted)) is not None), None)
 
-    def owner(self, node: int) -> Program:
+    def owner(self, node: int) -> Module:
         """The program that a node is of: this one, or another of the project."""
         found = self.project.at(node) if self.project is not None else None
         return found.program if found is not None else self.project.main if self.project is not None else self

@@ -23,7 +23,7 @@ from gradlint.python.scope import Scopes
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 #: the files that one analysis may read beside its own, of `MOST_BYTES` together
 MOST_MODULES = 12
@@ -39,7 +39,7 @@ Read = Callable[[str], bytes | None]
 class Definition:
     """What a dotted name means: a function or a class of a file, or the value that a name of a file is given."""
 
-    program: Program
+    program: Module
     node: s.Def | s.Class | None = None
     value: s.Expr | None = None
 
@@ -51,7 +51,7 @@ class Foreign:
     path: str
     source: reading.Source
     lowering: Lowering
-    program: Program
+    program: Module
 
 
 @functools.lru_cache(maxsize=64)
@@ -92,8 +92,10 @@ class Project:
     probes: dict[str, str | None] = field(default_factory=dict)
     #: what was not read because there was enough, in sentences
     exhausted: list[str] = field(default_factory=list)
+    #: files that an import names and that are not there
+    missing: set[str] = field(default_factory=set)
     #: the file that is analysed
-    main: Program = field(init=False)
+    main: Module = field(init=False)
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
     _count: int = 0
@@ -127,8 +129,20 @@ class Project:
             for length in range(len(parts), 0, -1):
                 module = self._module(os.path.join(base, *parts[:length]))
                 if module is not None:
-                    return self._inside(module, parts[length:], hops)
+                    found = self._inside(module, parts[length:], hops)
+                    if found is None and length < len(parts) - 1:
+                        self._miss(os.path.dirname(module.path), parts[length : length + 1], module)
+                    return found
+            if level:
+                self._miss(base, parts[:-1] or parts)
         return None
+
+    def _miss(self, folder: str, parts: Sequence[str], package: Foreign | None = None) -> None:
+        """Take down that an import names a file which is not there; a package may define the name itself."""
+        if package is None or (
+            package.path.endswith("__init__.py") and not package.program.once(Scopes).module.binds(parts[0])
+        ):
+            self.missing.add(os.path.join(folder, *parts) + ".py")
 
     def _inside(self, module: Foreign, names: Sequence[str], hops: int) -> Definition | None:
         """A name of a file, or a name of a class of it."""
@@ -258,7 +272,7 @@ class Project:
         return next((f for f in self._files.values() if f and f.lowering.first // _NUMBERS == number), None)
 
     def _opened(self, path: str) -> Foreign | None:
-        from gradlint.python.module import Program
+        from gradlint.python.module import Module
 
         data = self._bytes_of(path)
         if data is None:
@@ -272,7 +286,7 @@ class Project:
         self._count += 1
         self._bytes += len(data)
         lowering = Lowering(text.tree, first=self._count * _NUMBERS)
-        program = Program(lowering.body, self.target_torch, path, self)
+        program = Module(lowering.body, self.target_torch, path, self)
         return Foreign(path, text, lowering, program)
 
     def _bytes_of(self, path: str) -> bytes | None:

@@ -14,7 +14,7 @@ from gradlint.python.contexts import turns_off
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 
 class How(enum.Enum):
@@ -42,7 +42,7 @@ class Binding:
 class Scope:
     """A function, a class body or the module as a place in which names are bound."""
 
-    program: Program
+    program: Module
     definition: s.Def | None = None
     #: the class whose body it is, or that it is a method of
     cls: s.Class | None = None
@@ -95,7 +95,7 @@ class Scope:
 class Scopes:
     """The index of one file; ask `program.once(Scopes)`."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self.program = program
         self.module = Scope(program)
         self.all: list[Scope] = [self.module]

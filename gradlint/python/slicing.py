@@ -12,7 +12,7 @@ from gradlint.python import syntax as s
 from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 _MUTATES = {
     "append",
@@ -44,7 +44,7 @@ LEAVES = frozenset({"exit", "_exit", "quit", "abort"})
 class Slice:
     """The names whose values matter, and the statements that make them."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         self._names: dict[int, set[str]] = {}
         self._suggestive: dict[str, bool] = {}

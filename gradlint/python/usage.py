@@ -13,7 +13,7 @@ from gradlint.python import syntax as s
 from gradlint.python.scope import Scope, Scopes
 
 if TYPE_CHECKING:
-    from gradlint.python.module import Program
+    from gradlint.python.module import Module
 
 
 class Use(enum.IntEnum):  # whose members have the quick hashes of numbers
@@ -38,7 +38,7 @@ _ANYWHERE = "*"
 class Usage:
     """The uses of one file. An attribute may be anybody's: it goes by its name in the whole file."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Module) -> None:
         self._program = program
         #: with each text the name that it begins with ("": none that a scope binds), and where that stands
         self._noted: dict[tuple[Use, str], list[tuple[str, int]]] = {}

@@ -26,7 +26,9 @@ def painted(file: FixedFile, paint: Paint) -> Iterator[str]:
     encoding = encoding_of(file.before)
     for line in _lines(file):
         text = "".join(visible(char) for char in line.text.decode(encoding, "replace").removesuffix("\r"))
-        yield paint(text, "path" if line.is_head else _ROLES.get(line.text[:1], "plain"))
+        yield paint(
+            text.rstrip() if line.is_head else text, "path" if line.is_head else _ROLES.get(line.text[:1], "plain")
+        )
 
 
 class _Line(NamedTuple):
@@ -38,8 +40,10 @@ class _Line(NamedTuple):
 
 def _lines(file: FixedFile) -> Iterator[_Line]:
     if kind_of(file.path) is not Kind.NOTEBOOK:
+        # or `patch` takes a name to end at its first space; git writes the same
+        name = f"{file.path}\t" if " " in file.path else file.path
         # what came through stdin has no name, so its diff has no head, as ruff's
-        return _compared(None if file.path == "-" else file.path, file.before, file.after)
+        return _compared(None if file.path == "-" else name, file.before, file.after)
     return _cells(file)
 
 

@@ -30,7 +30,11 @@ _ALONE = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_TERMINAL_PROMPT": "0",
 }
-_QUIET = (("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
+_QUIET = (
+    ("core.quotepath", "off"), ("core.fsmonitor", "false"), ("core.hooksPath", os.devnull),
+    # or every file that was touched is read, of whatever size and kind
+    ("diff.autoRefreshIndex", "false"),
+)  # fmt: skip
 _NO_FILTER = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
 #: seconds for one question: a large checkout on a slow disk takes minutes
 PATIENCE = 600.0
@@ -196,10 +200,16 @@ class _Repository:
                 elif alone is None:
                     self._lacking.append(path)
                 elif len(alone) == 1:
-                    self._changed[path] = Change(alone[0], blob)
+                    self._take(path, blob, alone[0])
         elif len(rows) == len(modified):  # else a file has changed between the two questions: all of it counts
             for (path, blob), new in zip(modified, rows, strict=True):
-                self._changed[path] = Change(new, blob)
+                self._take(path, blob, new)
+
+    def _take(self, path: str, blob: str, rows: frozenset[int] | None) -> None:
+        if rows is None:  # it was touched, and is what it was
+            del self._changed[path]
+        else:
+            self._changed[path] = Change(rows, blob)
 
     def _listing(self, base: str, paths: tuple[str, ...]) -> tuple[str, bytes]:
         """Files under new names are compared with what they were; for that, a partial clone may lack the text."""
@@ -210,7 +220,7 @@ class _Repository:
         # the index alone; it takes a file that was only touched for a changed one
         return "--no-renames", _output(self._top, "diff-index", *_DIFF, "--no-renames", *raw)
 
-    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> list[frozenset[int]] | None:
+    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> list[frozenset[int] | None] | None:
         """The new rows of each of the files; None if git does not have all that they were."""
         asked = _git(
             self._top, "diff", *_DIFF, renames, "--diff-filter=MRC", "--patch", "--text", "--unified=0",
@@ -243,16 +253,18 @@ def _raw(listing: bytes) -> list[tuple[bytes, str, str]]:
     return found
 
 
-def _new_rows(patch: bytes) -> list[frozenset[int]]:
-    """For each file of a patch, in its order, the rows that were added or changed."""
-    files: list[set[int]] = []
+def _new_rows(patch: bytes) -> list[frozenset[int] | None]:
+    """For each file of a patch, in its order, the rows that were added or changed; None if nothing was."""
+    files: list[set[int] | None] = []
     for line in patch.split(b"\n"):  # lines of the files themselves begin with + or -
         if line.startswith(b"diff --git "):
-            files.append(set())
+            files.append(None)
+        elif files and line.startswith(b"rename to "):
+            files[-1] = set()
         elif files and (hunk := _HUNK.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
-            files[-1].update(range(first, first + count))
-    return [frozenset(rows) for rows in files]
+            files[-1] = (files[-1] or set()) | set(range(first, first + count))
+    return [None if rows is None else frozenset(rows) for rows in files]
 
 
 def _submodule_commit(outer: str, commit: str, inside: str) -> str | None:
@@ -347,16 +359,28 @@ class Touched:
             return result
         touches = self._cells(result, text) if result.cells else self._rows(text)
         ordered = _ordered(result)
-        counting = [finding.code == SYNTAX_ERROR or _told_on(finding, touches) for finding in ordered]
+        counting = [finding.code == SYNTAX_ERROR or self._told_on(finding, touches) for finding in ordered]
         if not all(counting):
             keys = [
                 (f.code, one.function, one.line) for f, one in zip(ordered, fingerprints(result, text), strict=True)
             ]
-            aside = [place for place, counts in enumerate(counting) if not counts]
+            aside = [n for n, counts in enumerate(counting) if not counts and not _crosses(ordered[n])]
             for place in self._new(aside, keys, text):
                 counting[place] = True
         left = [finding for finding, counts in zip(ordered, counting, strict=True) if counts]
         return result if len(left) == len(ordered) else replace(result, findings=tuple(left))
+
+    def _told_on(self, finding: Finding, touches: Callable[[Span], bool]) -> bool:
+        lines = ((self._touched_in(line.path) if line.path else touches)(line.span) for line in finding.related)
+        return touches(finding.span) or any(lines)
+
+    def _touched_in(self, path: str) -> Callable[[Span], bool]:
+        """The same for another file."""
+        try:
+            change = self._changes.of(path) or Change(frozenset())
+        except ChangesError:  # a folder of `src` may be in no repository
+            change = Change(frozenset())
+        return lambda span: change.touches(span.start.row, span.end.row)
 
     def _new(self, places: list[int], keys: list[tuple[str, str, str]], text: str) -> list[int]:
         """Those of the findings that the file did not have; a function may have got another name meanwhile."""
@@ -434,5 +458,6 @@ def _cell_texts(result: FileResult, text: str) -> list[str]:
     return ["\n".join(lines[cell.first_row - 1 : cell.first_row - 1 + cell.rows]) for cell in result.cells]
 
 
-def _told_on(finding: Finding, touches: Callable[[Span], bool]) -> bool:
-    return touches(finding.span) or any(touches(related.span) for related in finding.related if not related.path)
+def _crosses(finding: Finding) -> bool:
+    """Whether its story has a line in another file: what the file by itself was before does not tell if it is new."""
+    return any(line.path for line in finding.related)

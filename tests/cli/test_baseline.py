@@ -310,7 +310,7 @@ def test_statistics_and_exit_zero(gradlint: Command, known: Path) -> None:
     (known / "train.py").write_text(TWO)
     outcome = gradlint("check", "--baseline", FILE, "--statistics", "--exit-zero")
     assert outcome.code == 0
-    assert outcome.out.splitlines()[0] == "1  GL101  clip-after-step"
+    assert outcome.out.splitlines()[0] == "1  GL101  error  clip-after-step  [*] 1"
 
 
 def test_the_cache_holds_everything_and_processes_change_nothing(gradlint: Command, project: Path) -> None:

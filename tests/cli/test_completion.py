@@ -64,6 +64,20 @@ def _zsh(words: list[str], cwd: Path) -> list[str]:
     return _run(["zsh", "-f", "-c", script, "zsh", *words], cwd).splitlines()
 
 
+@_needs("fish")
+def test_fish_shows_whole_descriptions(tmp_path: Path) -> None:
+    script = "env _GRADLINT_COMPLETE=fish_source gradlint | source; complete -C 'gradlint check --select GL304'"
+    home = str(tmp_path / "home")
+    told = _run(["fish", "--no-config", "-c", script], tmp_path, HOME=home, XDG_CONFIG_HOME=home)
+    assert told.strip() == f"GL304\t{by_code()['GL304'].summary()}"
+
+
+@_needs("zsh")
+def test_zsh_without_its_completion(tmp_path: Path) -> None:
+    script = 'eval "$(_GRADLINT_COMPLETE=zsh_source gradlint)"; print -r -- $_comps[gradlint]'
+    assert _run(["zsh", "-f", "-c", script], tmp_path, HOME=str(tmp_path)).strip() == "_gradlint_completion"
+
+
 Shell = Callable[[list[str], Path], list[str]]
 SHELLS = [
     pytest.param(_bash, marks=_needs("bash"), id="bash"),
@@ -100,6 +114,45 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 def test_formats(complete: Callable[..., list[str]]) -> None:
     assert complete("check", "--output-format", "") == list(FORMATS)
     assert complete("check", "--output-format", "g") == ["grouped", "github", "gitlab"]
+
+
+@pytest.mark.parametrize("words", [("--output-format", "=", "s"), ("--output-format=s",)])
+def test_behind_an_equals_sign(complete: Callable[..., list[str]], words: tuple[str, ...]) -> None:
+    """bash splits the word, unless `=` was taken out of COMP_WORDBREAKS."""
+    found = complete("check", *words)
+    assert found == (["sarif"] if len(words) > 1 else ["--output-format=sarif"])
+    assert complete("check", "--output-format", "=") == list(FORMATS)
+
+
+def _asked(shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **given: str) -> str:
+    monkeypatch.setenv("_GRADLINT_COMPLETE", f"{shell}_complete")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run([])
+    return capsys.readouterr().out
+
+
+def test_zsh_and_fish_get_the_whole_word_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "gradlint check --output-format=sa"
+    told = _asked("zsh", monkeypatch, capsys, COMP_WORDS=line, COMP_CWORD="2")
+    assert told.splitlines() == ["plain", "--output-format=sarif", "_"]
+    told = _asked("fish", monkeypatch, capsys, COMP_WORDS=line, COMP_CWORD="--output-format=sa")
+    assert told.splitlines() == ["plain,--output-format=sarif"]
+
+
+def test_the_scripts_of_the_shells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What click's own lack: an older or newer click must still be the one that they were made for."""
+    scripts = {}
+    for shell in ("zsh", "fish"):
+        monkeypatch.setenv("_GRADLINT_COMPLETE", f"{shell}_source")
+        with pytest.raises(SystemExit):
+            run([])
+        scripts[shell] = capsys.readouterr().out
+    assert "autoload -Uz compinit && compinit }\n    compdef _gradlint_completion gradlint" in scripts["zsh"]
+    assert 'string split -m 1 ","' in scripts["fish"]
 
 
 def test_presets(complete: Callable[..., list[str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradlint.facts.chains import END, FRESH, SETTING, UNKNOWN, Chains, Leaf, Tensor
 from gradlint.facts.layers import Layers
 from gradlint.knowledge.layers import Role
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.values import Collection, Constant, Rest, Value
 from gradlint.subjects import Layer
 
@@ -58,7 +58,7 @@ def test_an_activation_that_is_used_for_the_output_is_not_alone() -> None:
 
 
 def test_behind_two_branches() -> None:
-    join = Layers(Program([])).join
+    join = Layers(Module([])).join
     linear, dropout, row = Leaf(LINEAR), Leaf(DROPOUT), Collection
     assert join(linear, Leaf(LINEAR)) == linear
     assert join(linear, Leaf(TANH)) == END

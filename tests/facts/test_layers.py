@@ -9,7 +9,7 @@ import pytest
 
 from gradlint.facts.layers import saturating_stacks
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 
 MADE_BY_A_METHOD = """\
 return self.step(self.step(self.step(x)))
@@ -22,7 +22,7 @@ HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 
 
 def _counts(code: str) -> list[int]:
-    program = Program(Lowering(ast.parse(HEAD + textwrap.dedent(code))).body)
+    program = Module(Lowering(ast.parse(HEAD + textwrap.dedent(code))).body)
     return sorted(len(stack.hidden) for stack in saturating_stacks(program))
 
 
@@ -111,7 +111,7 @@ def test_an_activation_of_the_output_is_not_alone() -> None:
     init = "self.a, self.act = nn.Linear(1, 1), nn.Tanh()"
     for forward, alone in (("self.a(self.act(self.a(x)))", True), ("self.act(self.a(self.act(self.a(x))))", False)):
         body = Lowering(ast.parse(HEAD + _model(init, f"return {forward}"))).body
-        assert [stack.alone for stack in saturating_stacks(Program(body))] == [alone]
+        assert [stack.alone for stack in saturating_stacks(Module(body))] == [alone]
 
 
 def test_a_file_with_too_much_to_follow_is_left_alone() -> None:

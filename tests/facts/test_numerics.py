@@ -15,13 +15,13 @@ from gradlint.facts.operations import Operation
 from gradlint.facts.tensors import operations
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.values import Collection
 from gradlint.subjects import Kind, Low, Prob
 
 
 def _operations(source: str) -> list[Operation]:
-    return operations(Program(Lowering(ast.parse(textwrap.dedent(source))).body), divisions=True)
+    return operations(Module(Lowering(ast.parse(textwrap.dedent(source))).body), divisions=True)
 
 
 def _reached(source: str) -> list[tuple[str, str]]:
@@ -182,7 +182,7 @@ def test_a_function_that_calls_itself_ends() -> None:
 
 
 def test_a_file_without_anything_delicate_is_not_followed() -> None:
-    program = Program(Lowering(ast.parse("loss = model(x).mean()\nloss.backward()")).body)
+    program = Module(Lowering(ast.parse("loss = model(x).mean()\nloss.backward()")).body)
     assert operations(program) == []
 
 
@@ -265,7 +265,7 @@ def test_deep_code_ends_without_an_error() -> None:
 
 
 def test_a_crash_takes_no_other_finding_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(program: Program, *, divisions: bool) -> list[Operation]:
+    def crash(program: Module, *, divisions: bool) -> list[Operation]:
         raise ValueError("broken")
 
     monkeypatch.setattr("gradlint.facts.tensors.operations", crash)

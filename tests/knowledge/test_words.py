@@ -17,7 +17,7 @@ from gradlint.knowledge.rows import About, Does, Makes, Row, Setting, Switch, Th
 from gradlint.knowledge.words import EVENT_METHODS, Text, all_rows, needs
 from gradlint.paths.explorer import Explorer
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from tests.sampling import spread
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("*/*.py"))
@@ -31,7 +31,7 @@ EVENTS = [
 @pytest.mark.parametrize("path", spread(FIXTURES, 20, 200), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_whatever_is_found_has_a_word_in_the_file(path: Path) -> None:
     text = path.read_bytes().decode()
-    program = Program(Lowering(ast.parse(text)).body)
+    program = Module(Lowering(ast.parse(text)).body)
     seen = {type(e) for p in Explorer(program).paths() for e in p.events if not _only_perhaps(e)} & set(EVENTS)
     assert [kind.__name__ for kind in seen if not _may_be_in(text, kind)] == []
     if clip_settings(program):

@@ -12,7 +12,7 @@ from gradlint.events import Backward, Path, Step
 from gradlint.paths import explorer as module
 from gradlint.paths.explorer import FILE_BUDGET, MAX_PATHS, PATH_BUDGET, Explorer
 from gradlint.python import syntax as s
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from tests.paths.tracing import happened, names, paths, program
 
 
@@ -394,7 +394,7 @@ def test_functions_that_all_call_each_other_are_looked_at_once(monkeypatch: pyte
     asked: list[str] = []
     original = module._loops_over_batches
 
-    def counting(program: Program, function: s.Def) -> bool:
+    def counting(program: Module, function: s.Def) -> bool:
         asked.append(function.name)
         return original(program, function)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradlint.events import Backward, Path, Step, Sync
+from gradlint.paths.run import TURNS
 from tests.paths.tracing import happened, paths, windows
 
 #: what another function of the file does, and a name that it does it with
@@ -98,3 +99,55 @@ def train(model, loader, optimizer):
 """
     found = [path for path in paths(f"import torch\n{OTHER[other]}{source}") if path.entry == "train"]
     assert any(isinstance(event, Step) for path in found for event in happened(path))
+
+
+def test_flags_of_one_name_with_two_defaults() -> None:
+    source = """
+def first(optimizer, go=True):
+    if go:
+        optimizer.step()
+
+def second(optimizer, go=False):
+    if go:
+        optimizer.step()
+
+def train(model, loader, optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        first(optimizer)
+        second(optimizer)
+"""
+    assert set(windows(_train(source, "nothing"))) == {1}
+    one = source.replace("loader, optimizer):", "loader, optimizer, go):").replace("(optimizer)\n", "(optimizer, go)\n")
+    found = [path for path in paths(f"import torch\n{one}") if path.entry == "train"]
+    steps = [sum(isinstance(event, Step) for event in happened(path)) for path in found]
+    assert set(steps) == {0, 2 * TURNS}  # a flag that is handed on: both, or none
+
+
+def test_mixed_precision_is_one_switch_for_all() -> None:
+    source = """
+def first(scaler, optimizer, amp=True):
+    if amp:
+        scaler.step(optimizer)
+    else:
+        optimizer.step()
+
+def train(model, loader, optimizer, scaler, amp=False):
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        if amp:
+            scaler.scale(loss).backward()
+        else:
+            loss.backward()
+        first(scaler, optimizer)
+"""
+    found = [path for path in paths(f"import torch\n{source}") if path.entry == "train"]
+    both = [(a.scaler is None, b.scaler is None) for path in found for a, b in _pairs(path)]
+    assert set(both) == {(True, True), (False, False)}
+
+
+def _pairs(path: Path) -> list[tuple[Backward, Step]]:
+    backwards = [event for event in happened(path) if isinstance(event, Backward)]
+    return list(zip(backwards, [event for event in happened(path) if isinstance(event, Step)], strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from gradlint.events import Backward, Event, Mark, Path, Step
 from gradlint.paths.explorer import Explorer
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.source import Source, read
 
 #: an event's type, and the turn of the innermost loop it happened in; -1 outside of all loops
@@ -21,8 +21,8 @@ def lowered(source: str) -> Lowering:
     return Lowering(text.tree)
 
 
-def program(source: str) -> Program:
-    return Program(lowered(source).body)
+def program(source: str) -> Module:
+    return Module(lowered(source).body)
 
 
 def paths(source: str) -> list[Path]:

@@ -6,11 +6,11 @@ import pytest
 
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes, MemberKind
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from tests.paths.tracing import program
 
 
-def _class(read: Program, name: str) -> s.Class:
+def _class(read: Module, name: str) -> s.Class:
     """The last one of this name, wherever it stands."""
     return [stmt for stmt in read.statements() if isinstance(stmt, s.Class) and stmt.name == name][-1]
 

@@ -10,12 +10,12 @@ import pytest
 from gradlint.python import syntax as s
 from gradlint.python.constants import NOT_KNOWN, Constants, binary, compare, unary
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 
 
 def _number(code: str) -> float | None:
     """The number that the call `look(…)` is given, by its first argument or by `n`."""
-    constants = Constants(Program(Lowering(ast.parse(textwrap.dedent(code))).body))
+    constants = Constants(Module(Lowering(ast.parse(textwrap.dedent(code))).body))
     for expr, scope in constants.expressions():
         if isinstance(expr, s.Call) and s.render(expr.func) == "look":
             given, _, home = constants.argument(expr, "n", scope)
@@ -92,7 +92,7 @@ def test_not_settled(code: str) -> None:
     ],
 )
 def test_whether_an_argument_is_absent(code: str, absent: bool) -> None:
-    constants = Constants(Program(Lowering(ast.parse(code)).body))
+    constants = Constants(Module(Lowering(ast.parse(code)).body))
     ((call, scope),) = [(e, scope) for e, scope in constants.expressions() if isinstance(e, s.Call)]
     assert constants.argument(call, "n", scope)[:2] == (None, absent)
 
@@ -112,6 +112,10 @@ def test_whether_an_argument_is_absent(code: str, absent: bool) -> None:
         (compare("<", "a", "b"), NOT_KNOWN),
         (compare("==", "a", "a"), True),
         (compare("is not", 0, None), True),
+        (compare("is", 1, True), False),
+        (compare("in", "bf16", "bf16-mixed"), True),
+        (compare("not in", "bf16", "fp16"), True),
+        (compare("in", 1, 2), NOT_KNOWN),
     ],
 )
 def test_computing(found: object, value: object) -> None:

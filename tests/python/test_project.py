@@ -11,7 +11,7 @@ import pytest
 from gradlint.python import project as module
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program
+from gradlint.python.module import Module
 from gradlint.python.project import Project
 from gradlint.python.roots import root_of
 
@@ -28,7 +28,7 @@ def _meant(folder: Path, importer: str, name: str) -> str:
     path = folder / importer
     lowered = Lowering(ast.parse(path.read_text()))
     project = Project.on_disk([str(folder)])
-    project.main = Program(lowered.body, None, "", project, str(path))
+    project.main = Module(lowered.body, None, "", project, str(path))
     found = project.main.elsewhere(project.main.imports[name]) or project.main.of_star(name)
     if found is None:
         return "nothing"

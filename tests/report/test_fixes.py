@@ -169,6 +169,19 @@ def test_git_can_apply_the_diff_to_the_byte(tmp_path: Path, before: bytes, after
     assert (tmp_path / "a.py").read_bytes() == after
 
 
+@pytest.mark.parametrize("tool", [["patch", "-p0", "--silent"], ["git", "apply", "-p0", "-"]])
+def test_names_with_spaces_can_be_patched(tmp_path: Path, tool: list[str]) -> None:
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"needs {tool[0]}")
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "my train.py").write_bytes(b"a\n")
+    patch = unified(_file(b"a\n", b"b\n", path="a b/my train.py"))
+    outcome = subprocess.run(tool, cwd=tmp_path, input=patch, capture_output=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    assert (tmp_path / "a b" / "my train.py").read_bytes() == b"b\n"
+    assert next(painted(_file(b"a\n", b"b\n", path="a b.py"), Paint(False))) == "--- a b.py"
+
+
 def test_the_lack_of_a_last_newline_is_told() -> None:
     assert unified(_file(b"a", b"b")) == (
         b"--- a.py\n+++ a.py\n@@ -1 +1 @@\n"

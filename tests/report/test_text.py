@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from gradlint.cli.output import ProgressBar
+from gradlint.cli.output import Progress
+from gradlint.config import Settings
 from gradlint.documents import program_text
 from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span
 from gradlint.report.text import (
@@ -21,9 +22,11 @@ from gradlint.report.text import (
     summary,
     wants_colour,
 )
+from gradlint.runner.files import UNKNOWN, SourceFile
 from tests.report.samples import one_file
 
 PLAIN = Paint(False)
+_FILE = SourceFile("a.py", "/a.py", UNKNOWN, Settings(), False)
 
 
 def _span(row: int, column: int, end: int, end_row: int | None = None) -> Span:
@@ -220,15 +223,26 @@ def test_colours(terminal: bool, environment: dict[str, str], colour: bool) -> N
     assert wants_colour(_Terminal() if terminal else io.StringIO(), environment) is colour
 
 
-def test_the_progress_bar_appears_only_in_long_runs_on_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told_in_long_runs_on_terminals(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(enabled: bool, total: int) -> str:
+        with Progress(enabled=enabled) as progress:
+            assert len(list(progress.found([_FILE] * total))) == total
+            progress(0, total)
+            progress(total, total)
+        return capsys.readouterr().err
+
+    monkeypatch.setattr("gradlint.cli.output._PATIENCE", 1e9)
+    assert told(True, 60) == ""
+    assert told(False, 60) == ""
+    many = told(True, 5000)  # at once: that is going to take long
+    assert "\rFinding files: 2,000, 0 s" in many
+    assert "Checking: 0 of 5,000 files, " in many
+    assert many.endswith(" \r")  # and nothing of it is left
     monkeypatch.setattr("gradlint.cli.output._PATIENCE", -1.0)
-    with ProgressBar(enabled=False) as bar:
-        bar(1, 2)
-        assert bar._bar is None
-    with ProgressBar(enabled=True) as bar:
-        bar(1, 2)
-        assert bar._bar is not None
-        bar(2, 2)
+    assert "Finding files: 50" in told(True, 60)
+    assert told(False, 60) == ""
 
 
 def test_escape_codes_in_names_of_files_do_not_reach_the_terminal() -> None:

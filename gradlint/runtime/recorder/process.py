@@ -16,7 +16,7 @@ import torch
 
 from gradlint.runtime.jsonl import PREFIX, encode, header
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recorder.patching import Current
+from gradlint.runtime.recorder.patches import Current
 from gradlint.runtime.recorder.session import Recorder
 from gradlint.runtime.recording import Ended, Happening, Place, Raised, Recording
 
@@ -102,7 +102,7 @@ def start(orders: Orders) -> Recorder:
     recorder.on_leave = _leave
     recorder.install()
     if not _Running.hooked:  # our functions stand between the user's: what just fitted on the stack has to fit still
-        sys.setrecursionlimit(2 * sys.getrecursionlimit())
+        sys.setrecursionlimit(3 * sys.getrecursionlimit())
     news()
     writer.begin()
     _Running.recorder, _Running.writer, _Running.finished = recorder, writer, False

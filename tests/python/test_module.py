@@ -9,7 +9,7 @@ import pytest
 from gradlint.python import syntax as s
 from gradlint.python.callees import components
 from gradlint.python.lower import Lowering
-from gradlint.python.module import Program, Words
+from gradlint.python.module import Module, Words
 from gradlint.python.usage import Use
 from tests.paths.tracing import program
 
@@ -106,7 +106,7 @@ def test_formatting_with_a_percent_sign_is_no_modulus() -> None:
     assert program("print('%d of %d' % (done, total))\n").usage.texts(Use.MODULUS) == set()
 
 
-def _function(parsed: Program, name: str) -> s.Def:
+def _function(parsed: Module, name: str) -> s.Def:
     return parsed.functions[name][0]
 
 
@@ -132,7 +132,7 @@ def test_functions_that_call_each_other_share_their_words(monkeypatch: pytest.Mo
 
     def additions(count: int) -> int:
         text = "".join(f"def f{n}():\n    f{(n + 1) % count}()\n    f{(n * 7) % count}()\n\n" for n in range(count))
-        program = Program(Lowering(ast.parse(text + "def last():\n    f0()\n    loss.backward()\n")).body)
+        program = Module(Lowering(ast.parse(text + "def last():\n    f0()\n    loss.backward()\n")).body)
         added.clear()
         words = [program.words_of(_function(program, f"f{n}")) for n in range(count)]
         assert all(w.called == {f"f{n}" for n in range(count)} for w in words)
