@@ -1,6 +1,6 @@
 """Measure how long an editor waits for diagnostics: from a key stroke to what the language server says of it.
 
-    python -m benchmarks.lsp [--lines 1000] [--changes 100] [--seed 0] [--json]
+    python -m benchmarks.lsp [--lines 1000] [--changes 100] [--files 200] [--seed 0] [--json]
 
 The real server runs as a process of its own, over stdio, as an editor starts it. A training file is made, with loops
 that are right and loops that are not among other code; then keys are struck here and there: in comments and names,
@@ -9,6 +9,9 @@ in a loop that becomes right or wrong, at the top so that all lines move. What i
     answer   from the change to the diagnostics of its version, less the time that the server waits for the next key
     waited   that time: a constant of the server
     ratio    the 95th percentile of both together / a cold `gradlint check --no-cache` of the same file in the same run
+
+Then the same in a project of `--files` files, of which the training file imports six and two import it; once with
+`project = false`, once with `project = true`.
 
 Exits with 1 if the server says something else than `gradlint check` at the end.
 """
@@ -90,6 +93,70 @@ class Block{n}(nn.Module):
 '''
 #: a loop in every fourth piece: about ten in a thousand lines, half of them wrong
 ORDER = (OTHER, OTHER, GOOD, OTHER, OTHER, OTHER, OTHER, BAD, OTHER, OTHER)
+
+
+PART = '''"""A part of the project."""
+
+import torch
+from torch import nn
+
+from part_{other} import tidy_{other}
+
+
+class Part{n}(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.relu(self.inner(x))
+
+
+def loss_{n}(model, x, y):
+    return nn.functional.cross_entropy(model(x), y)
+
+
+def tidy_{n}(model, limit=1.0):
+    torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+
+
+def both_{n}(model):
+    tidy_{other}(model)
+'''
+USING = """
+
+def fit_{n}(loader, device):
+    model = Part{n}(8).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_{n}(model, x, y).backward()
+        tidy_{n}(model)
+        optimizer.step()
+"""
+CALLER = """import torch
+from train import train_2
+
+
+def main_{n}(net, loader):
+    train_2(torch.nn.parallel.DistributedDataParallel(net), loader, "cuda")
+"""
+#: parts that the training file uses
+USED = 6
+
+
+def make_project(folder: pathlib.Path, text: str, files: int, *, on: bool) -> str:
+    """Writes a project round a training file; gives the file's text there."""
+    (folder / "gradlint.toml").write_text(f"project = {str(on).lower()}\n", encoding="utf-8")
+    parts = max(USED, files - 3)
+    for n in range(parts):
+        (folder / f"part_{n}.py").write_text(PART.format(n=n, other=(n + 1) % parts), encoding="utf-8")
+    for n in range(2):
+        (folder / f"main_{n}.py").write_text(CALLER.format(n=n), encoding="utf-8")
+    imports = "".join(f"from part_{n} import Part{n}, loss_{n}, tidy_{n}\n" for n in range(USED))
+    whole = HEAD + imports + text.removeprefix(HEAD) + "".join(USING.format(n=n) for n in range(USED))
+    (folder / "train.py").write_text(whole, encoding="utf-8")
+    return whole
 
 
 def training_file(lines: int) -> str:
@@ -199,10 +266,20 @@ def cold_check(path: pathlib.Path) -> tuple[float, set[tuple[int, str]]]:
     return best, {(f["location"]["row"], f["code"]) for f in json.loads(found)}
 
 
+def _p95_in_project(text: str, files: int, changes: int, seed: int, *, on: bool) -> float:
+    """In milliseconds, from the change to what the file by itself gives; its callers are asked when nobody types."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = pathlib.Path(folder).resolve()
+        whole = make_project(home, text, files, on=on)
+        took, _ = measure(whole, home / "train.py", changes, seed)
+    return 1000 * statistics.quantiles([seconds - DEBOUNCE for seconds in took], n=20)[-1]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--changes", type=int, default=100)
+    parser.add_argument("--files", type=int, default=200, help="those of the project")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
@@ -212,6 +289,7 @@ def main() -> int:
         path.write_text(text, encoding="utf-8")
         took, diagnostics = measure(text, path, args.changes, args.seed)
         cold, expected = cold_check(path)
+    in_project = {on: _p95_in_project(text, args.files, args.changes, args.seed, on=on) for on in (False, True)}
     answers = [1000 * (seconds - DEBOUNCE) for seconds in took]
     p95 = statistics.quantiles(answers, n=20)[-1]
     rows = {
@@ -222,9 +300,12 @@ def main() -> int:
         "waited (ms)": round(1000 * DEBOUNCE, 1),
         "cold check (ms)": round(1000 * cold, 1),
         "ratio": round((p95 / 1000 + DEBOUNCE) / cold, 3),
+        "files of a project": args.files,
+        "--no-project, p95 (ms)": round(in_project[False], 1),
+        "--project, p95 (ms)": round(in_project[True], 1),
     }
     print(
-        json.dumps(rows, indent=2) if args.json else "\n".join(f"{name:20}{value:>10}" for name, value in rows.items())
+        json.dumps(rows, indent=2) if args.json else "\n".join(f"{name:24}{value:>10}" for name, value in rows.items())
     )
     seen = {(d["range"]["start"]["line"] + 1, d["code"]) for d in diagnostics}
     if seen != expected:

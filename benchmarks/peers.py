@@ -59,11 +59,11 @@ def _diagnostics(command: list[str], folder: pathlib.Path) -> Told:
 
 def asked(folder: pathlib.Path, peers: pathlib.Path) -> dict[str, Told]:
     """What each tool says of all files, with all of its rules on."""
-    ours = [sys.executable, "-m", "gradlint", "check", "--isolated", "--no-cache", "-q", "--output-format", "concise"]
+    ours = [sys.executable, "-m", "gradlint", "check", "--isolated", "--no-cache", "-q", "--preset", "strict"]
     ruff = [str(pathlib.Path(sys.executable).with_name("ruff")), "check", "--isolated", "--no-cache", "-q"]
     there = peers / "bin"
     return {
-        f"gradlint {metadata.version('torch-gradlint')}": _lines(ours, folder),
+        f"gradlint {metadata.version('torch-gradlint')}": _lines([*ours, "--output-format", "concise"], folder),
         f"torch-preflight {_version(peers, 'torch-preflight')}": _diagnostics(
             [str(there / "torch-preflight"), "check", "-f", "json", "--fail-on", "note"], folder
         ),

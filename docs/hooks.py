@@ -6,11 +6,11 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from types import FunctionType
+from typing import Any
 
 from gradlint import events, rule, states, subjects
 from gradlint.events import Event
-from gradlint.repair import bench
-from gradlint.repair.bench import Bench, Verb
+from gradlint.repair.bench import Bench, Family, Verb
 
 #: what hooks are called with, beside events
 SEEN = (
@@ -84,9 +84,11 @@ def _seen() -> Iterator[tuple[str, ...]]:
 
 def _verbs() -> Iterator[tuple[str, ...]]:
     yield ", ".join(f"`bench.{name}`" for name in PLAIN_VERBS), "Whole statements and expressions"
-    for name, annotation in inspect.get_annotations(Bench).items():
-        family = vars(bench)[annotation]
-        known = [verb for verb, value in vars(family).items() if isinstance(value, Verb)]
+    nothing: Any = None  # a bench has its families whatever lies on it
+    for name, family in vars(Bench(nothing, (), ())).items():
+        if not isinstance(family, Family):
+            continue
+        known = [verb for verb, value in vars(type(family)).items() if isinstance(value, Verb)]
         yield ", ".join(f"`bench.{name}.{verb}`" for verb in known), _first(family.__doc__)
 
 

@@ -263,11 +263,16 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return True
     if project is None:
         return False
-    if not any(word in source for word in _OBJECTS):
+    if not holds_objects(source):
         return False
     # what it lacks may be in what it imports
     imported = project.imported(source, os.path.abspath(path))
     return chosen.accepts(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+
+
+def holds_objects(source: bytes) -> bool:
+    """Whether a file holds anything that gradients of another file could hang on."""
+    return any(word in source for word in _OBJECTS)
 
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:

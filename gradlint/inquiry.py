@@ -182,7 +182,8 @@ class Inquiry:
             self._project.main = program
         if program.foreign:
             return reading
-        file, rules = File(program), self._speaking(reading.source)
+        # to look for words in all of a text costs more than to ask all rules about a part of it
+        file, rules = File(program), self._speaking(reading.source) if starts is None else self._rules
         for draft in about_file(rules, file, self._on_crash):
             reading.add(draft)
         if not program.trains or not any(map(follows_paths, rules)):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 
+from gradlint.registry import HOME
 from tests.patience import PATIENCE
 from tests.sharing import once
 
@@ -74,11 +77,33 @@ def test_the_wheel_holds_the_rules_and_no_tests(built: Path) -> None:
     }
 
 
-def test_the_sdist_holds_the_rules_and_the_licence(built: Path) -> None:
+def test_the_sdist_can_be_tested_and_its_documentation_built(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"LICENSE", "README.md", "pyproject.toml", "rules/unused_suppression.py"} <= names
+    assert {"LICENSE", "README.md", "pyproject.toml", "setup.py", "mkdocs.yml", "action.yml", ".ci/run"} <= names
+    for folder in ("benchmarks", "docs", "examples", "fixtures", "rules", "tests"):
+        files = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*") if path.is_file()}
+        assert {name for name in files if "__pycache__" not in name} <= names
+    assert not [name for name in names if name.endswith(".pyc") or "node_modules" in name]
+
+
+def test_the_description_has_links_that_lead_to_the_repository(built: Path) -> None:
+    """The package index has no folder that relative ones could lead to."""
+    (wheel,) = built.glob("*.whl")
+    (name,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA")]
+    told = message_from_bytes(zipfile.ZipFile(wheel).read(name))
+    addresses = dict(line.split(", ") for line in told.get_all("Project-URL", []))
+    assert addresses["Homepage"] == HOME
+    assert all(address.startswith(HOME) for address in addresses.values())
+    links = re.findall(r"\]\(([^)\s]+)\)", told.get_payload(decode=True).decode())  # type: ignore[union-attr] # one part
+    assert len(links) > 20
+    for link in (*links, *addresses.values()):
+        if link.startswith(HOME):
+            _, found, path = link.partition("/main/")
+            assert not found or (ROOT / path.partition("#")[0]).exists(), link
+        else:
+            assert link.startswith(("https://", "#")), link
 
 
 def test_rules_and_check_work_when_installed(installed: Path, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def _what_to_run(request: Request) -> tuple[Entry | None, Path, tuple[str, ...]]
 
 def _write(result: Verification, page: Path) -> None:
     from gradlint.runtime.page.render import PageError, write
-    from gradlint.runtime.page.verified import verification_page
+    from gradlint.runtime.page.verification import verification_page
 
     try:
         write(verification_page(result), page)
@@ -203,7 +203,7 @@ def require_torch(command: str) -> None:
 
 
 def _print(result: Verification, output_format: str) -> None:
-    from gradlint.runtime.shown import as_json, show
+    from gradlint.runtime.report import as_json, show
 
     if result.failure:
         _say("gradlint: the script failed; this is its own output:")

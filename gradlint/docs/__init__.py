@@ -1,1 +1,1 @@
-"""Documentation made from the rules themselves: their pages, the README's table, the picture of the output."""
+"""Documentation made from the rules themselves: their pages, their examples, what was measured."""

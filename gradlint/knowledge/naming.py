@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 from gradlint.knowledge.pattern import Pattern
 
 OPTIMIZER = Pattern(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
@@ -71,6 +74,13 @@ ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
 RANKS = Pattern(r"(?i)world|rank|gpus|procs|processes|nodes|replica")
 
 
+@functools.lru_cache(maxsize=4096)
+def words(name: str) -> frozenset[str]:
+    """`train`, `data` and `loader` of `train_dataLoader`."""
+    return frozenset(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name))
+
+
+@functools.lru_cache(16384)
 def last(key: str) -> str:
     """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`."""
     return key.partition("[")[0].partition("(")[0].rpartition(".")[2]

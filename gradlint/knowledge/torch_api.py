@@ -18,6 +18,7 @@ USUAL_NAMES = {
     "ExitStack": "contextlib.ExitStack", "deepspeed": "deepspeed", "math": "math", "itertools": "itertools",
     "contextlib": "contextlib", "Accelerator": "accelerate.Accelerator", "lr_scheduler": "torch.optim.lr_scheduler",
     "functools": "functools", "partial": "functools.partial", "chain": "itertools.chain",
+    "tqdm": "tqdm.tqdm", "trange": "tqdm.trange",
 }  # fmt: skip
 
 #: libraries whose training looks like PyTorch's and is not

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified, JsonRpcInternalError
+from pygls.uris import to_fs_path
 
 from gradlint.lsp.actions import APPLY, EXPLAIN, FIX_ALL_TITLE, KINDS
 from gradlint.lsp.pages import hover as page_at
 from gradlint.lsp.pipe import LintingError
 from gradlint.lsp.publishing import OutdatedError, logger
 from gradlint.lsp.server import GradlintServer
-from gradlint.lsp.workspace import speaks_of_us
+from gradlint.lsp.workspace import WATCHED, speaks_of_us
 
 
 def make_server() -> GradlintServer:
@@ -63,6 +65,7 @@ def _documents(server: GradlintServer) -> None:
         program = server.texts.close(params.text_document.uri)
         if program is not None:
             server.publisher.clear(program, [params.text_document.uri])
+            server.publisher.closed(program)
 
 
 def _saved(server: GradlintServer, uri: str) -> None:
@@ -105,8 +108,12 @@ def _configuration(server: GradlintServer) -> None:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def watched(params: types.DidChangeWatchedFilesParams) -> None:
-        server.settings.forget()
-        server.look_again()
+        paths = [path for change in params.changes if (path := to_fs_path(change.uri)) is not None]
+        if any(os.path.basename(path) in WATCHED for path in paths):
+            server.settings.forget()
+            server.look_again()
+        for path in paths:
+            server.publisher.touched(path)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
@@ -117,7 +124,7 @@ def _configuration(server: GradlintServer) -> None:
 def _diagnostics(server: GradlintServer) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_DIAGNOSTIC,
-        types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="gradlint"),
+        types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier="gradlint"),
     )
     async def diagnostic(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
         uri = params.text_document.uri

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 
 import gradlint
+from gradlint.config.load import Overrides
 from gradlint.config.settings import Settings
 from gradlint.documents.notebook import CodeCell
 from gradlint.model import FileResult
@@ -35,9 +36,10 @@ main()
 
 
 class Task(enum.Enum):
-    """The findings; or the text with all fixes applied."""
+    """The findings; those with what other files know of the file; or the text with all fixes applied."""
 
     LINT = "lint"
+    SETTLE = "settle"
     FIX = "fix"
 
 
@@ -52,6 +54,16 @@ class Job:
     source: bytes = b""
     cells: tuple[CodeCell, ...] | None = None
     unsafe: bool = False
+    #: what the editor says over the configuration of other files
+    overrides: Overrides = Overrides()
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What a file holds in the editor, saved or not; None if it is closed."""
+
+    path: str
+    source: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,8 @@ class Answer:
     texts: dict[int, str]
     #: why all findings are told although some are said to be known
     trouble: str | None = None
+    #: what is said of the file by itself, and not by those who know its callers: code and message
+    hushed: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ class Failure:
     reason: str | None = None
 
 
-def packed(message: Job | Cancel | Answer | Failure) -> bytes:
+def packed(message: Job | Cancel | Buffer | Answer | Failure) -> bytes:
     body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return HEADER.pack(len(body)) + body
 
@@ -108,7 +122,7 @@ class _Line:
         for work in (self._write, self._read):
             threading.Thread(target=work, daemon=True).start()
 
-    def send(self, message: Job | Cancel) -> None:
+    def send(self, message: Job | Cancel | Buffer) -> None:
         self._outbox.put(packed(message))
 
     def _write(self) -> None:
@@ -145,6 +159,7 @@ class Linter:
         self._log = log
         self._line: _Line | None = None
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._buffers: dict[str, Buffer] = {}
         self._numbers = itertools.count(1)
         self._stopped = False
 
@@ -156,7 +171,18 @@ class Linter:
             raise LintingError("the server is shutting down")
         if self._line is None:
             self._line = _Line(self._take, self._died)
+            for buffer in self._buffers.values():
+                self._line.send(buffer)
         return self._line
+
+    def lay_over(self, buffer: Buffer) -> None:
+        """What is open counts for the files that import it, too."""
+        if buffer.source is not None:
+            self._buffers[buffer.path] = buffer
+        elif self._buffers.pop(buffer.path, None) is None:
+            return
+        if self._line is not None:
+            self._line.send(buffer)
 
     async def ask(self, job: Job) -> Answer:
         """The answer; if whoever asks is cancelled, so is the job."""

@@ -6,18 +6,20 @@ import asyncio
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified
 
 from gradlint.config.settings import Settings
-from gradlint.lsp.pipe import UNNAMED, Answer, Job, Linter, LintingError, Task
+from gradlint.engine import holds_objects
+from gradlint.lsp.pipe import UNNAMED, Answer, Buffer, Job, Linter, LintingError, Task
 from gradlint.lsp.positions import Width
-from gradlint.lsp.texts import Analysis, Diagnostics, Program, structured
+from gradlint.lsp.texts import Analysis, Diagnostics, Program, Texts, structured
 from gradlint.lsp.workspace import Run, Workspace, for_editing
 from gradlint.model import SYNTAX_ERROR, FileResult, Finding
+from gradlint.records import replace
 from gradlint.report.lsp import diagnostic
 from gradlint.runner.run import worth_parsing
 
@@ -32,6 +34,8 @@ logger = logging.getLogger("gradlint.lsp")
 
 #: how long to wait for the next key, in seconds
 DEBOUNCE = 0.01
+#: how long nothing must happen before files are looked at that nobody types in, in seconds
+IDLE = 0.25
 Send = Callable[[types.PublishDiagnosticsParams], None]
 
 
@@ -89,6 +93,8 @@ class Analyses:
         self._workspace = workspace
         self._width = width
         self._log = log
+        #: what nobody waits for: it gives way to whatever somebody does
+        self._background: set[asyncio.Task[Answer]] = set()
 
     async def current(self, program: Program) -> Analysis:
         """The analysis of the text as it is now; whoever else asks meanwhile waits for the same one."""
@@ -109,7 +115,7 @@ class Analyses:
     async def _analysed(self, program: Program, settings: Settings | None) -> Analysis:
         known = Analysis(program.revision, settings, await self._linted(program, settings))
         program.analysis = known
-        program.shown = self._shown(program, known.result, settings)
+        program.shown = self._quickly_shown(program, known.result, settings)
         return known
 
     async def _fresh(self, program: Program, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -138,9 +144,50 @@ class Analyses:
         return answer.result
 
     async def _ask(self, program: Program, task: Task, settings: Settings, *, unsafe: bool = False) -> Answer:
+        if task is not Task.SETTLE:
+            for other in self._background:
+                other.cancel()
         cells = program.code_cells()
         source = program.source() if cells is None else b""
-        return await self._linter.ask(Job(self._linter.number(), task, _name(program), settings, source, cells, unsafe))
+        number, overrides = self._linter.number(), self._workspace.overrides
+        return await self._linter.ask(Job(number, task, _name(program), settings, source, cells, unsafe, overrides))
+
+    def lay_over(self, program: Program, *, closed: bool = False) -> None:
+        """What is open counts in the files that import it, saved or not."""
+        if program.path is not None and not program.is_notebook:
+            self._linter.lay_over(Buffer(program.path, None if closed else program.source()))
+
+    async def settle(self, program: Program) -> bool:
+        """Add what the files that import a program know of it; whether that changes what is shown."""
+        analysis = await self.current(program)
+        settings = analysis.settings
+        if settings is None or not settings.project or program.is_notebook or program.path is None:
+            return False
+        task = asyncio.create_task(self._ask(program, Task.SETTLE, for_editing(settings)))
+        self._background.add(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            self._background.discard(task)
+            task.cancel()
+        if task.cancelled() or program.current(settings) is not analysis:
+            raise OutdatedError
+        answer, before = task.result(), program.shown
+        program.hushed = answer.hushed
+        program.analysis = Analysis(program.revision, settings, answer.result, analysis.offers)
+        program.shown = self._shown(program, answer.result, settings)
+        return program.shown != before
+
+    def _quickly_shown(self, program: Program, result: FileResult, settings: Settings | None) -> Diagnostics:
+        """The same before the files that import the program were asked: what they have said of it stays meanwhile."""
+        if settings is None or not settings.project or program.is_notebook:
+            return self._shown(program, result, settings)
+        before = [d for d in program.shown.get(program.uri, ()) if _is_told_elsewhere(d, program.uri)]
+        own = tuple(f for f in result.findings if (f.code, f.message) not in program.hushed)
+        shown = self._shown(program, replace(result, findings=own), settings)
+        known = {(d.code, d.range.start.line) for d in shown[program.uri]}
+        shown[program.uri] += [d for d in before if (d.code, d.range.start.line) not in known]
+        return shown
 
     def _shown(self, program: Program, result: FileResult, settings: Settings | None) -> Diagnostics:
         """What the editor is to show. A text that does not parse, as most are while somebody types, has no findings:
@@ -230,12 +277,24 @@ def _name(program: Program) -> str:
     return program.path if program.path is not None else UNNAMED
 
 
+def _is_told_elsewhere(diagnostic: types.Diagnostic, uri: str) -> bool:
+    """Whether its story has a line in another file: whoever found it there has to be asked again."""
+    return any(told.location.uri != uri for told in diagnostic.related_information or ())
+
+
+def _probes(program: Program) -> set[str]:
+    """The files that its analysis has asked for."""
+    return {path for path, _ in program.analysis.result.probes} if program.analysis is not None else set()
+
+
 def _worth_parsing(program: Program, settings: Settings) -> bool:
     """Most of what is open holds no gradients: a look at its bytes is enough, and the editor tells if it is broken."""
     if program.cells is None:
-        return worth_parsing(program.source(), settings)
-    text = "\n".join(text.content for text in program.cells.values())
-    return worth_parsing(text.encode("utf-8", "replace"), settings)
+        source = program.source()
+    else:
+        source = "\n".join(text.content for text in program.cells.values()).encode("utf-8", "replace")
+    # what it lacks may be in what it imports
+    return worth_parsing(source, settings) or (settings.project and holds_objects(source))
 
 
 class Publisher:
@@ -245,25 +304,105 @@ class Publisher:
     changed, and a change in one cell may be a finding in another.
     """
 
-    def __init__(self, analyses: Analyses, workspace: Workspace, send: Send, *, asked: bool) -> None:
+    def __init__(
+        self, analyses: Analyses, workspace: Workspace, texts: Texts, send: Send, ask_again: Callable[[], None], *,
+        asked: bool,
+    ) -> None:  # fmt: skip
         self._analyses = analyses
         self._workspace = workspace
+        self._texts = texts
         self._send = send
-        #: the editor asks for diagnostics itself
+        #: the editor asks for diagnostics itself, and is told when it has to ask again
         self._asked = asked
+        self._ask_again = ask_again
+        #: files that hold something else than when it was quiet for the last time, and the files that they ask for
+        self._touched: dict[str, set[str]] = {}
+        self._idle: asyncio.Task[None] | None = None
 
     def opened(self, program: Program) -> None:
         self._workspace.refresh(program.path, at_once=True)
+        self._analyses.lay_over(program)
+        self._touch(program)
         self._schedule(program, 0.0)
 
     def changed(self, program: Program) -> None:
+        self._analyses.lay_over(program)
         if self._workspace.options.run is Run.ON_TYPE:
+            self._touch(program)
             self._schedule(program, DEBOUNCE)
 
     def saved(self, program: Program) -> None:
         self._settle(program)
         self._workspace.refresh(program.path, at_once=True)
+        self._touch(program)
         self._schedule(program, 0.0)
+
+    def closed(self, program: Program) -> None:
+        """The file counts as it is on the disk."""
+        self._analyses.lay_over(program, closed=True)
+        self._touch(program)
+
+    def _touch(self, program: Program) -> None:
+        if program.path is not None:
+            self.touched(program.path, _probes(program))
+
+    def touched(self, path: str, probes: Iterable[str] = ()) -> None:
+        """A file holds something else by now: what others know of it is looked at when nobody types."""
+        self._touched.setdefault(path, set()).update(probes)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.create_task(self._rest())
+        self._idle.add_done_callback(told_if_failed)
+
+    async def _rest(self) -> None:
+        """As soon as nothing happens: bring up to date what open files know of those that were touched."""
+        while self._touched:
+            await asyncio.sleep(IDLE)
+            done: dict[Program, bool] = {}
+            try:
+                while (program := self._concerned(done)) is not None:
+                    done[program] = await self._brought_up_to_date(program)
+            except OutdatedError:
+                continue
+            except LintingError as error:
+                logger.warning("%s", error)
+            self._touched.clear()
+            if any(done.values()) and self._asked:
+                self._ask_again()
+
+    def _concerned(self, done: Container[Program]) -> Program | None:
+        """One of the programs that were touched; then of those that ask for one that was, and those that one which was
+        asks for. What a file asks for that is not open is not known: then it is any of them.
+        """
+        open_ones = {program.path or "": program for program in self._texts if self._is_in_project(program)}
+        touched = {path: program for path, program in open_ones.items() if path in self._touched}
+        for path, program in touched.items():
+            if program not in done:
+                return program
+            self._touched[path].update(_probes(program))
+        asked = set[str]().union(*self._touched.values())
+        unknown = not self._touched.keys() <= touched.keys()
+        for path, program in open_ones.items():
+            if program not in done:
+                if not _probes(program).isdisjoint(self._touched):
+                    program.analysis = None
+                    return program
+                if unknown or path in asked:
+                    return program
+        return None
+
+    def _is_in_project(self, program: Program) -> bool:
+        settings = self._workspace.settings_for(program.path)
+        return program.path is not None and settings is not None and settings.project
+
+    async def _brought_up_to_date(self, program: Program) -> bool:
+        before = program.shown
+        settled = await self._analyses.settle(program)
+        if not settled and program.shown == before:
+            return False
+        if self._pushes(program):
+            self._tell(program)
+        return True
 
     def again(self, program: Program) -> None:
         """The settings, or files that they name, have changed."""
@@ -297,9 +436,12 @@ class Publisher:
         if delay:
             await asyncio.sleep(delay)
         if await self._analyses.update(program):
-            for text in program.texts():
-                shown = program.shown.get(text.uri, [])
-                self._send(types.PublishDiagnosticsParams(text.uri, shown, text.version))
+            self._tell(program)
+
+    def _tell(self, program: Program) -> None:
+        for text in program.texts():
+            shown = program.shown.get(text.uri, [])
+            self._send(types.PublishDiagnosticsParams(text.uri, shown, text.version))
 
     async def report(self, program: Program, uri: str, known: str | None) -> types.DocumentDiagnosticReport:
         """The answer to an editor that asks; `known` names what it has."""

@@ -54,8 +54,9 @@ class GradlintServer(LanguageServer):
         self.texts = Texts(width)
         self.analyses = Analyses(self.linter, self.settings, width, logger.warning)
         self.publisher = Publisher(
-            self.analyses, self.settings, self.text_document_publish_diagnostics, asked=able.asks_for_diagnostics
-        )
+            self.analyses, self.settings, self.texts, self.text_document_publish_diagnostics, self.ask_again,
+            asked=able.asks_for_diagnostics,
+        )  # fmt: skip
         self.actions = Actions(self.analyses, versioned=able.takes_versioned_edits)
         self.able = able
         self._given = params.initialization_options
@@ -72,7 +73,7 @@ class GradlintServer(LanguageServer):
     async def get_ready(self) -> None:
         """Ask the editor to watch the files that matter, and for its settings if it has more than it sent."""
         if self.able.watches_files:
-            watchers = [types.FileSystemWatcher(f"**/{name}") for name in WATCHED]
+            watchers = [types.FileSystemWatcher(f"**/{name}") for name in (*WATCHED, "*.py")]
             options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
             await self._register(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
         if self.able.announces_settings:
@@ -105,6 +106,10 @@ class GradlintServer(LanguageServer):
         """The settings are others: everything is to be linted anew."""
         for program in self.texts:
             self.publisher.again(program)
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Have an editor that asks for diagnostics ask for all of them."""
         if self.able.asks_for_diagnostics and self.able.asks_again:
             self.run_errand(self.workspace_diagnostic_refresh_async(None))
 

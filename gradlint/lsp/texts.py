@@ -130,6 +130,8 @@ class Program:
         self.pending: asyncio.Task[Analysis] | None = None
         self.work: set[asyncio.Task[Any]] = set()
         self.offering = asyncio.Lock()
+        #: what is said of it by itself, but not by those who know its callers: code and message
+        self.hushed: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def is_notebook(self) -> bool:

@@ -22,8 +22,10 @@ from gradlint.config.selectors import Layer, resolve_fixable
 from gradlint.config.settings import Settings
 from gradlint.documents.notebook import fix_cells, lint_cells, shown_program
 from gradlint.engine import fix, lint
-from gradlint.lsp.pipe import HEADER, UNNAMED, Answer, Cancel, Failure, Job, Task, packed
+from gradlint.lsp.neighbours import Neighbours
+from gradlint.lsp.pipe import HEADER, UNNAMED, Answer, Buffer, Cancel, Failure, Job, Task, packed
 from gradlint.model import FileResult
+from gradlint.python.roots import lay_over
 from gradlint.python.source import decoded
 from gradlint.records import replace
 
@@ -115,18 +117,23 @@ class Worker:
     def __init__(self, inlet: BinaryIO, outlet: BinaryIO) -> None:
         self._inlet = inlet
         self._outlet = outlet
-        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | Buffer] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
         self._running: int | None = None
         self._baselines = Baselines()
         self._memory = Memory()
+        self._neighbours = Neighbours()
 
     def run(self) -> None:
         signal.signal(signal.SIGINT, self._interrupt)
         threading.Thread(target=self._listen, daemon=True).start()
         warm_up()
         while True:
-            self._send(self._done(self._jobs.get()))
+            message = self._jobs.get()
+            if isinstance(message, Buffer):
+                lay_over(message.path, message.source)
+            else:
+                self._send(self._done(message))
             if self._jobs.empty():
                 gc.collect()
 
@@ -138,8 +145,8 @@ class Worker:
         finally:
             os._exit(0)
 
-    def _hear(self, message: Job | Cancel) -> None:
-        if isinstance(message, Job):
+    def _hear(self, message: Job | Cancel | Buffer) -> None:
+        if not isinstance(message, Cancel):
             self._jobs.put(message)
             return
         self._cancelled.add(message.number)
@@ -156,7 +163,7 @@ class Worker:
             self._running = job.number
             if job.number in self._cancelled:
                 raise _CancelledError
-            answer: Answer | Failure = work(job, self._baselines, self._memory)
+            answer: Answer | Failure = work(job, self._baselines, self._memory, self._neighbours)
             self._running = None
         except _CancelledError:
             self._running = None
@@ -172,25 +179,33 @@ class Worker:
         self._outlet.flush()
 
 
-def work(job: Job, baselines: Baselines, memory: Memory) -> Answer:
+def work(job: Job, baselines: Baselines, memory: Memory, neighbours: Neighbours) -> Answer:
     keep, trouble = None, None
     try:
         keep = baselines.keep(job)
     except BaselineError as error:
         trouble = str(error)
-    answer = _fixed(job, keep) if job.task is Task.FIX else _linted(job, keep, memory)
+    answer = _fixed(job, keep) if job.task is Task.FIX else _linted(job, keep, memory, neighbours)
     return replace(answer, trouble=trouble)
 
 
-def _linted(job: Job, keep: Keep | None, memory: Memory) -> Answer:
+def _linted(job: Job, keep: Keep | None, memory: Memory, neighbours: Neighbours) -> Answer:
     look = lint if resolve_fixable(job.settings.layers) else memory.lint
     if job.cells is not None:
         result = lint_cells(job.cells, job.path, job.settings, lint=look)
     else:
         result = look(job.source, job.path, job.settings)
+    hushed: frozenset[tuple[str, str]] = frozenset()
+    if job.task is Task.SETTLE:
+        own, result = result, neighbours.settled(job.path, job.settings, result, job.overrides)
+        hushed = _said(own) - _said(result)
     if keep is not None:
         result = keep(result, decoded(job.source) if job.cells is None else shown_program(job.cells))
-    return Answer(job.number, result, {})
+    return Answer(job.number, result, {}, hushed=hushed)
+
+
+def _said(result: FileResult) -> frozenset[tuple[str, str]]:
+    return frozenset((finding.code, finding.message) for finding in result.findings)
 
 
 def _fixed(job: Job, keep: Keep | None) -> Answer:
@@ -204,7 +219,7 @@ def _fixed(job: Job, keep: Keep | None) -> Answer:
 def warm_up() -> None:
     """Import the parser and the rules before the first file comes; what is imported then is never garbage."""
     for settings in (Settings(), Settings(layers=(Layer(fixable=()),))):
-        work(Job(0, Task.LINT, UNNAMED, settings, _SAMPLE), Baselines(), Memory())
+        work(Job(0, Task.LINT, UNNAMED, settings, _SAMPLE), Baselines(), Memory(), Neighbours())
     gc.collect()
     gc.freeze()
     gc.disable()  # garbage is looked for between two jobs, when nobody waits

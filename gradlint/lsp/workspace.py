@@ -199,6 +199,11 @@ class Workspace:
         settings = self._settings_at(folder)
         return None if path is not None and self._left_out(path) else settings
 
+    @property
+    def overrides(self) -> Overrides:
+        """What the editor says over any configuration file."""
+        return Overrides(self.options.layer, self.options.configuration, self.options.isolated)
+
     def unsafe_fixes(self, settings: Settings) -> bool:
         wish = self.options.unsafe_fixes
         return bool(settings.fixing.unsafe_fixes if wish is None else wish)
@@ -233,8 +238,7 @@ class Workspace:
     def _settings_at(self, folder: str) -> Settings:
         try:
             if self._tree is None:
-                options = self.options
-                self._tree = ConfigTree(Overrides(options.layer, options.configuration, options.isolated))
+                self._tree = ConfigTree(self.overrides)
             settings = self._good[folder] = self._tree.at(folder)
         except ConfigError as error:
             self.tell(str(error))

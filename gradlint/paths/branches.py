@@ -16,6 +16,8 @@ from gradlint.records import dataclass
 _EVENTS = EVENT_METHODS - {"update"}
 #: events whose object tells which gradients they are about
 _ON_OBJECTS = EVENT_METHODS - {"backward", "scale"}
+#: methods and functions that keep what they are given
+_KEEPS = {"append", "extend", "insert", "add", "setdefault", "setattr", "register_buffer", "add_module"}
 #: said of everything
 _USUAL = {"self", "torch", "nn"}
 
@@ -50,6 +52,7 @@ class Branches:
         self._remembered: list[list[s.Stmt]] = []
         self._scaler = any(map(naming.SCALER.search, program.all_words.seen))
         self._names: tuple[set[str], set[str]] | None = None
+        self._idle: dict[int, bool] = {}
 
     def weight(self, body: list[s.Stmt]) -> Weight:
         found = self._weights.get(id(body))
@@ -57,6 +60,28 @@ class Branches:
             found = self._weights[id(body)] = self._weigh(body)
             self._remembered.append(body)
         return found
+
+    def idle(self, function: s.Def) -> bool:
+        """Nothing happens in it, and it leaves no trace: it prints and counts, or hands on what a loop is given."""
+        found = self._idle.get(function.node)
+        if found is None:
+            self._idle[function.node] = False  # while it is asked about: it may call itself
+            found = not any(self._holds(function.body)) and (function.generator or self._traceless(function.body))
+            self._idle[function.node] = found
+        return found
+
+    def _traceless(self, body: list[s.Stmt]) -> bool:
+        """It gives nothing back and keeps nothing, nor does anything that it calls."""
+        for stmt in s.walk_stmts(body):
+            if isinstance(stmt, s.Return) and stmt.value is not None:
+                return False
+            if isinstance(stmt, s.AugAssign) and not isinstance(stmt.target, s.Name):
+                return False
+            if isinstance(stmt, s.Assign) and not all(isinstance(target, s.Name) for target in stmt.targets):
+                return False
+        if not self._program.own_words(body).called.isdisjoint(_KEEPS):
+            return False
+        return all(self._program.owner(d.node).once(Branches).idle(d) for d in self._program.callees.under(body))
 
     def _weigh(self, body: list[s.Stmt]) -> Weight:
         if not body:

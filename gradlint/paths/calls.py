@@ -10,6 +10,7 @@ from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Switch
 from gradlint.paths import tensors
 from gradlint.paths import values as v
+from gradlint.paths.branches import Branches
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind
@@ -112,6 +113,8 @@ class Calls:
             return self._invoke_lambda(function, definition, args)
         if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
             return v.Unknown(function.key, called=function.key)
+        if self._is_idle(function, definition):
+            return v.Unknown(function.key, called=function.key)
         env = self.frame(function, definition)
         self.bind(definition, function, args, kwargs, env)
         outer, self.run.env = self.run.env, env
@@ -144,6 +147,12 @@ class Calls:
         """The names of one call of a function."""
         outer = function.env or self.run.module
         return outer.inner(outer.program.once(Scopes).of_def.get(definition.node))
+
+    @staticmethod
+    def _is_idle(function: v.Function, definition: s.Def) -> bool:
+        """A function of another file that only logs; those of the file itself are cut away where they do not matter."""
+        program = function.env.program if function.env is not None else None
+        return program is not None and bool(program.path) and program.once(Branches).idle(definition)
 
     def _enter_decorators(self, definition: s.Def) -> None:
         """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body."""

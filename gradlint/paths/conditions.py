@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradlint.events import WINDOW
 from gradlint.knowledge import naming
@@ -13,6 +11,7 @@ from gradlint.paths import values as v
 from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
 from gradlint.paths.run import FAR
+from gradlint.python import constants
 from gradlint.python import syntax as s
 from gradlint.python.constants import as_float
 from gradlint.python.scope import Scope
@@ -21,16 +20,6 @@ from gradlint.records import dataclass
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
-}  # fmt: skip
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow,
-}  # fmt: skip
-
 
 _EQUALITIES = ("is", "is not", "==", "!=", "in", "not in")
 _ORDERS = ("==", "!=", "<", "<=", ">", ">=")
@@ -112,11 +101,8 @@ class Conditions:
             return None
         if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
             b = v.Known(b.key, WINDOW, made_up=True, real=v.number_of(b))
-        try:
-            result = _ARITHMETIC[op](a.value, b.value)
-        except (ZeroDivisionError, OverflowError, TypeError, ValueError, KeyError):
-            return None
-        if isinstance(result, complex) or (isinstance(result, int) and abs(result) > 10**12):
+        result = constants.binary(op, a.value, b.value)
+        if not isinstance(result, int | float) or (isinstance(result, int) and abs(result) > 10**12):
             return None
         window = right.key or text if op == "%" else (a.window or b.window)
         return v.Known(
@@ -142,9 +128,8 @@ class Conditions:
             size = a if b.key == "1" else b
             if self.run.does(Use.MODULUS, size):
                 self.run.oracle.decide(f"{naming.last(size.key)} > 1", True)
-        try:
-            result = bool(_COMPARE[op](a.value, b.value))
-        except TypeError:
+        result = constants.compare(op, a.value, b.value)
+        if not isinstance(result, bool):
             return v.Symbol(text, op, [left, right])
         return v.Known(
             text, result, exact=a.exact and b.exact, counter=a.counter or b.counter,
@@ -283,7 +268,7 @@ class Conditions:
                 assert isinstance(a, v.Known)
                 assert isinstance(b, v.Known)
                 q.closing.window = self.sized(unknown)
-                return bool(_COMPARE[value.op](a.value, b.value))
+                return constants.compare(value.op, a.value, b.value) is True
             if boundary:
                 return bool(self._last_turn(v.Symbol(value.key, "==", value.operands)))
         return self._ask(value.key, q)
@@ -431,11 +416,7 @@ def _real(op: str, a: v.Known, b: v.Known) -> float | None:
     left, right = v.number_of(a), v.number_of(b)
     if not (a.made_up or b.made_up) or left is None or right is None:
         return None
-    try:
-        result = _ARITHMETIC[op](left, right)
-    except (ZeroDivisionError, OverflowError, ValueError, KeyError):
-        return None
-    return None if isinstance(result, complex) else float(result)
+    return as_float(constants.binary(op, left, right))
 
 
 def _knownness(value: v.Value) -> int:

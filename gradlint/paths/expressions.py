@@ -317,8 +317,15 @@ def _entry(base: v.Collection, index: v.Known) -> v.Value | None:
 
 def _filters(condition: s.Expr) -> bool:
     """Whether a condition on parameters leaves some out that have gradients."""
-    text = s.render(condition)
-    return "requires_grad" not in text and "grad is not None" not in text
+    match condition:
+        case s.Bool():
+            return any(_filters(item) for item in condition.items)
+        case s.Attr(name="requires_grad"):
+            return False
+        case s.Compare(left=s.Attr(name="grad"), op="is not" | "!=", right=s.Const(value=None)):
+            return False
+        case _:
+            return True
 
 
 def _union(parts: Iterable[Params]) -> Params:

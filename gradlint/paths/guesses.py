@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
 from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import Thing
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
@@ -23,7 +24,7 @@ _HAS_GRADIENTS = (v.Grad, v.ParamsValue)
 #: names and attributes: `n` and `.steps` of `n * args.steps`, beside `args`
 _WORDS = re.compile(r"\.?[A-Za-z_]\w*")
 #: an argument that takes a number of micro-batches, or a weight made of it
-_TAKES_NUMBER = re.compile(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
+_TAKES_NUMBER = Pattern(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|window|num|^[nk]$")
 #: `self.n`, `STEPS`: a number that is kept, not counted in the batch
 _ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
 #: what may be called where a constructor keeps a number
@@ -31,9 +32,9 @@ _CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
 _DIVIDE = {"div", "divide", "true_divide", "mul", "multiply"}
 #: for a look into a method of the file
 _SMALL_BUDGET = 400
-_NORMALISES = re.compile(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
+_NORMALISES = Pattern(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
 #: what is done to gradients by a function of this name does not change their size, or is another rule's business
-_NO_SCALING = re.compile(
+_NO_SCALING = Pattern(
     r"(?i)norm$|clip|zero|clear|reset|log|print|plot|hook|watch|stat|check|save|enable|disable|requires|get|sync|reduce"
 )
 
@@ -86,20 +87,25 @@ class Guesses:
         return any(self._speaks_of_window(x) for x in a.every)
 
     def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
-        if depth < 3 and not isinstance(value, v.Tensor):
-            inside = [*self.run.entries.get(value.key, {}).values()] if value.key else []
+        if isinstance(value, v.Tensor):
+            return False
+        if depth < 3:
+            entries = self.run.entries.get(value.key) if value.key else None
+            inside = [] if entries is None else [*entries.values()]
             if isinstance(value, v.Collection):
                 inside += [*value.items, *value.entries.values()]
-            if any(self._speaks_of_window(x, depth + 1) for x in inside):
+            if inside and any(self._speaks_of_window(x, depth + 1) for x in inside):
                 return True
         if isinstance(value, v.Known):
             return not value.counter and self._names_window(value.key)
         return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
 
     def _names_window(self, text: str) -> bool:
-        return len(text) < 80 and any(
-            "accum" in word.lower() or self.run.does_with(Use.COUNTED_TO, word, self.run.env.scope)
-            for word in _WORDS.findall(text)
+        if len(text) >= 80:
+            return False
+        scope = self.run.env.scope
+        return "accum" in text.lower() or any(
+            self.run.does_with(Use.COUNTED_TO, word, scope) for word in _WORDS.findall(text)
         )
 
     @staticmethod

@@ -24,6 +24,7 @@ from gradlint.paths.names import Names
 from gradlint.paths.run import Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
+from gradlint.python.binding import identifiers
 
 if TYPE_CHECKING:
     from gradlint.python.module import Program
@@ -199,7 +200,7 @@ class Interpreter:
         if not self.run.over_parameters:
             return False
         for part in s.walk_expr(test):
-            if isinstance(part, s.Call) and "grad" in s.render(part):
+            if isinstance(part, s.Call) and any(map(_speaks_of_gradients, identifiers(part))):
                 return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
                 value = self.run.env.find(part.id)
@@ -296,6 +297,10 @@ _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.Import: Interpreter._import,
     s.Scope: Interpreter._scope,
 }
+
+
+def _speaks_of_gradients(name: str) -> bool:
+    return not naming.words(name).isdisjoint(("grad", "grads", "gradient", "gradients"))
 
 
 def _is_main_check(test: s.Expr) -> bool:

@@ -12,6 +12,7 @@ from gradlint.paths.calls import Unwound
 from gradlint.paths.run import OUTER_TURNS, TURNS, Guard, LoopState
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, identifiers
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -236,8 +237,8 @@ class Loops:
         if s.Leave.BREAK in self.it.program.own_words(stmt.body).jumps or any(_skips_rest(x) for x in stmt.body):
             return False
         if isinstance(iterable, v.Counted):
-            return iterable.enumerate and iterable.loader and not _endless(s.render(expr))
-        return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(s.render(expr))
+            return iterable.enumerate and iterable.loader and not _endless(expr)
+        return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(expr)
 
 
 def _holds_loop(stmt: s.Stmt) -> bool:
@@ -274,8 +275,12 @@ def _skips_rest(stmt: s.Stmt) -> bool:
     return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind is s.Leave.CONTINUE
 
 
-def _endless(text: str) -> bool:
-    return any(word in text for word in ("cycle", "count(", "infinite", "iter("))
+def _endless(expr: s.Expr) -> bool:
+    """`cycle(loader)`, `count()`, `infinite_batches`, `data.train_iter()`."""
+    if any(not naming.words(name).isdisjoint(("cycle", "infinite")) for name in identifiers(expr)):
+        return True
+    calls = (part for part in s.walk_expr(expr) if isinstance(part, s.Call))
+    return any(not naming.words(called(call)).isdisjoint(("count", "iter")) for call in calls)
 
 
 def _tries_again(stmt: s.While) -> bool:

@@ -14,6 +14,7 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes, MemberKind
+from gradlint.python.constants import BUILTINS
 from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
 from gradlint.records import replace
@@ -28,14 +29,6 @@ _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
 _GRADIENT = ("grad", "_grad")
 #: `p.grad[:] = g`
 _WHOLE = (":", "...", "slice")
-
-
-_BUILTINS = {
-    "len", "range", "enumerate", "zip", "list", "tuple", "filter", "map", "iter", "next", "sum", "max", "min", "int",
-    "bool", "float", "hasattr", "getattr", "setattr", "isinstance", "super", "print", "sorted", "reversed", "set",
-    "dict", "abs", "round", "any", "all", "str", "type", "callable", "exit", "quit", "vars", "id", "repr", "open",
-    "input", "tqdm", "trange",
-}  # fmt: skip
 
 
 class Names:
@@ -198,7 +191,7 @@ class Names:
             found = self._of_module(name) or self.elsewhere(program.of_star(name), name)
             if found is not None:
                 return found
-        if name in _BUILTINS:
+        if name in BUILTINS:
             return v.Dotted(f"builtins.{name}")
         if name in USUAL_NAMES:
             return v.Dotted(USUAL_NAMES[name])

@@ -182,7 +182,7 @@ class Run:
     @property
     def started(self) -> bool:
         """Some gradient event has happened."""
-        return any(not isinstance(event, Mark) for event in self.events[-40:])
+        return any(not isinstance(event, Mark) for event in reversed(self.events[-40:]))
 
     def spend(self) -> None:
         self.budget -= 1

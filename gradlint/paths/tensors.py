@@ -57,7 +57,7 @@ def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | N
 def flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
     out: list[v.Value] = []
     for part in parts:
-        if isinstance(part, v.Collection) and depth < 3:
+        if depth < 3 and isinstance(part, v.Collection):
             out.extend(flatten([*part.items, *part.entries.values()], depth + 1))
         else:
             out.append(part)
@@ -66,7 +66,7 @@ def flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
 
 def gradients_in(value: v.Value, *, copies: bool = False) -> Params | None:
     """The parameters whose gradients a value holds (as copies, if only these count); None if it holds none."""
-    for part in flatten([value]):
+    for part in flatten([value]) if isinstance(value, v.Collection) else (value,):
         if isinstance(part, v.Grad) and (part.copy or not copies):
             return part.params
         if isinstance(part, v.Unknown) and part.grads is not None:

@@ -25,14 +25,14 @@ BUILTINS = frozenset({
     "len", "range", "enumerate", "zip", "list", "tuple", "set", "dict", "sum", "max", "min", "abs", "int", "float",
     "bool", "str", "round", "reversed", "sorted", "iter", "next", "map", "filter", "print", "isinstance", "getattr",
     "setattr", "hasattr", "type", "id", "super", "any", "all", "repr", "callable",
+    "exit", "quit", "vars", "open", "input",
 })  # fmt: skip
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "/": operator.truediv,
     "%": operator.mod, "**": operator.pow,
 }  # fmt: skip
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "is": operator.eq, "is not": operator.ne,
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _CHANGES_ENTRIES = frozenset({"update", "setdefault", "pop", "clear", "popitem"})
 
@@ -57,10 +57,18 @@ def unary(op: str, value: s.ConstValue) -> object:
 
 
 def compare(op: str, left: s.ConstValue, right: s.ConstValue) -> object:
-    """Equality of anything, order of numbers."""
-    if op in ("==", "!=", "is", "is not") or (op in _COMPARISONS and _is_number(left) and _is_number(right)):
-        return _COMPARISONS[op](left, right)
-    return NOT_KNOWN
+    """Equality and identity of anything, order of numbers, strings in strings."""
+    match op:
+        case "==" | "!=":
+            return (left == right) == (op == "==")
+        case "is" | "is not":
+            return (type(left) is type(right) and left == right) == (op == "is")
+        case "in" | "not in" if isinstance(left, str) and isinstance(right, str):
+            return (left in right) == (op == "in")
+        case _ if op in _ORDERS and isinstance(left, int | float) and isinstance(right, int | float):
+            return _ORDERS[op](left, right)
+        case _:
+            return NOT_KNOWN
 
 
 def _is_number(value: object) -> bool:

@@ -30,6 +30,14 @@ def overlaid(texts: Mapping[str, bytes]) -> Iterator[None]:
         _texts.update(before)
 
 
+def lay_over(path: str, text: bytes | None) -> None:
+    """From now on this text counts for a file; None: its own does again."""
+    if text is None:
+        _texts.pop(path, None)
+    else:
+        _texts[path] = text
+
+
 def text_over(path: str) -> bytes | None:
     """The text that counts instead of a file's own; None if its own does."""
     return _texts.get(path)

@@ -74,7 +74,7 @@ class Slice:
             returns[name] = found
         needed: set[str] = set()
         for stmt in self._program.statements():
-            if isinstance(stmt, s.Assign) and self._of(stmt.value) & _EVENT_WORDS:
+            if isinstance(stmt, s.Assign) and not self._of(stmt.value).isdisjoint(_EVENT_WORDS):
                 # `advance = optimizer.step`, `step = lambda: …`: a call of that name is an event
                 for target in stmt.targets:
                     self._suggestive.update(dict.fromkeys(bound(target), True))
@@ -148,9 +148,9 @@ class Slice:
 
     def _event_expr(self, expr: s.Expr) -> bool:
         names = self._of(expr)
-        if names & _EVENT_WORDS or any(self._suggests(name) for name in names):
+        if not names.isdisjoint(_EVENT_WORDS) or any(map(self._suggests, names)):
             return True
-        if any(self._touches(name) for name in self._program.said(expr).callees):
+        if any(map(self._touches, self._program.said(expr).callees)):
             return True
         for definition in self._program.callees.of_expression(expr):
             words = self._program.words_of(definition)
@@ -226,7 +226,7 @@ class Slice:
         return s.If(stmt.node, stmt.test, body, orelse)
 
     def _matters(self, stmt: s.ExprStmt | s.Assign | s.AugAssign) -> bool:
-        if any(made & self.needed for made, _ in self._flows(stmt)):
+        if not all(made.isdisjoint(self.needed) for made, _ in self._flows(stmt)):
             return True
         value = stmt.value
         if self._event_expr(value) or _leaves(value) or isinstance(value, s.Yield):
@@ -257,12 +257,13 @@ def bound(target: s.Expr) -> set[str]:
 
 def _closure(needed: set[str], flows: list[tuple[set[str], set[str]]]) -> set[str]:
     """Everything that flows into a needed name is needed."""
+    needed = set(needed)
     waiting = flows
     while True:
         rest = []
         for made, sources in waiting:
-            if made & needed:
-                needed = needed | sources
+            if not made.isdisjoint(needed):
+                needed |= sources
             else:
                 rest.append((made, sources))
         if len(rest) == len(waiting):

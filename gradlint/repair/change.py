@@ -287,8 +287,30 @@ def _walk(stmt: ast.stmt) -> Iterator[tuple[ast.AST, _Place]]:
             if owner is not None:
                 home = f"{owner.name}()" if _is_implied(node, owner) else f"{owner.name}.{node.name}"
         yield node, _Place(home, outer, owner, cls)
-        inside = [x for x in ast.iter_child_nodes(node) if isinstance(x, _Inside)]
+        inside = [x for x in _children(node) if isinstance(x, _Inside)]
         waiting.extend((x, home, member_of, cls) for x in reversed(inside))
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """As `ast.iter_child_nodes` gives them, but for what says only how a name is used; all of a file come by here."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [x for x in value if isinstance(x, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            found.append(value)
+    return found
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """All that stands in a node without the statements inside it."""
+    waiting = [x for x in _children(node) if not isinstance(x, _Inside)]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if not isinstance(part, ast.Name | ast.Constant):
+            waiting += _children(part)
 
 
 def _mentions(stmt: ast.stmt) -> Mentions:
@@ -303,7 +325,7 @@ def _mentions(stmt: ast.stmt) -> Mentions:
         elif isinstance(node, _Definition) and place.outer:
             found[place.outer].add(node.name)
         said, bound = set(), set()
-        for part in (x for own in ast.iter_child_nodes(node) if not isinstance(own, _Inside) for x in ast.walk(own)):
+        for part in _parts(node):
             match part:
                 case ast.Name(id=name):
                     said.add(name)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradlint.runtime.monitor.data import Limits
-    from gradlint.runtime.monitor.diagnose import diagnose_gradients, diagnose_nan
+    from gradlint.runtime.monitor.diagnosis import diagnose_gradients, diagnose_nan
     from gradlint.runtime.monitor.monitor import GradientMonitor
 
 __all__ = ["GradientMonitor", "Limits", "diagnose_gradients", "diagnose_nan"]
 
 _HOMES = {
     "GradientMonitor": "gradlint.runtime.monitor.monitor",
-    "diagnose_gradients": "gradlint.runtime.monitor.diagnose",
-    "diagnose_nan": "gradlint.runtime.monitor.diagnose",
+    "diagnose_gradients": "gradlint.runtime.monitor.diagnosis",
+    "diagnose_nan": "gradlint.runtime.monitor.diagnosis",
     "Limits": "gradlint.runtime.monitor.data",
 }
 

@@ -25,6 +25,6 @@ if __name__ == "__main__":
     if sys.path and os.path.realpath(sys.path[0] or os.curdir) == os.path.realpath(_FOLDER):
         del sys.path[0]
     _load_gradlint()
-    from gradlint.runtime.launch import inside
+    from gradlint.runtime.launch import script
 
-    inside.run(sys.argv[1:])
+    script.run(sys.argv[1:])

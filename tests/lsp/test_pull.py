@@ -34,7 +34,7 @@ async def editor(lsp_client: Editor, tmp_path_factory: pytest.TempPathFactory) -
     assert made.capabilities.position_encoding == types.PositionEncodingKind.Utf8
     provider = made.capabilities.diagnostic_provider
     assert provider is not None
-    assert (provider.inter_file_dependencies, provider.workspace_diagnostics) == (False, False)
+    assert (provider.inter_file_dependencies, provider.workspace_diagnostics) == (True, False)
     yield
     await lsp_client.shutdown_session()
 

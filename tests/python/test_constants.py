@@ -112,6 +112,10 @@ def test_whether_an_argument_is_absent(code: str, absent: bool) -> None:
         (compare("<", "a", "b"), NOT_KNOWN),
         (compare("==", "a", "a"), True),
         (compare("is not", 0, None), True),
+        (compare("is", 1, True), False),
+        (compare("in", "bf16", "bf16-mixed"), True),
+        (compare("not in", "bf16", "fp16"), True),
+        (compare("in", 1, 2), NOT_KNOWN),
     ],
 )
 def test_computing(found: object, value: object) -> None:

@@ -21,7 +21,7 @@ from gradlint.runtime.monitor.data import (
     percentile,
 )
 from gradlint.runtime.monitor.judge import LIFELESS, PEACE, Judge
-from gradlint.runtime.monitor.observe import (
+from gradlint.runtime.monitor.observations import (
     PLENTY,
     SHOWN,
     Circumstances,

@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from gradlint.runtime import GradientMonitor, Limits, diagnose_gradients
 from gradlint.runtime.monitor.data import Condition
-from gradlint.runtime.monitor.measure import gradient_norms
+from gradlint.runtime.monitor.measurement import gradient_norms
 from gradlint.runtime.monitor.reading import Turn
 from gradlint.runtime.monitor.watcher import Watcher
 from tests.runtime.monitored import backward, loss_of, network, total_norm, train

@@ -16,9 +16,9 @@ import pytest
 from gradlint.model import Cell, Severity
 from gradlint.registry import by_code, rule_url
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.monitor import monitor_page
 from gradlint.runtime.page.render import asset, prose, write
-from gradlint.runtime.page.verified import headline, verification_page
+from gradlint.runtime.page.verification import headline, verification_page
 from gradlint.runtime.recording import Recording, Stepped, Zeroed
 from gradlint.runtime.verification import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE
@@ -330,8 +330,8 @@ def test_messages_show_code_as_code() -> None:
 
 def test_needs_no_torch() -> None:
     code = (
-        "import sys; sys.modules['torch'] = None; from gradlint.runtime.page.verified import verification_page;"
-        "from gradlint.runtime.page.monitored import monitor_page;"
+        "import sys; sys.modules['torch'] = None; from gradlint.runtime.page.verification import verification_page;"
+        "from gradlint.runtime.page.monitor import monitor_page;"
         "from gradlint.runtime.verification import Verification; from gradlint.runtime.monitor.data import MonitorData;"
         "pages = verification_page(Verification('a.py')), monitor_page(MonitorData('Net', 'SGD', 1));"
         "print(*('</html>' in page for page in pages))"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.monitor import monitor_page
 from gradlint.runtime.page.render import write
-from gradlint.runtime.page.verified import verification_page
+from gradlint.runtime.page.verification import verification_page
 from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES
 from tests.runtime.page_monitors import MONITORS

@@ -9,7 +9,7 @@ import pytest
 from gradlint.model import Severity
 from gradlint.registry import rule_url
 from gradlint.runtime.monitor.data import Condition, Finding, Sample
-from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.monitor import monitor_page
 from gradlint.runtime.page.render import write
 from tests.runtime.page_monitors import MONITORS, monitored
 from tests.runtime.page_reading import Element, read

@@ -24,8 +24,8 @@ from gradlint.runtime.recording import (
     Stepped,
     Unscaled,
 )
+from gradlint.runtime.report import printed
 from gradlint.runtime.scene import Spot
-from gradlint.runtime.shown import printed
 from gradlint.runtime.verdicts import Case
 from gradlint.runtime.verification import Side, Verification
 

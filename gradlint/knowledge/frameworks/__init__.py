@@ -32,9 +32,9 @@ BY_NAME = {framework.name: framework for framework in (*FRAMEWORKS, PLAIN, HELPE
 PACKAGES = frozenset(package for framework in FRAMEWORKS for package in framework.packages)
 
 
-def rows(verb: type[R]) -> Iterator[tuple[Framework, R]]:
-    for framework in FRAMEWORKS:
-        yield from ((framework, row) for row in framework.rows if isinstance(row, verb))
+@functools.cache
+def rows(verb: type[R]) -> tuple[tuple[Framework, R], ...]:
+    return tuple((framework, row) for framework in FRAMEWORKS for row in framework.rows if isinstance(row, verb))
 
 
 #: the classes of their objects, without their modules
@@ -165,6 +165,7 @@ def on_any(name: str, on: Thing, given: str = "") -> tuple[Framework, Does] | No
     return None
 
 
+@functools.lru_cache(4096)
 def tells_window(name: str) -> bool:
     """An attribute that says that this micro-batch is the last of its window."""
     return any(row.told_by == name for _, row in rows(Opens) if row.told_by)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
-from gradlint.runtime.monitor.measure import author_model
+from gradlint.runtime.monitor.measurement import author_model
 from gradlint.runtime.monitor.monitor import GradientMonitor
 
 

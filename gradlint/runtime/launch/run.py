@@ -25,19 +25,7 @@ from typing import IO
 
 from gradlint.config.reading import ConfigError, unknown
 from gradlint.runtime import jsonl
-from gradlint.runtime.launch import orders
-from gradlint.runtime.launch.ending import (
-    Ending,
-    Follower,
-    Patience,
-    end_of,
-    endings,
-    forget_lost_ranks,
-    troubles,
-    were_stopped,
-    without_our_frames,
-    without_torchrun,
-)
+from gradlint.runtime.launch import ending, orders
 from gradlint.runtime.launch.orders import Entry, Orders, Overlay
 from gradlint.runtime.recording import Recording
 
@@ -310,7 +298,7 @@ def run(job: Job, *, on_output: Callable[[str], None] | None = None) -> Outcome:
     return outcome
 
 
-def _attempt(job: Job, on_output: Callable[[str], None] | None) -> tuple[Outcome, Ending | None]:
+def _attempt(job: Job, on_output: Callable[[str], None] | None) -> tuple[Outcome, ending.Ending | None]:
     folder = Path(tempfile.mkdtemp(prefix="gradlint-run-"))
     try:
         return _run_in(folder, job, on_output)
@@ -318,19 +306,19 @@ def _attempt(job: Job, on_output: Callable[[str], None] | None) -> tuple[Outcome
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> tuple[Outcome, Ending | None]:
+def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> tuple[Outcome, ending.Ending | None]:
     told = _orders(folder, job)
     path = str(told.write())
     printed = folder / "output.txt"
     began = time.monotonic()
     with printed.open("wb") as output:
         family = Family(_command(job, folder), _environment(job, path), job.cwd, output, f"{orders.VARIABLE}={path}")
-        code = _watch(family, began + job.limit, Follower(printed, on_output), Patience(folder, _REST))
+        code = _watch(family, began + job.limit, ending.Follower(printed, on_output), ending.Patience(folder, _REST))
     seconds = time.monotonic() - began
-    failures = endings(folder)
+    failures = ending.endings(folder)
     recordings = jsonl.load(folder)
-    text = without_torchrun(end_of(printed)) if job.nproc > 1 else end_of(printed)
-    if code and (forget_lost_ranks(recordings) or were_stopped(recordings)):
+    text = ending.without_torchrun(ending.end_of(printed)) if job.nproc > 1 else ending.end_of(printed)
+    if code and (ending.forget_lost_ranks(recordings) or ending.were_stopped(recordings)):
         code, failures = 0, []
     outcome = Outcome(
         recordings=recordings,
@@ -395,7 +383,7 @@ def _environment(job: Job, path: str) -> dict[str, str]:
     return {**usual, **os.environ, **told}
 
 
-def _watch(family: Family, deadline: float, follower: Follower, patience: Patience) -> int | None:
+def _watch(family: Family, deadline: float, follower: ending.Follower, patience: ending.Patience) -> int | None:
     """The exit code, or None if the time was over. What was left behind is ended in any case."""
     with _leaving_when_told():
         try:
@@ -433,18 +421,18 @@ def _leaving_when_told() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _traceback(failures: list[Ending], code: int | None, output: str) -> str:
+def _traceback(failures: list[ending.Ending], code: int | None, output: str) -> str:
     """That of the process that failed first; else, of a process that could not tell us, the last one it printed."""
     if failures:
         return failures[0].traceback
     if not code:
         return ""
     _, head, tail = output.rpartition("Traceback (most recent call last):\n")
-    return without_our_frames(head + tail) if head else ""
+    return ending.without_our_frames(head + tail) if head else ""
 
 
 def _troubles(folder: Path, code: int | None) -> list[str]:
-    found = troubles(folder)
+    found = ending.troubles(folder)
     if found and code == orders.TROUBLE:
         raise LaunchError(next(iter(found.values())))
     last = [text.strip().splitlines()[-1] for text in found.values()]

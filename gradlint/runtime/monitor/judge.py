@@ -8,27 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gradlint.model import Severity
+from gradlint.runtime.monitor import observations
 from gradlint.runtime.monitor.data import Condition, Finding, Limits, Sample, Total
-from gradlint.runtime.monitor.observe import (
-    PATIENCE,
-    Circumstances,
-    Losses,
-    Observation,
-    Totals,
-    Trend,
-    beside_weights,
-    broken,
-    dead,
-    left_out,
-    lifeless,
-    order,
-    setting,
-    spike,
-    standstill,
-    too_high,
-    too_low,
-    untrained,
-)
+from gradlint.runtime.monitor.observations import Circumstances, Observation, Trend
 
 _CLIP = "clip_grad_norm_(model.parameters(), max_norm=1.0) before the step"
 _EXPLODING = (
@@ -161,13 +143,13 @@ class Judge:
     def __init__(self, limits: Limits | None = None, shard: bool = False) -> None:
         self.limits = limits or Limits()
         self.findings: list[Finding] = []
-        self.totals = Totals()
-        self.losses = Losses()
+        self.totals = observations.Totals()
+        self.losses = observations.Losses()
         self._shard = shard
         self._episodes: dict[Condition, _Episode] = {}
-        self._dead = _Named(PATIENCE)
+        self._dead = _Named(observations.PATIENCE)
         self._unused = _Named(UNUSED)
-        self._left_out = _Named(PATIENCE - 1)
+        self._left_out = _Named(observations.PATIENCE - 1)
         self._used: set[str] = set()
         self._still_since: int | None = None
         self._steps = 0
@@ -199,7 +181,7 @@ class Judge:
         self.totals.add(total.step, total.norm)
         self._alive(total, line)
         if sample is not None:
-            self._follow(self._of_sample(sample, circumstances), _AT_SAMPLES, sample.step, PATIENCE, line)
+            self._follow(self._of_sample(sample, circumstances), _AT_SAMPLES, sample.step, observations.PATIENCE, line)
             self._parameters(sample, circumstances, line)
         return self.findings[began:]
 
@@ -209,7 +191,7 @@ class Judge:
         if 0 < self._steps == self._lifeless < LIFELESS and not self._shard:
             missing = self.totals.count == 0
             steps = "the only step" if self._steps == 1 else f"each of the {self._steps} steps"
-            self._hold(lifeless(missing, steps), self._steps)
+            self._hold(observations.lifeless(missing, steps), self._steps)
         if self._held_back is not None and self.losses.trend is Trend.EARLY:
             self._hold(*self._held_back)
         return self.findings[began:]
@@ -221,20 +203,20 @@ class Judge:
         return self.findings[began:]
 
     def _of_total(self, total: Total, sample: Sample | None, circumstances: Circumstances) -> Iterable[Observation]:
-        bad = broken(total, sample, circumstances, self._diverged())
+        bad = observations.broken(total, sample, circumstances, self._diverged())
         if bad is not None:
             self._held_back = None
             yield bad
             return
-        peak = spike(total, self.totals.usual, self.limits)
+        peak = observations.spike(total, self.totals.usual, self.limits)
         if peak is not None:
             yield peak
-        if (high := too_high(total, self.limits)) is not None:
+        if (high := observations.too_high(total, self.limits)) is not None:
             # Too early to say whether the loss falls: until it can be said, it waits.
             self._held_back = (high, total.step) if self.losses.trend is Trend.EARLY else None
             if self._held_back is None and not self.losses.trains:
                 # One step alone is a spike, and told as such.
-                yield dataclasses.replace(high, patience=PATIENCE) if peak is not None else high
+                yield dataclasses.replace(high, patience=observations.PATIENCE) if peak is not None else high
         if self._open(Condition.GROWING) or self.totals.count % 10 == 0:
             growth = self.totals.growth
             if growth > self.limits.growth and not self.losses.trains:
@@ -252,23 +234,23 @@ class Judge:
         return last if last and (recent or (grew and last[-1][1] > self.limits.exploding)) else ()
 
     def _of_sample(self, sample: Sample, circumstances: Circumstances) -> Iterable[Observation]:
-        yield from order(circumstances, sample.scale)
-        yield from setting(circumstances.health, self.limits)
+        yield from observations.order(circumstances, sample.scale)
+        yield from observations.setting(circumstances.health, self.limits)
         if (still := self._standstill(sample)) is not None:
             yield still
         if not sample.layers or not sample.finite:
             return
         loss = self.losses.trend
-        yield from too_low(sample, loss, self.limits)
+        yield from observations.too_low(sample, loss, self.limits)
         if loss is Trend.RISING:
-            yield from beside_weights(sample, self.limits, ", and the loss rises")
+            yield from observations.beside_weights(sample, self.limits, ", and the loss rises")
 
     def _standstill(self, sample: Sample) -> Observation | None:
         if not sample.rates or any(sample.rates):  # a NaN, of an optimizer without a rate, is none of 0
             self._still_since = None
             return None
         self._still_since = sample.step if self._still_since is None else self._still_since
-        return standstill(sample.step, self._still_since)
+        return observations.standstill(sample.step, self._still_since)
 
     def _alive(self, total: Total, line: Line) -> None:
         if total.norm or total.loss == 0:  # a loss of exactly 0 has nothing left to teach
@@ -280,19 +262,19 @@ class Judge:
         self._lifeless += 1
         # A rank may hold no part of a small model.
         if self._lifeless >= LIFELESS and not self._shard:
-            self._hold(lifeless(total.norm is None, f"{self._lifeless} steps in a row"), total.step, line)
+            self._hold(observations.lifeless(total.norm is None, f"{self._lifeless} steps in a row"), total.step, line)
 
     def _parameters(self, sample: Sample, circumstances: Circumstances, line: Line) -> None:
         if not circumstances.health.foreign:
-            self._name(self._left_out, circumstances.health.left_out, left_out, sample.step, line)
+            self._name(self._left_out, circumstances.health.left_out, observations.left_out, sample.step, line)
         if self._shard or not sample.norm:
             return
         count = len(sample.layers) + len(circumstances.missing)
         still = [layer.name for layer in sample.layers if layer.norm == 0]
-        self._name(self._dead, still, lambda names: dead(names, count), sample.step, line)
+        self._name(self._dead, still, lambda names: observations.dead(names, count), sample.step, line)
         self._used |= {layer.name for layer in sample.layers}
         never = [name for name in circumstances.missing if name not in self._used]
-        self._name(self._unused, never, lambda names: untrained(names, count), sample.step, line)
+        self._name(self._unused, never, lambda names: observations.untrained(names, count), sample.step, line)
 
     def _name(
         self,
@@ -310,7 +292,12 @@ class Judge:
             self._tell(observation(new), step, line)
 
     def _follow(
-        self, observations: Iterable[Observation], judged: Sequence[Condition], step: int, peace: int, line: Line
+        self,
+        observations: Iterable[Observation],
+        judged: Sequence[Condition],
+        step: int,
+        peace: int,
+        line: Line,
     ) -> None:
         held = set()
         for observation in observations:

@@ -14,10 +14,10 @@ from gradlint.model import Severity
 from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limits, MonitorData, Sample, Total, summary
 from gradlint.runtime.monitor.judge import Judge
 from gradlint.runtime.monitor.log import LOGGER, Outlet
-from gradlint.runtime.monitor.measure import author_model, checked_model, checked_scaler, torch_optimizer
-from gradlint.runtime.monitor.observe import Circumstances, Observation
+from gradlint.runtime.monitor.measurement import author_model, checked_model, checked_scaler, torch_optimizer
+from gradlint.runtime.monitor.observations import Circumstances, Observation
 from gradlint.runtime.monitor.watcher import Watcher
-from gradlint.runtime.page.monitored import monitor_page
+from gradlint.runtime.page.monitor import monitor_page
 from gradlint.runtime.page.render import write
 
 _OTHERS = frozenset(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad as torch_clips
 
-from gradlint.runtime.recorder.patching import is_compiling, rebind
+from gradlint.runtime.recorder.patches import is_compiling, rebind
 
 if TYPE_CHECKING:
     from gradlint.runtime.monitor.watcher import Watcher

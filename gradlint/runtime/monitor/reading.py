@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.monitor.data import Health, Layer, Total
-from gradlint.runtime.monitor.measure import (
+from gradlint.runtime.monitor.measurement import (
     Measurement,
     Parcel,
     Roster,

@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
 from gradlint.runtime.monitor.judge import SKIPS
-from gradlint.runtime.monitor.measure import (
+from gradlint.runtime.monitor.measurement import (
     Parcel,
     Roster,
     current_scale,
@@ -30,7 +30,7 @@ from gradlint.runtime.monitor.measure import (
     stored_scale,
     total,
 )
-from gradlint.runtime.monitor.observe import Circumstances, total_of
+from gradlint.runtime.monitor.observations import Circumstances, total_of
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
 from gradlint.runtime.page.render import number, numbers
-from gradlint.runtime.page.telling import Cast, used
+from gradlint.runtime.page.words import Cast, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gradlint.events import Frame
-from gradlint.runtime.page.telling import Places
+from gradlint.runtime.page.words import Places
 from gradlint.runtime.recording import (
     BackwardRan,
     Ended,

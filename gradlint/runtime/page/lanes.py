@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 from gradlint.runtime.page.render import Markup, tag
-from gradlint.runtime.page.telling import Cast, Places, Teller
+from gradlint.runtime.page.words import Cast, Places, Teller
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.verification import Cure, Judged, Verdict
 

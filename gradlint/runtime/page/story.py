@@ -23,7 +23,7 @@ from gradlint.runtime.page.lanes import (
     lane_of,
 )
 from gradlint.runtime.page.render import Markup, counted, span
-from gradlint.runtime.page.telling import Cast, Places, Tally, Teller, compared, tallies
+from gradlint.runtime.page.words import Cast, Places, Tally, Teller, compared, tallies
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Recording, Stepped
 
 #: what is longer is folded without regard to flags

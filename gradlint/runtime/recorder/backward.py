@@ -15,7 +15,7 @@ from torch import Tensor
 from gradlint.runtime import operations
 from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Handler, Request
+from gradlint.runtime.recorder.patches import Handler, Request
 from gradlint.runtime.recording import Clipped, Gradient, Place
 
 if TYPE_CHECKING:

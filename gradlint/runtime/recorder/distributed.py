@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import clips
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import Met, Synced
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.knowledge.frameworks.deepspeed import DEEPSPEED
 from gradlint.knowledge.frameworks.fabric import FABRIC
 from gradlint.runtime.recorder import clips, survey
-from gradlint.runtime.recorder.patching import Handler, Request
+from gradlint.runtime.recorder.patches import Handler, Request
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import edits, norms, patching
+from gradlint.runtime.recorder import edits, norms, patches
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.optimizers import cleared, tell_step
-from gradlint.runtime.recorder.patching import Current, Request
+from gradlint.runtime.recorder.patches import Current, Request
 from gradlint.runtime.recorder.places import what_follows
 from gradlint.runtime.recording import Edited, Gradient, Happening, Looked, Place, Zeroed
 
@@ -254,31 +254,31 @@ def _compiling(request: Request) -> Any:
 
 
 def _get(self: Tensor) -> Tensor | None:
-    callback = patching.pause()
+    callback = patches.pause()
     try:
         return _read(self, sys._getframe(1))
     finally:
-        patching.resume(callback)
+        patches.resume(callback)
 
 
 def _set(self: Tensor, value: Tensor | None) -> None:
-    callback = patching.pause()
+    callback = patches.pause()
     try:
         _write(self, sys._getframe(1), lambda: _raw.__set__(self, value))
     finally:
-        patching.resume(callback)
+        patches.resume(callback)
 
 
 def _delete(self: Tensor) -> None:
-    callback = patching.pause()
+    callback = patches.pause()
     try:
         _write(self, sys._getframe(1), lambda: _raw.__delete__(self))
     finally:
-        patching.resume(callback)
+        patches.resume(callback)
 
 
 for _function in (_get, _set, _delete):
-    patching.never_compile(_function)
+    patches.never_compile(_function)
 
 
 def _read(tensor: Tensor, frame: FrameType) -> Tensor | None:

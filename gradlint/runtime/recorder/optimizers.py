@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
 from gradlint.runtime.recorder.lives import Life
-from gradlint.runtime.recorder.patching import Request, subclasses
+from gradlint.runtime.recorder.patches import Request, subclasses
 from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
 
 if TYPE_CHECKING:

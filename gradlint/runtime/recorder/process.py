@@ -16,7 +16,7 @@ import torch
 
 from gradlint.runtime.jsonl import PREFIX, encode, header
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recorder.patching import Current
+from gradlint.runtime.recorder.patches import Current
 from gradlint.runtime.recorder.session import Recorder
 from gradlint.runtime.recording import Ended, Happening, Place, Raised, Recording
 

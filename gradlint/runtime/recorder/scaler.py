@@ -11,7 +11,7 @@ import torch
 from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life
 from gradlint.runtime.recorder.optimizers import tell_step
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import Met, Place, Unscaled, Updated
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch.optim import lr_scheduler
 
 from gradlint.runtime.recorder.lives import Life
-from gradlint.runtime.recorder.patching import Request, subclasses
+from gradlint.runtime.recorder.patches import Request, subclasses
 from gradlint.runtime.recording import Met, Scheduled
 
 if TYPE_CHECKING:

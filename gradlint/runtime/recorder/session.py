@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recorder import backward, frameworks, optimizers, patching, scaler, schedulers, survey
+from gradlint.runtime.recorder import backward, frameworks, optimizers, patches, scaler, schedulers, survey
 from gradlint.runtime.recorder.clips import Clips
 from gradlint.runtime.recorder.distributed import Distributed
 from gradlint.runtime.recorder.edits import ByHand
 from gradlint.runtime.recorder.gradients import Gradients
 from gradlint.runtime.recorder.lives import Life, Lives, Named
-from gradlint.runtime.recorder.patching import Current, Imports, Patches, Warnings
+from gradlint.runtime.recorder.patches import Current, Imports, Patches, Warnings
 from gradlint.runtime.recorder.places import Places
 from gradlint.runtime.recorder.survey import Survey
 from gradlint.runtime.recording import Happening, Met, Place, Raised
@@ -118,7 +118,7 @@ class Recorder:
         frameworks.install(self)
         self.warnings.install()
         self.gradients.install()
-        self.patches.watch_everywhere(torch, "compile", patching.in_pieces)
+        self.patches.watch_everywhere(torch, "compile", patches.in_pieces)
         self.patches.bind()
 
     def uninstall(self) -> None:
@@ -208,14 +208,14 @@ class Recorder:
     def guard(self, what: str) -> Iterator[None]:
         """Our own work inside the user's call: it must neither fail nor be seen there."""
         self._thread.ours += 1
-        callback = patching.pause()
+        callback = patches.pause()
         try:
             with torch.no_grad():
                 yield
         except Exception as error:
             self._failed(what, error)
         finally:
-            patching.resume(callback)
+            patches.resume(callback)
             self._thread.ours -= 1
 
     def _failed(self, what: str, error: Exception) -> None:

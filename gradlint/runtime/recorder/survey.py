@@ -17,7 +17,7 @@ from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.backward import autocast
 from gradlint.runtime.recorder.distributed import wrap_of
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patching import Request
+from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import Forwarded, LoaderTurned, Parameter, Place, Surveyed
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ if os.environ.get("GRADLINT_PYTHON") == _this_python:
         if _spec is not None and _spec.loader is not None:
             sys.modules["gradlint"] = _module_from_spec(_spec)
             _spec.loader.exec_module(sys.modules["gradlint"])
-            from gradlint.runtime.launch import inside as _inside
+            from gradlint.runtime.launch import script as _script
 
-            _inside.watch()
+            _script.watch()
     except Exception:  # nothing that goes wrong here may become a problem of the user's process
         pass
 

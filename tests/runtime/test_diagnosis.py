@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gradlint.model import Severity
 from gradlint.runtime import diagnose_gradients, diagnose_nan
 from gradlint.runtime.monitor.data import Condition
-from gradlint.runtime.monitor.diagnose import NanSource
+from gradlint.runtime.monitor.diagnosis import NanSource
 from tests.runtime.monitored import backward, loss_of, network, same, total_norm, weights
 
 BATCH = torch.linspace(-1, 1, 64).reshape(16, 4)

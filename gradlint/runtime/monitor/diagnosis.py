@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradlint.runtime.layers import readable
+from gradlint.runtime.monitor import observations
 from gradlint.runtime.monitor.data import Finding, Layer, Limits, Sample, some, table
 from gradlint.runtime.monitor.judge import finding_of
-from gradlint.runtime.monitor.measure import (
+from gradlint.runtime.monitor.measurement import (
     Parcel,
     Roster,
     author_model,
@@ -29,19 +30,6 @@ from gradlint.runtime.monitor.measure import (
     torch_optimizer,
     total,
     trained_by,
-)
-from gradlint.runtime.monitor.observe import (
-    Circumstances,
-    Observation,
-    Trend,
-    beside_weights,
-    broken,
-    dead,
-    lifeless,
-    too_high,
-    too_low,
-    total_of,
-    untrained,
 )
 from gradlint.runtime.operations import delicate, origin
 
@@ -258,25 +246,25 @@ def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) ->
     )
 
 
-def _look(sample: Sample, missing: Sequence[str], limits: Limits) -> Iterator[Observation]:
+def _look(sample: Sample, missing: Sequence[str], limits: Limits) -> Iterator[observations.Observation]:
     """What one look shows; nobody knows where the loss goes."""
-    total_ = total_of(sample)
+    total_ = observations.total_of(sample)
     if not sample.norm:
         if not sample.shard:  # a rank may hold no part of a small model
-            yield lifeless(not sample.layers, "this moment")
+            yield observations.lifeless(not sample.layers, "this moment")
         return
-    if (bad := broken(total_, sample, Circumstances())) is not None:
+    if (bad := observations.broken(total_, sample, observations.Circumstances())) is not None:
         yield bad
         return
-    if (high := too_high(total_, limits)) is not None:
+    if (high := observations.too_high(total_, limits)) is not None:
         yield high
-    yield from too_low(sample, Trend.ONCE, limits)
-    yield from beside_weights(sample, limits, "")
+    yield from observations.too_low(sample, observations.Trend.ONCE, limits)
+    yield from observations.beside_weights(sample, limits, "")
     count = len(sample.layers) + len(missing)
     if still := [layer.name for layer in sample.layers if layer.norm == 0]:
-        yield dead(still, count)
+        yield observations.dead(still, count)
     if missing and not sample.shard:
-        yield untrained(missing, count)
+        yield observations.untrained(missing, count)
 
 
 def diagnose_nan(

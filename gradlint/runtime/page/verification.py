@@ -9,7 +9,7 @@ from gradlint.runtime.page.curves import curves, ranks
 from gradlint.runtime.page.lanes import flags_after, flags_before
 from gradlint.runtime.page.render import Badge, counted, render
 from gradlint.runtime.page.story import Run, story
-from gradlint.runtime.page.telling import Places
+from gradlint.runtime.page.words import Places
 from gradlint.runtime.recording import Recording
 from gradlint.runtime.verification import Cure, Judged, Side, Verdict, Verification
 

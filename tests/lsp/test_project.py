@@ -1,0 +1,114 @@
+"""Files that are open together: each is told what the others know of it, saved or not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_lsp
+from lsprotocol import types
+from pytest_lsp import ClientServerConfig, client_capabilities
+
+from tests.cli.test_project import ENGINE, MAIN, PLAIN_MAIN
+from tests.lsp.editor import SERVER, Editor
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+TIDY = "import torch\n\ndef tidy(model):\n    {}\n"
+CLIPS = TIDY.format("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")
+CLIPS_NOT = TIDY.format("print(model)")
+TRAIN = """\
+from losses import tidy
+
+def train(model, optimizer, loader):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        tidy(model)
+"""
+
+
+@pytest_lsp.fixture(config=ClientServerConfig(server_command=SERVER, client_factory=Editor), scope="module")  # type: ignore[untyped-decorator] # its own
+async def editor(lsp_client: Editor, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
+    root = tmp_path_factory.mktemp("workspace")
+    lsp_client.root = root
+    await lsp_client.initialize_session(
+        types.InitializeParams(capabilities=client_capabilities("neovim@v0.9.1"), root_uri=root.as_uri())
+    )
+    yield
+    await lsp_client.shutdown_session()
+
+
+def _project(editor: Editor, name: str, **files: str) -> list[str]:
+    """A project on the disk; the addresses of its files."""
+    root: Path = editor.root
+    folder = root / name
+    folder.mkdir()
+    (folder / "gradlint.toml").write_text("project = true\n", encoding="utf-8")
+    for stem, text in files.items():
+        (folder / f"{stem}.py").write_text(text, encoding="utf-8")
+    return [(folder / f"{stem}.py").as_uri() for stem in files]
+
+
+async def _shows(editor: Editor, uri: str, *wanted: tuple[str, int]) -> list[types.Diagnostic]:
+    """What is shown for a file, as soon as it is this: codes and lines, from 0."""
+
+    def shown() -> list[types.PublishDiagnosticsParams]:
+        last = [told for told in editor.published if told.uri == uri][-1:]
+        return [told for told in last if [(d.code, d.range.start.line) for d in told.diagnostics] == list(wanted)]
+
+    (told,) = await editor.until(shown)
+    return list(told.diagnostics)
+
+
+async def test_a_caller_that_is_open_is_asked_as_it_stands_in_the_editor(editor: Editor) -> None:
+    engine, main = _project(editor, "caller", engine=ENGINE, main=PLAIN_MAIN)
+    editor.open(engine, ENGINE)
+    editor.open(main, PLAIN_MAIN)
+    await editor.codes(engine, 1)
+    editor.replace(main, 2, MAIN)
+    (found,) = await _shows(editor, engine, ("GL501", 3))
+    *_, line = found.related_information or []
+    assert (line.location.uri, line.location.range.start.line) == (main, 7)
+    editor.type(engine, 2, "# a remark\n", (0, 0))
+    await _shows(editor, engine, ("GL501", 4))
+    editor.replace(main, 3, PLAIN_MAIN)
+    await _shows(editor, engine)
+    editor.replace(main, 4, MAIN)
+    await _shows(editor, engine, ("GL501", 4))
+    editor.close(main)  # it was never saved
+    await _shows(editor, engine)
+
+
+async def test_a_caller_that_is_not_open_is_asked_as_it_is_on_the_disk(editor: Editor) -> None:
+    engine, main = _project(editor, "closed", engine=ENGINE, main=MAIN)
+    editor.open(engine, ENGINE)
+    await _shows(editor, engine, ("GL501", 3))
+    root: Path = editor.root
+    (root / "closed" / "main.py").write_text(PLAIN_MAIN, encoding="utf-8")
+    event = types.FileEvent(main, types.FileChangeType.Changed)
+    editor.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    await _shows(editor, engine)
+
+
+async def test_what_a_file_imports_is_followed_as_it_stands_in_the_editor(editor: Editor) -> None:
+    losses, train = _project(editor, "callee", losses=CLIPS_NOT, train=TRAIN)
+    editor.open(train, TRAIN)
+    editor.open(losses, CLIPS_NOT)
+    assert await editor.codes(train, 1) == []
+    editor.replace(losses, 2, CLIPS)
+    await _shows(editor, train, ("GL101", 7))
+    editor.replace(losses, 3, CLIPS_NOT)
+    await _shows(editor, train)
+
+
+async def test_a_caller_that_knows_better_is_believed_while_somebody_types(editor: Editor) -> None:
+    loop = ENGINE.replace(" or i + 1 == len(loader)", "").replace("n)", "cfg)", 1).replace(" n", " cfg.accum")
+    caller = "from engine import train_one_epoch\n\n\nclass C:\n    accum = 1\n\n\ndef main(m, optimizer, loader):\n"
+    engine, _ = _project(editor, "better", engine=loop, run=caller + "    train_one_epoch(m, optimizer, loader, C)\n")
+    editor.open(engine, loop)
+    await _shows(editor, engine, ("GL304", 5))
+    await _shows(editor, engine)
+    editor.type(engine, 2, "# a remark\n", (0, 0))
+    assert await editor.codes(engine, 2) == []
