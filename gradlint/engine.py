@@ -215,6 +215,7 @@ def _judged(
     probes = tuple(sorted(project.probes.items())) if project is not None else ()
     if project is not None:
         exhausted += tuple(project.exhausted)
+        notes += [f"{missing} is imported, and is not there" for missing in sorted(project.missing)]
     return FileResult(
         path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted,
         elsewhere=elsewhere, reached=reached, silenced=silenced, probes=probes,

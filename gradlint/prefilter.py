@@ -80,7 +80,7 @@ def prefilter(codes: frozenset[str] | None = None) -> Prefilter:
 
 def clauses_of(rule: type[Rule]) -> Iterator[Clause]:
     """What a file must hold for each hook of a rule; a rule from which nothing follows is refused."""
-    always = {need if isinstance(need, Kind) else needs(need) for need in rule.needs}
+    always = {looks.alike(need) if isinstance(need, Kind) else needs(need) for need in rule.needs}
     for hook in sorted(rule.hooks):
         for found in list(_of_hook(rule, hook)) or [()]:
             if not found and not always:
@@ -93,7 +93,8 @@ def _of_hook(rule: type[Rule], hook: str) -> Iterator[tuple[Part, ...]]:
         yield (needs(_EVENTS[hook]),)
     elif hook == "on_operation":
         # an operation that the rule needs is there in any case; else each of them will do
-        yield from [()] if any(isinstance(x, Kind) for x in rule.needs) else [(kind,) for kind in rule.operations]
+        kinds = map(looks.alike, rule.operations)
+        yield from ([()] if any(isinstance(x, Kind) for x in rule.needs) else [(kind,) for kind in kinds])
     elif hook == "on_setting":
         yield from [(needs(_SETTINGS[kind]),) for kind in rule.configured]
     elif hook == "on_stack":

@@ -21,7 +21,7 @@ _COSTLY = ("libcst", "torch", "pygls", "lsprotocol", "watchfiles", "rich", "jinj
 _OTHERS = {
     "asking.py": 1,
     "comments.py": 2,
-    "config": 6,
+    "config": 5,
     "docs": 1,
     "documents": 3,
     "facts": 6,

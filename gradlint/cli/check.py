@@ -21,7 +21,7 @@ from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, MissingPathError, SourceFile
-from gradlint.runner.run import Run, default_jobs, run, run_text
+from gradlint.runner.run import Run, default_jobs, run, run_text, settle_text
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -161,6 +161,7 @@ class _Checking:
         self._bar = Progress(enabled=False if request.quiet else None)
         self._gates = Gates(request, self._output.sources)
         self.written: dict[str, bytes] = {}
+        self.around: frozenset[str] = frozenset()
 
     def run(self) -> int:
         if STDIN in self._request.paths:
@@ -269,6 +270,9 @@ class _Checking:
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         closed = self._gates.closed([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())
+        importers = self._importers([file]) if name != STDIN else None
+        if importers is not None:
+            settle_text(run, text, file, importers, self._cache())
         self._output.sources[name] = source
         if closed:
             text = self._gates.sift(run, [file], fixing.plan()) or text
@@ -278,6 +282,7 @@ class _Checking:
         return self._finish(run, fixing)
 
     def _finish(self, run: Run, fixing: Fixing) -> int:
+        self.around = run.around
         for result in run.results:
             self._output.troubles(result, verbose=self._request.verbose)
         for failure in run.failures:

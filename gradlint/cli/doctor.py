@@ -24,6 +24,7 @@ from gradlint.config.selectors import preset_of
 from gradlint.registry import all_rules
 from gradlint.report.text import Paint, wants_colour
 from gradlint.runner.cache import Cache
+from torch_gradlint import clash, foreign
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -91,8 +92,6 @@ def _questions(path: str, no_torch: bool) -> Iterator[Line]:
 
 def _foreign() -> Iterator[Line]:
     """Another distribution of the same name has the same files."""
-    from torch_gradlint import clash, foreign
-
     if foreign() is not None:
         yield Line("name", clash() or "", "missing")
 

@@ -12,6 +12,8 @@ import click
 
 from gradlint import documents
 from gradlint.config.reading import ConfigError
+from gradlint.config.settings import Settings
+from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.run import mend, mend_text
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from gradlint.cli.request import Request
     from gradlint.model import FileResult
     from gradlint.runner.changes import Changes, Touched
-    from gradlint.runner.files import SourceFile
     from gradlint.runner.run import Keep, Run
     from gradlint.runner.write import FixPlan
 
@@ -83,13 +84,13 @@ class Gates:
     def _sift_known(self, run: Run, files: Mapping[str, SourceFile]) -> None:
         silenced = 0
         names = {name: self._baseline_of(file) for name, file in files.items()}
+        # what touches a file that was asked for may stand in one that was not: the first one's baseline silences it
+        first = next(iter(names.values()), None)
         results = {result.path: result for result in run.results}
         for name in sorted({name for name in names.values() if name is not None}):
             baseline = _opened(name)
-            mine = [result for result in run.results if names[result.path] == name]
-            sifted = baseline.sift(
-                mine, self._text, lambda code, path: code in files[path].settings.enabled_for(path), self._asked
-            )
+            mine = [result for result in run.results if names.get(result.path, first) == name]
+            sifted = baseline.sift(mine, self._text, lambda code, path: _is_on(code, files.get(path)), self._asked)
             results |= {result.path: result for result in sifted.results}
             self._known |= sifted.known
             silenced += sum(len(result.findings) for result in mine) - sum(len(r.findings) for r in sifted.results)
@@ -108,7 +109,10 @@ class Gates:
         for result in run.results:
             text = self._text(result.path) if result.findings else None
             if text is not None:
-                self._touched[result.path] = Touched(files[result.path], text, self._changes)
+                file = files.get(result.path) or SourceFile(
+                    result.path, os.path.abspath(result.path), UNKNOWN, Settings(), False
+                )
+                self._touched[result.path] = Touched(file, text, self._changes)
                 kept = self._touched[result.path].keep(result, text)
                 outside += len(result.findings) - len(kept.findings)
                 result = kept
@@ -157,11 +161,9 @@ class Gates:
         """Make all findings of a run known; says what was done."""
         from gradlint.baseline import Baseline, BaselineError
 
-        settings = {found.shown: found.settings for found in files}
+        by_name = {found.shown: found for found in files}
         old = _opened(file) if os.path.lexists(file) else Baseline(file)
-        new = old.renewed(
-            run.results, self._text, lambda code, path: code in settings[path].enabled_for(path), self._asked
-        )
+        new = old.renewed(run.results, self._text, lambda code, path: _is_on(code, by_name.get(path)), self._asked)
         try:
             new.write()
         except BaselineError as error:
@@ -179,6 +181,11 @@ def _git_asked() -> Iterator[None]:
         yield
     except ChangesError as error:
         raise click.UsageError(f"--diff-base: {error}.") from None
+
+
+def _is_on(code: str, file: SourceFile | None) -> bool:
+    """Of a file that was not asked for, not all is told: an entry that was not met may still be right."""
+    return file is not None and code in file.settings.enabled_for(file.shown)
 
 
 def _opened(file: str) -> Baseline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -116,8 +117,6 @@ def _lines(rules: tuple[type[Rule], ...]) -> None:
 
 def _narrow(rules: tuple[type[Rule], ...], width: int) -> Iterator[str]:
     """Code and name on one line, what it finds on those below."""
-    import textwrap
-
     for rule in rules:
         state = "" if rule.meta.default else ", off"
         head = f"{rule.meta.code} {rule.rule_name()} ({rule.meta.severity.label}{state})"

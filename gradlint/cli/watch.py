@@ -35,6 +35,11 @@ class Checking(Protocol):
         """The files that were fixed, by their whole names, as they were written."""
         ...
 
+    @property
+    def around(self) -> frozenset[str]:
+        """Other files that the findings depend on, and some that are not there."""
+        ...
+
     def run(self) -> int: ...
 
 
@@ -72,6 +77,7 @@ class _Watch:
         self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self._stamps: Stamps = {}
         self._above: Stamps = {}
+        self._around: list[str] = []
 
     def forever(self) -> None:
         from watchfiles import watch
@@ -106,6 +112,7 @@ class _Watch:
         try:
             checking = self._begin()
             checking.run()
+            self._know(checking.around)
             for path, content in checking.written.items():
                 if _content(path) == content:  # our own words are no news
                     self._stamps[path] = _stamp(path)
@@ -113,6 +120,19 @@ class _Watch:
             said = error.format_message() if isinstance(error, click.ClickException) else str(error)
             click.echo(f"gradlint: error: {said}", err=True)
         self._console.print("Watching for changes, Ctrl-C ends.", style="dim")
+
+    def _know(self, around: frozenset[str]) -> None:
+        """Watch the files that the findings depend on, as far as they are not below a folder that is watched."""
+        watched = tuple(os.path.join(path, "") for path in self._paths)
+        new = [path for path in sorted(around) if not path.startswith(watched)]
+        for path in new:
+            if path not in self._stamps:
+                self._stamps[path] = self._above[path] = _stamp(path)
+        for path in self._around:
+            if path not in new:
+                self._stamps.pop(path, None)
+                self._above.pop(path, None)
+        self._around = new
 
     def _look_round(self) -> Stamps:
         """All that a run would look at, found in the way that a run finds it."""
@@ -133,6 +153,7 @@ class _Watch:
         """What shapes the run from above the watched folders, and the files that the command line names."""
         given = (*self._request.config, self._request.baseline)
         stamps: Stamps = {os.path.abspath(file): _stamp(file) for file in given if file and os.path.isfile(file)}
+        stamps |= {path: _stamp(path) for path in self._around}
         for path in self._paths:
             folder = path
             while True:

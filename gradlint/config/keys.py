@@ -46,7 +46,7 @@ class Key(NamedTuple):
 KEYS = {
     "preset": Key(Kind.WORD, "the rules to start from", '"default"', '"strict"', PRESETS),
     "select": Key(Kind.RULES, "use only these rules", "those of the preset", '["GL1", "missing-zero-grad"]'),
-    "extend-select": Key(Kind.RULES, "use these rules, too", "[]", '["GL108"]'),
+    "extend-select": Key(Kind.RULES, "use these rules, too", "[]", '["missing-clip"]'),
     "ignore": Key(Kind.RULES, "leave these rules out; the narrower choice wins", "[]", '["value-clipping"]'),
     "per-file-ignores": Key(
         Kind.RULES_BY_PATTERN,
@@ -54,7 +54,7 @@ KEYS = {
         "{}",
         '{ "tests/*" = ["GL4"] }',
     ),
-    "severity": Key(Kind.SEVERITY_BY_RULE, "how severe rules are", "the rules' own", '{ GL208 = "error" }'),
+    "severity": Key(Kind.SEVERITY_BY_RULE, "how severe rules are", "the rules' own", '{ value-clipping = "warning" }'),
     "rules": Key(
         Kind.OPTIONS_BY_RULE,
         "options of rules",
@@ -77,7 +77,7 @@ KEYS = {
     "fix-only": Key(Kind.SWITCH, "fix, and say nothing about what is left", "false", "true"),
     "show-fixes": Key(Kind.SWITCH, "list what was fixed in each file", "false", "true"),
     "fixable": Key(Kind.RULES, "fix only these rules", '["ALL"]', '["GL1"]'),
-    "unfixable": Key(Kind.RULES, "do not fix these rules; the narrower choice wins", "[]", '["GL901"]'),
+    "unfixable": Key(Kind.RULES, "do not fix these rules; the narrower choice wins", "[]", '["unused-suppression"]'),
     "fail-on": Key(Kind.WORD, "the least severity that makes the exit code 1", '"warning"', '"error"', SEVERITIES),
     "output-format": Key(Kind.WORD, "how to tell the findings", '"full"', '"concise"', FORMATS),
     "cache-dir": Key(Kind.FOLDER, "where results are kept", "the user's cache folder", '".gradlint_cache"'),

@@ -58,13 +58,13 @@ def _floor(text: str, package: str) -> Version | None:
     written = re.split(_END, text, maxsplit=1)[0]
     if len(written) == _LONGEST or not any(sign in written for sign in "=>"):
         return None
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.version import InvalidVersion, Version
+    from packaging import requirements, version
 
     try:
-        requirement = Requirement(written)
-        bounds = [Version(s.version.removesuffix(".*")) for s in requirement.specifier if s.operator in _FLOORS]
-    except (InvalidRequirement, InvalidVersion):
+        requirement = requirements.Requirement(written)
+        stated = (s for s in requirement.specifier if s.operator in _FLOORS)
+        bounds = [version.Version(one.version.removesuffix(".*")) for one in stated]
+    except (requirements.InvalidRequirement, version.InvalidVersion):
         return None
     if requirement.name != package or not bounds:  # such as `torch-geometric`
         return None

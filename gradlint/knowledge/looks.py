@@ -66,6 +66,11 @@ _LOOKS: dict[Kind, tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]] = {
 _OF_PROBABILITIES = (Kind.CROSS_ENTROPY, Kind.NLL, Kind.BCE)
 
 
+def alike(kind: Kind) -> Kind:
+    """Kinds that look alike in a file are asked for once."""
+    return Kind.CROSS_ENTROPY if kind in _OF_PROBABILITIES else kind
+
+
 def may_hold(source: bytes, kind: Kind) -> bool:
     """False means: no such operation stands near a loss here, or not in a way that a rule would ask about."""
     if kind is Kind.DIVIDE:

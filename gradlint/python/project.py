@@ -92,6 +92,8 @@ class Project:
     probes: dict[str, str | None] = field(default_factory=dict)
     #: what was not read because there was enough, in sentences
     exhausted: list[str] = field(default_factory=list)
+    #: files that an import names and that are not there
+    missing: set[str] = field(default_factory=set)
     #: the file that is analysed
     main: Module = field(init=False)
     _files: dict[str, Foreign | None] = field(default_factory=dict)
@@ -127,8 +129,20 @@ class Project:
             for length in range(len(parts), 0, -1):
                 module = self._module(os.path.join(base, *parts[:length]))
                 if module is not None:
-                    return self._inside(module, parts[length:], hops)
+                    found = self._inside(module, parts[length:], hops)
+                    if found is None and length < len(parts) - 1:
+                        self._miss(os.path.dirname(module.path), parts[length : length + 1], module)
+                    return found
+            if level:
+                self._miss(base, parts[:-1] or parts)
         return None
+
+    def _miss(self, folder: str, parts: Sequence[str], package: Foreign | None = None) -> None:
+        """Take down that an import names a file which is not there; a package may define the name itself."""
+        if package is None or (
+            package.path.endswith("__init__.py") and not package.program.once(Scopes).module.binds(parts[0])
+        ):
+            self.missing.add(os.path.join(folder, *parts) + ".py")
 
     def _inside(self, module: Foreign, names: Sequence[str], hops: int) -> Definition | None:
         """A name of a file, or a name of a class of it."""

@@ -220,6 +220,10 @@ class Bench:
             raise NotFixable("its statement was not found")
         return found
 
+    def alone(self, at: Event | Call | Site | cst.CSTNode) -> Statement:
+        """The statement; one of several on a row is put on a row of its own."""
+        return self.document.apart(self.statement(at), at if isinstance(at, cst.CSTNode) else self.node(at))
+
     def events_in(self, statement: Statement) -> list[Event]:
         """The events of the path whose code stands in this statement, or in a function that it calls."""
         return [e for e in self.events if any(statement.holds(x) for x in self.standing(e))]
@@ -311,8 +315,12 @@ class Bench:
 
     def insert(self, code: str, *, before: Event | Site) -> None:
         """A new statement right in front of that of an event."""
-        anchor = self.document.apart(self.statement(before), self.node(before))
+        anchor = self.alone(before)
         self.document.join_before(self.document.new(code, anchor.block), anchor)
+
+    def insert_behind(self, code: str, anchor: Statement) -> None:
+        """A new statement right behind another."""
+        self.document.put_after(self.document.new(code, anchor.block), anchor)
 
     def insert_first(self, code: str, loop: Statement) -> None:
         """A new statement at the head of a loop."""

@@ -80,13 +80,13 @@ def clear_behind(bench: Bench, step: Step) -> None:
     choice = _choice(bench, step, None, loop) if loop is not None else _Choice.NOTHING
     if choice is _Choice.SKIP:
         raise NotFixable("the gradients of a batch that is skipped would stay")
-    target = bench.document.apart(bench.statement(step), bench.node(step))
+    target = bench.alone(step)
     anchor = landing(bench, target, None, step, in_front=False)
     if choice is _Choice.TURN or isinstance(anchor.node, cst.For):
         anchor = target  # `for opt in optimizers: opt.step()`: its name is known only there
     anchor = bench.past(anchor, BEHIND_STEP)
     check_not_read(bench, anchor)
-    bench.document.put_after(bench.document.new(_zero(bench, step), anchor.block), anchor)
+    bench.insert_behind(_zero(bench, step), anchor)
 
 
 def _zero(bench: Bench, step: Step) -> str:

@@ -173,9 +173,8 @@ def clip_when_synced(bench: Bench, clip: Clip, framework: Framework) -> None:
     found = {(bench.code(receiver(x)), told_by) for name, told_by in methods.items() for x in bench.calls(name)}
     if len(found) != 1:
         raise NotFixable(f"the object of {framework.name} was not found")
-    statement = bench.document.apart(bench.statement(clip), bench.node(clip))
     owner, told_by = found.pop()
-    bench.document.wrap_in(f"if {owner}.{told_by}:", statement)
+    bench.document.wrap_in(f"if {owner}.{told_by}:", bench.alone(clip))
 
 
 def insert_clip(bench: Bench, step: Event, model: str) -> None:

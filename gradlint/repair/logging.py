@@ -44,18 +44,14 @@ def log_norm(bench: Bench, clips: Sequence[Clip], *, beside: bool = False) -> No
         for call in _alike(bench, clip, loop):
             _keep(bench, call, name)
     if beside:
-        anchor = bench.document.apart(bench.statement(clips[0]), call_of(bench, clips[0]))
-        _put_behind(bench, anchor, _scalar(bench, log, names[0]))
+        bench.insert_behind(_scalar(bench, log, names[0]), bench.alone(clips[0]))
         return
     if _add_entries(bench, log, names):
         return
     anchor = bench.document.apart(log.statement, log.call)
     for name in reversed(names):
-        _put_behind(bench, anchor, _scalar(bench, log, name) if log.name in _SCALAR else _line(bench, log, name))
-
-
-def _put_behind(bench: Bench, anchor: Statement, code: str) -> None:
-    bench.document.put_after(bench.document.new(code, anchor.block), anchor)
+        code = _scalar(bench, log, name) if log.name in _SCALAR else _line(bench, log, name)
+        bench.insert_behind(code, anchor)
 
 
 def _names(bench: Bench, clips: Sequence[Clip]) -> list[str]:

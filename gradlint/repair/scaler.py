@@ -117,16 +117,14 @@ def _step_in_arms(bench: Bench, step: Step, choice: Statement, code: str, made: 
 def update(bench: Bench, steps: Sequence[Step], *, outer: int = 0, wide: bool = False) -> None:
     """`scaler.update()` behind the last of these steps; `wide`: outside of its condition."""
     last = steps[-1]
-    place = bench.outer(last, outer)
-    anchor = bench.document.apart(bench.statement(place), bench.node(place))
+    anchor = bench.alone(bench.outer(last, outer))
     for owner in list(anchor.ancestors()):
         if isinstance(owner.node, cst.For) and not any(isinstance(e, Backward) for e in bench.events_in(owner)):
             anchor = owner  # a loop over optimizers: one update for all
     if wide:
         anchor = landing(bench, anchor, None, last, in_front=False)
     anchor = bench.past(anchor, (Step,))
-    new = bench.document.new(f"{scaler_of(bench, last)}.update()", anchor.block)
-    bench.document.put_after(new, anchor)
+    bench.insert_behind(f"{scaler_of(bench, last)}.update()", anchor)
 
 
 def scale(bench: Bench, backwards: Iterable[Backward], step: Step) -> None:

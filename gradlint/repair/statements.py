@@ -75,8 +75,8 @@ def _statements(bench: Bench, event: Event, goal: Event) -> tuple[Statement, Sta
     """The statements of both in one function; two on one row are put on rows of their own."""
     depth = bench.common_depth(event, goal)
     here, there = bench.in_frame(event, depth), bench.in_frame(goal, depth)
-    bench.document.apart(bench.statement(here), here)
-    bench.document.apart(bench.statement(there), there)
+    for node in (here, there):
+        bench.alone(node)
     moved, target = bench.statement(here), bench.statement(there)
     if moved is target:
         raise NotFixable("both are in one statement")
@@ -326,13 +326,12 @@ def delete(bench: Bench, event: Event | Call, allowed: Callable[[Event], bool] |
     `outer`: that of the call that led there, so many functions out.
     """
     if isinstance(event, Call):
-        statement = bench.document.apart(bench.statement(event), bench.node(event))
+        statement = bench.alone(event)
         if not isinstance(statement.small, cst.Expr) or bench.code(statement.small) != bench.code(event):
             raise NotFixable("it is a part of a statement that does something else, too")
         _take_away(bench, statement)
         return
-    place = bench.outer(event, outer)
-    statement = bench.document.apart(bench.statement(place), bench.node(place))
+    statement = bench.alone(bench.outer(event, outer))
     if outer:
         if not _does_only(bench, statement, allowed):
             raise NotFixable("the function that does it does something else, too")

@@ -359,16 +359,28 @@ class Touched:
             return result
         touches = self._cells(result, text) if result.cells else self._rows(text)
         ordered = _ordered(result)
-        counting = [finding.code == SYNTAX_ERROR or _told_on(finding, touches) for finding in ordered]
+        counting = [finding.code == SYNTAX_ERROR or self._told_on(finding, touches) for finding in ordered]
         if not all(counting):
             keys = [
                 (f.code, one.function, one.line) for f, one in zip(ordered, fingerprints(result, text), strict=True)
             ]
-            aside = [place for place, counts in enumerate(counting) if not counts]
+            aside = [n for n, counts in enumerate(counting) if not counts and not _crosses(ordered[n])]
             for place in self._new(aside, keys, text):
                 counting[place] = True
         left = [finding for finding, counts in zip(ordered, counting, strict=True) if counts]
         return result if len(left) == len(ordered) else replace(result, findings=tuple(left))
+
+    def _told_on(self, finding: Finding, touches: Callable[[Span], bool]) -> bool:
+        lines = ((self._touched_in(line.path) if line.path else touches)(line.span) for line in finding.related)
+        return touches(finding.span) or any(lines)
+
+    def _touched_in(self, path: str) -> Callable[[Span], bool]:
+        """The same for another file."""
+        try:
+            change = self._changes.of(path) or Change(frozenset())
+        except ChangesError:  # a folder of `src` may be in no repository
+            change = Change(frozenset())
+        return lambda span: change.touches(span.start.row, span.end.row)
 
     def _new(self, places: list[int], keys: list[tuple[str, str, str]], text: str) -> list[int]:
         """Those of the findings that the file did not have; a function may have got another name meanwhile."""
@@ -446,5 +458,6 @@ def _cell_texts(result: FileResult, text: str) -> list[str]:
     return ["\n".join(lines[cell.first_row - 1 : cell.first_row - 1 + cell.rows]) for cell in result.cells]
 
 
-def _told_on(finding: Finding, touches: Callable[[Span], bool]) -> bool:
-    return touches(finding.span) or any(touches(related.span) for related in finding.related if not related.path)
+def _crosses(finding: Finding) -> bool:
+    """Whether its story has a line in another file: what the file by itself was before does not tell if it is new."""
+    return any(line.path for line in finding.related)

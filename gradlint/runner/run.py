@@ -13,6 +13,7 @@ from gradlint import documents, engine
 from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
+from gradlint.python.roots import overlaid, root_of
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
 from gradlint.runner.ledger import Analysed, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
@@ -39,7 +40,7 @@ Keep = Callable[[FileResult, str], FileResult]
 class Run:
     """What a run saw and did; everything in the order of the paths."""
 
-    __slots__ = ("cached", "checked", "failures", "fixed", "parsed", "results")
+    __slots__ = ("around", "cached", "checked", "failures", "fixed", "parsed", "results")
 
     def __init__(self, results: list[FileResult] | None = None, *, checked: int = 0, parsed: int = 0) -> None:
         self.results = results or []
@@ -48,6 +49,8 @@ class Run:
         self.cached = 0
         self.fixed: list[FixedFile] = []
         self.failures: list[Failure] = []
+        #: the files, those that are not there as well, that were asked for what they know of these
+        self.around: frozenset[str] = frozenset()
 
 
 class Asked(NamedTuple):
@@ -135,6 +138,7 @@ def run(
     What `importers` finds is linted for what it knows of the others, and not told of itself.
     """
     relax_collector()
+    root_of.cache_clear()  # whoever watches files runs again and again
     return _Work(list(files), cache, jobs, tick or _silent, fix, importers).done()
 
 
@@ -168,6 +172,9 @@ class _Work:
         if self._importers is not None:
             self._analysed += self._others(saved, self._importers.of(self._files))
         self._run.results = self._settled(saved)
+        around = {path for one in self._analysed for path, _ in one.result.probes}
+        around.update(one.file.path for one in self._analysed)
+        self._run.around = frozenset(around.difference(file.path for file in self._files))
         if saved is not None:
             saved.save()
         if self._fixes is not None:
@@ -365,6 +372,16 @@ def run_text(source: bytes, shown: str, settings: Settings, fix: FixPlan | None)
     if fixed.source != source:
         run.fixed = [FixedFile(shown, source, fixed.source, fixed.mended)]
     return run, fixed.source
+
+
+def settle_text(run: Run, source: bytes, file: SourceFile, importers: Importers, cache: Cache | None) -> None:
+    """Put what the files that import a text know of it into the result of a run over it."""
+    with overlaid({file.path: source}):
+        others = _Work([], cache, 1, _silent, None)._others(cache, importers.of([file]))
+        if cache is not None:
+            cache.save()
+        (result,) = run.results
+        run.results = Ledger([Analysed(file, result), *others], importers.counts).settled([file], frozenset())
 
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:

@@ -24,15 +24,11 @@ _COLOURS = {
     Verdict.NOT_SHOWN: "dim",
 }
 _CURES = {Cure.CURED: "bold green", Cure.NOT_CURED: "bold red", Cure.NO_FIX: "dim"}
-_WORDS: dict[Verdict | Cure, str] = {
-    Verdict.NOT_SHOWN: "not shown",
-    Cure.NOT_CURED: "not cured",
-    Cure.NO_FIX: "no fix",
-}
 
 
 def word(value: Verdict | Cure) -> str:
-    return _WORDS.get(value, str(value.value))
+    """`not shown` for `not-shown`."""
+    return str(value.value).replace("-", " ")
 
 
 def as_json(verification: Verification) -> str:

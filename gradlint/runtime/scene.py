@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradlint.machine import trace
-from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Raised, Recording, Stepped
+from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Place, Raised, Recording, Stepped
 from gradlint.runtime.replay import Replay, replay
 from gradlint.runtime.turns import Files
 
@@ -91,31 +91,21 @@ class Scene:
         """What happened there: at the statement itself, else in a function that it calls."""
         found = list(self.recording.of(kind))
         if spot.line is None:
-            own = [h for h in found if self._in_function(h, spot, 0)]
-            return own or found
-        start = self.files[spot.file].at(spot.line).start
-        exact = [h for h in found if h.place is not None and self._is_at(h, 0, spot.file, start)]
-        if exact:
-            return exact
-        return [h for h in found if any(self._is_at(h, i, spot.file, start) for i in range(1, len(h.places)))]
+            return [h for h in found if h.place is not None and self._is_within(h.place, spot)] or found
+        there = spot.file, self.files[spot.file].at(spot.line).start
+        exact = [h for h in found if self.statement(h.place) == there]
+        return exact or [h for h in found if any(self.statement(place) == there for place in h.places[1:])]
 
-    def statement(self, happening: Happening) -> tuple[str, int] | None:
-        """Where it happened: the file, and the first line of the statement."""
-        place = happening.place
+    def statement(self, place: Place | None) -> tuple[str, int] | None:
+        """The file, and the first line of the statement."""
         return (place.file, self.files[place.file].at(place.line).start) if place is not None else None
 
     def ran(self, spot: Spot) -> bool:
         """Something was seen in the function of the spot (of the file, outside of any)."""
-        return any(self._in_function(h, spot, i) for h in self.recording.happenings for i in range(len(h.places)))
+        return any(self._is_within(place, spot) for h in self.recording.happenings for place in h.places)
 
-    def _is_at(self, happening: Happening, depth: int, file: str, start: int) -> bool:
-        place = happening.places[depth]
-        return place.file == file and self.files[file].at(place.line).start == start
-
-    def _in_function(self, happening: Happening, spot: Spot, depth: int) -> bool:
-        if depth >= len(happening.places):
-            return False
-        place = happening.places[depth]
+    def _is_within(self, place: Place, spot: Spot) -> bool:
+        """In the spot's function."""
         return place.file == spot.file and self.files[place.file].at(place.line).function == spot.function
 
     def windows(self, optimizer: str) -> list[Window]:

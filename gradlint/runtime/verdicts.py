@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from gradlint import comments
 from gradlint.config import Settings
-from gradlint.config.selectors import known_codes
 from gradlint.facts.file import File
 from gradlint.machine.judge import Judge
 from gradlint.model import FileResult, Finding, Position, Span
@@ -37,10 +36,9 @@ class Heard(Claim):
 OnCrash = Callable[[str, Exception], None]
 
 
-def heard(scene: Scene, settings: Settings, codes: Iterable[str], on_crash: OnCrash) -> list[Heard]:
+def heard(scene: Scene, settings: Settings, on_crash: OnCrash) -> list[Heard]:
     """What the rules say, once for each place."""
-    rules = _rules(scene, settings, frozenset(codes))
-    judge = Judge(rules, lambda rule, error: on_crash(rule.meta.code, error))
+    judge = Judge(_rules(scene, settings), lambda rule, error: on_crash(rule.meta.code, error))
     said: dict[tuple[str, str, int], Heard] = {}
     for draft in judge.judge(scene.played.path):
         found = _placed(draft, scene)
@@ -70,10 +68,9 @@ def _placed(draft: Draft, scene: Scene) -> Heard | None:
     )  # fmt: skip
 
 
-def _rules(scene: Scene, settings: Settings, codes: frozenset[str]) -> list[Rule]:
+def _rules(scene: Scene, settings: Settings) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
-    wanted = [rule for rule in all_rules() if rule.meta.runs and rule.meta.code in codes]
-    rules = [rule(settings.options_for(rule.meta.code)) for rule in wanted]
+    rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.runs]
     file = _file(scene, settings)
     for rule in rules:
         rule.file = file
@@ -140,7 +137,7 @@ class Case:
         if self.scene is None:
             return []
         if id(settings) not in self._heard:
-            self._heard[id(settings)] = heard(self.scene, settings, known_codes(), self._crashed)
+            self._heard[id(settings)] = heard(self.scene, settings, self._crashed)
         return self._heard[id(settings)]
 
     def _crashed(self, code: str, error: Exception) -> None:
@@ -165,16 +162,16 @@ class Case:
 
     def _is_about(self, word: Heard, spot: Spot) -> bool:
         """It is said of the statement itself or of what this calls; after a fix, of the function."""
+        assert self.scene is not None  # it is what the word is about
         if word.filename != spot.file and spot.line is None:
             return False
         about = self.files[word.filename].at(word.line)
         if spot.line is None:
-            return about.function == spot.function or self.scene is None or not self.scene.ran(spot)
-        start = self.files[spot.file].at(spot.line).start
-        if (word.filename, about.start) == (spot.file, start):
+            return about.function == spot.function or not self.scene.ran(spot)
+        there = spot.file, self.files[spot.file].at(spot.line).start
+        if (word.filename, about.start) == there:
             return True
-        places = [place for h in word.wrong for place in h.places[1:]]
-        return any(p.file == spot.file and self.files[p.file].at(p.line).start == start for p in places)
+        return any(self.scene.statement(place) == there for h in word.wrong for place in h.places[1:])
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""

@@ -1,4 +1,4 @@
-"""The GitHub action, run as the runner runs it, and every example of docs/ci.md."""
+"""The GitHub action, run as the runner runs it, and every example of docs/ci.md and of the README."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = ROOT / "action.yml"
 PAGE = ROOT / "docs" / "ci.md"
+README = ROOT / "README.md"
 
 bash = pytest.mark.skipif(shutil.which("bash") is None or os.name != "posix", reason="bash is not installed")
 
@@ -34,7 +35,8 @@ def _action() -> Any:
 
 
 def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (PAGE, README))
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def _valid(schema: str, file: Path) -> None:
@@ -72,7 +74,7 @@ def test_the_workflows_keep_to_the_schemas(tmp_path: Path) -> None:
         kinds.append(kind)
         if kind != "hooks":
             _valid("vendor.github-workflows" if kind == "github" else "vendor.gitlab-ci", tmp_path / "block.yml")
-    assert sorted(kinds) == ["github"] * 4 + ["gitlab", "hooks", "hooks"]
+    assert sorted(kinds) == ["github"] * 5 + ["gitlab"] + ["hooks"] * 3
 
 
 def test_the_workflows_give_inputs_that_the_action_has() -> None:

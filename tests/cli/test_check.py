@@ -341,3 +341,19 @@ def test_configuration_cannot_steer_the_terminal(gradlint: Command, project: Pat
     assert outcome.code == 2
     assert r"se\x1b[2J\u202elect" in outcome.err
     assert not set("\x1b\u202e") & set(outcome.err)
+
+
+def test_messages_hold_no_line_break_and_no_escape(gradlint: Command, project: Path) -> None:
+    """Whatever stands in the strings of the source that they quote."""
+    (project / "odd.py").write_text(
+        "import torch\n\ndef train(model, loader, opt):\n    for x in loader:\n        opt.zero_grad()\n"
+        '        p = torch.softmax(model(x), -1)\n        loss = -torch.log(p["""a\nb\x1b[31m\u202e"""]).mean()\n'
+        "        loss.backward()\n        opt.step()\n",
+        encoding="utf-8",
+    )
+    rows = gradlint("check", "--preset", "strict", "--output-format", "json").json()
+    quoting = [row for row in rows if "\\x1b[31m" in row["message"]]
+    assert quoting
+    said = [row["message"] for row in rows] + [related["message"] for row in rows for related in row["related"]]
+    said += [row["fix"]["message"] for row in rows if row["fix"]]
+    assert not [text for text in said if any(sign in text for sign in "\n\r\x1b\u202e")]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command, Outcome
+from tests.cli.test_project import ENGINE, MAIN
 from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
@@ -522,3 +523,23 @@ def test_a_git_that_never_answers(
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setattr("gradlint.runner.changes.PATIENCE", 0.01)
     _refused(gradlint("check", "--diff-base", "main", "--no-cache"), "no answer to `git")
+
+
+def test_a_caller_that_changes_answers_for_what_it_makes_wrong(gradlint: Command, project: Path) -> None:
+    _begin(project)
+    for name, text in (("engine", ENGINE), ("main", MAIN.replace("4)", "1)")), ("other", MAIN)):
+        (project / f"{name}.py").write_text(text)
+    _commit(project)
+
+    def told() -> list[str]:
+        found = gradlint("check", "--project", "--diff-base", "HEAD", "--output-format", "json").json()
+        return [f"{Path(f['filename']).name}: {f['code']}" for f in found]
+
+    assert told() == []
+    (project / "engine.py").write_text(ENGINE + "\n\nDONE = True\n")
+    assert told() == []  # it was so before
+    (project / "other.py").unlink()
+    (project / "main.py").write_text(MAIN)
+    assert told() == ["engine.py: GL501"]
+    _git("checkout", "engine.py", at=project)
+    assert told() == ["engine.py: GL501"]

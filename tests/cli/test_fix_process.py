@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import pytest
 from gradlint.cli import run
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
-from gradlint.model import Edit, Position, Span
+from gradlint.model import Edit, Position, Span, mended
+from gradlint.records import replace
 from gradlint.repair.rounds import edited
 from tests.patience import PATIENCE
 
@@ -281,3 +283,28 @@ def test_a_fix_that_is_not_wanted_is_not_offered(check: Check, here: Path) -> No
     code, out, _ = check("--unfixable", "GL4", "--output-format", "json")
     assert code == 1
     assert json.loads(out)[0]["fix"] is None
+
+
+def test_a_run_that_fixes_counts_what_a_check_tells(check: Check, here: Path) -> None:
+    """Findings that repeat each other are mended, too, and one fix may cure two; the numbers are those of the check."""
+    loop = UNCALLED[UNCALLED.index("def train") :]
+    twice = UNCALLED + "\n\n" + loop.replace("train", "finetune")
+    example = Path(__file__).resolve().parents[2] / "examples" / "train_with_mistakes.py"
+    for text in (UNCALLED, twice, example.read_text(encoding="utf-8")):
+        (here / "train.py").write_text(text, encoding="utf-8")
+        found = check("--no-cache")[1].decode().splitlines()[-2].partition(" (")[0]
+        would = check("--no-cache", "--diff")[2].decode()
+        fixed = check("--no-cache", "--fix")[1].decode().splitlines()
+        told = next(line for line in fixed if line.startswith("Found "))
+        assert told.partition(" (")[0] == found
+        mended, remaining = (int(number) for number in re.findall(r"(\d+) (?:fixed|remaining)", told))
+        assert mended + remaining == sum(map(int, re.findall(r"\d+", found)))
+        assert would.startswith(f"Would fix {mended} finding")
+
+
+def test_what_is_mended_is_what_was_told_and_is_gone() -> None:
+    result = lint(UNCALLED.encode(), "a.py", Settings())
+    (finding,) = result.findings
+    other = replace(finding, code="GL101")
+    assert mended((finding, finding, other), result) == (finding, other)
+    assert mended((finding,), result) == ()

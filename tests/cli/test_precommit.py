@@ -38,7 +38,7 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This tree as a repository of hooks: what it takes to install gradlint, committed."""
     copy = tmp_path_factory.mktemp("hooks") / "gradlint"
     copy.mkdir()
-    for name in (".pre-commit-hooks.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in (".pre-commit-hooks.yaml", "pyproject.toml", "setup.py", "torch_gradlint.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in ("gradlint", "rules"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))

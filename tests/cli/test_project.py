@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -172,3 +174,73 @@ def test_a_caller_whose_files_are_not_all_read_is_not_believed(project: Path, mo
     assert believed() == {True}
     monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
     assert believed() == {False}
+
+
+@pytest.fixture
+def both(project: Path) -> Path:
+    _write(project, engine=ENGINE, main=MAIN)
+    return project
+
+
+def test_stdin_is_a_file_of_the_project(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes through it counts instead of what is on the disk, for the files that import it as well."""
+    _write(project, engine="", main=MAIN)
+
+    def told(text: str) -> list[tuple[str, str, int]]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return _told(gradlint, "--stdin-filename", "engine.py", "-")
+
+    assert told(ENGINE) == [("engine.py", "GL501", 4)]
+    assert told(ENGINE.replace("/ n", "").replace("(i + 1) % n == 0 or", "True or")) == []
+    assert told(f"\n{ENGINE}") == [("engine.py", "GL501", 5)]
+
+
+def test_a_notebook_is_followed_into_modules_and_knows_what_it_hands_them(gradlint: Command, project: Path) -> None:
+    lines = MAIN.splitlines(keepends=True)
+    cells = [{"cell_type": "code", "source": part, "metadata": {}, "outputs": []} for part in (lines[:2], lines[2:])]
+    (project / "main.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    _write(project, engine=ENGINE)
+    for asked in (".", "engine.py", "main.ipynb"):
+        assert _told(gradlint, asked) == [("engine.py", "GL501", 4)]
+
+
+def test_a_baseline_knows_what_callers_know(gradlint: Command, both: Path) -> None:
+    assert gradlint("check", "--project", "main.py", "--write-baseline", "known.json").code == 0
+    assert [entry["path"] for entry in json.loads((both / "known.json").read_text())["findings"]] == ["engine.py"]
+    for asked in ("engine.py", "main.py", "."):
+        outcome = gradlint("check", "--project", "--baseline", "known.json", asked)
+        assert (outcome.code, "gone" in outcome.out + outcome.err) == (0, False)
+    _write(both, engine=ENGINE.replace("loss.backward()", "(2 * loss).backward()"))
+    assert _told(gradlint, "--baseline", "known.json", "main.py") == [("engine.py", "GL501", 4)]
+
+
+def test_verbose_names_what_is_imported_and_not_there(gradlint: Command, project: Path) -> None:
+    pkg = project / "pkg"
+    pkg.mkdir()
+    _write(pkg, __init__="", here="def a(): ...\n", engine=ENGINE)
+    _write(pkg, train=f"from .gone import make\nfrom .here import a\n{MAIN.replace('from engine', 'from .engine')}")
+    with (pkg / "train.py").open("a") as file:
+        file.write("    make()\n    a()\n")
+    said = gradlint("check", "--project", "-v").err
+    assert f"{pkg / 'gone.py'} is imported, and is not there" in said
+    assert "here.py" not in said
+    assert "is not there" not in gradlint("check", "--project").err
+
+
+def test_verbose_says_when_enough_was_read(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
+    _write(project, engine=ENGINE, other="def other(): ...\n", main=f"from other import other\n{MAIN}    other()\n")
+    assert "was not read: enough other files were" in gradlint("check", "--project", "-v", "--no-cache").err
+
+
+def test_the_root_is_found(gradlint: Command, project: Path) -> None:
+    """By a configuration, or the mark of a checkout; without one it is the folder of the file."""
+    inner = project / "tools" / "deep"
+    inner.mkdir(parents=True)
+    _write(project, engine=ENGINE)
+    _write(inner, main=MAIN)
+    assert _told(gradlint, "tools/deep/main.py") == []
+    for mark in (".git", "pyproject.toml", "gradlint.toml"):
+        (project / mark).write_text("")
+        assert _told(gradlint, "tools/deep/main.py") == [("engine.py", "GL501", 4)]
+        (project / mark).unlink()

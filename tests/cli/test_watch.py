@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.cli.test_project import ENGINE, MAIN, PLAIN_MAIN
 from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
@@ -231,3 +232,14 @@ def test_without_watchfiles_it_says_how_to_install_it(
     outcome = gradlint("check", "--watch")
     assert outcome.code == 2
     assert 'pip install "torch-gradlint[watch]"' in outcome.err
+
+
+def test_files_that_a_finding_depends_on_are_watched_too(start: Start, tmp_path: Path) -> None:
+    _put(tmp_path / "engine.py", ENGINE)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    _put(tmp_path / "scripts" / "main.py", PLAIN_MAIN)
+    watcher = start("--project", "engine.py")
+    assert "GL501" not in watcher.screen()
+    _put(tmp_path / "scripts" / "main.py", MAIN)
+    assert "GL501" in watcher.screen()

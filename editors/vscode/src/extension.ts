@@ -11,13 +11,13 @@ let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const channel = vscode.window.createOutputChannel("gradlint", { log: true });
-  const running = (server = new Server(channel));
+  const running = (server = new Server(channel, context.workspaceState));
   const pages = new RulePages(running);
   const command = vscode.commands.registerCommand;
   context.subscriptions.push(
     channel,
     pages.register(),
-    command("gradlint.restart", () => running.restart()),
+    command("gradlint.restart", () => running.restart(true)),
     command("gradlint.showOutput", () => channel.show()),
     command("gradlint.showRule", (code?: unknown) => pages.explain(code)),
     command("gradlint.fixFile", fixAll),

@@ -11,6 +11,8 @@ export interface Command {
 
 export interface NotFound {
   readonly tried: readonly string[];
+  /** Programs that are called gradlint, and are something else. */
+  readonly foreign: readonly string[];
 }
 
 export interface Wishes {
@@ -30,8 +32,13 @@ export interface World {
   readonly home: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   isFile(file: string): boolean;
-  /** Whether `python -m gradlint` works there; it costs a start of Python. */
-  hasModule(python: string): Promise<boolean>;
+  /** Whether the program is ours, and works; it costs a start of Python. */
+  isOurs(program: Command): Promise<boolean>;
+}
+
+/** What `gradlint --version` prints; another program of that name, on the same package index, prints something else. */
+export function isOurVersion(told: string | undefined): boolean {
+  return /^gradlint, version \d/.test(told ?? "");
 }
 
 export function isFound(answer: Command | NotFound): answer is Command {
@@ -43,47 +50,64 @@ export async function findServer(wishes: Wishes, world: World): Promise<Command 
   if (told !== "") {
     const program = resolve(told, wishes.folder, world);
     // What was asked for by name is not replaced by something else.
-    return program === undefined ? { tried: [`gradlint.path: ${told}`] } : start(program, "gradlint.path");
+    return program === undefined
+      ? { tried: [`gradlint.path: ${told}`], foreign: [] }
+      : start(program, "gradlint.path");
   }
   const interpreter = expand(wishes.interpreter, wishes.folder, world);
   if (interpreter !== "") {
     const python = resolve(interpreter, wishes.folder, world);
     return python === undefined
-      ? { tried: [`gradlint.interpreter: ${interpreter}`] }
+      ? { tried: [`gradlint.interpreter: ${interpreter}`], foreign: [] }
       : startModule(python, "gradlint.interpreter");
   }
   return search(wishes, world);
 }
 
+/** The first name is only ours; the second may be that of another program, which is asked. */
+const NAMES = ["torch-gradlint", "gradlint"] as const;
+const MODULE = "torch_gradlint";
+
 async function search(wishes: Wishes, world: World): Promise<Command | NotFound> {
   const tried: string[] = [];
+  const foreign: string[] = [];
   for (const [python, origin] of environments(wishes, world)) {
     if (!world.isFile(python)) {
       continue;
     }
-    const program = sibling(python, world);
-    if (world.isFile(program)) {
-      return start(program, origin);
+    for (const name of NAMES) {
+      const program = sibling(python, name, world);
+      if (world.isFile(program)) {
+        if (name === "torch-gradlint" || (await world.isOurs(start(program, origin)))) {
+          return start(program, origin);
+        }
+        foreign.push(program);
+      }
+      tried.push(program);
     }
-    tried.push(program);
-    if (await world.hasModule(python)) {
+    if (await world.isOurs(startModule(python, origin))) {
       return startModule(python, origin);
     }
-    tried.push(`${python} -m gradlint`);
+    tried.push(`${python} -m ${MODULE}`);
   }
-  const program = onPath("gradlint", world);
-  if (program !== undefined) {
-    return start(program, "PATH");
+  for (const name of NAMES) {
+    const program = onPath(name, world);
+    if (program !== undefined) {
+      if (name === "torch-gradlint" || (await world.isOurs(start(program, "PATH")))) {
+        return start(program, "PATH");
+      }
+      foreign.push(program);
+    }
+    tried.push(`${name} on the PATH`);
   }
-  tried.push("gradlint on the PATH");
   for (const name of ["python3", "python"]) {
     const python = onPath(name, world);
-    if (python !== undefined && (await world.hasModule(python))) {
+    if (python !== undefined && (await world.isOurs(startModule(python, "PATH")))) {
       return startModule(python, "PATH");
     }
-    tried.push(`${name} -m gradlint`);
+    tried.push(`${name} -m ${MODULE}`);
   }
-  return { tried };
+  return { tried, foreign };
 }
 
 function environments(wishes: Wishes, world: World): [string, string][] {
@@ -101,15 +125,15 @@ function environments(wishes: Wishes, world: World): [string, string][] {
 }
 
 /** The program that pip puts beside the interpreter; on Windows Conda has it in `Scripts`, one folder below. */
-function sibling(python: string, world: World): string {
+function sibling(python: string, name: string, world: World): string {
   const { dirname, join, basename } = flavour(world);
   if (!world.windows) {
-    return join(dirname(python), "gradlint");
+    return join(dirname(python), name);
   }
   const folder = dirname(python);
   return basename(folder).toLowerCase() === "scripts"
-    ? join(folder, "gradlint.exe")
-    : join(folder, "Scripts", "gradlint.exe");
+    ? join(folder, `${name}.exe`)
+    : join(folder, "Scripts", `${name}.exe`);
 }
 
 function start(command: string, origin: string): Command {
@@ -117,7 +141,7 @@ function start(command: string, origin: string): Command {
 }
 
 function startModule(python: string, origin: string): Command {
-  return { command: python, args: ["-m", "gradlint"], origin };
+  return { command: python, args: ["-m", MODULE], origin };
 }
 
 /** `~`, `${workspaceFolder}` and `${env:NAME}`, as VS Code's own settings have them. */

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { statSync } from "node:fs";
 import { homedir } from "node:os";
 
-import type { Command, World } from "./find";
+import { isOurVersion, type Command, type World } from "./find";
 
 const PATIENCE = 20_000;
 
@@ -15,8 +15,8 @@ export const machine: World = {
   isFile(file) {
     return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
   },
-  async hasModule(python) {
-    return (await output({ command: python, args: ["-m", "gradlint"], origin: "" }, ["--version"])) !== undefined;
+  async isOurs(program) {
+    return isOurVersion(await output(program, ["--version"]));
   },
 };
 

@@ -3,20 +3,38 @@
 import * as vscode from "vscode";
 
 import type { Command, NotFound } from "./find";
-import { installCommand, reasonFrom } from "./install";
+import { foreign, installCommand, isSetting, notFound, reasonFrom } from "./install";
 
 const INSTALL = "Install…";
 const SETTINGS = "Open Settings";
 const OUTPUT = "Show Output";
 const RESTART = "Restart";
 
-export function tellNotFound(missing: NotFound, python: string | undefined, channel: vscode.LogOutputChannel): void {
-  const [first = ""] = missing.tried;
-  const told = first.startsWith("gradlint.");
-  const message = told
-    ? `gradlint cannot be started: there is no program at ${first.replace(": ", " = ")}.`
-    : `gradlint was not found. Install it into your Python environment: ${installCommand(undefined, process.platform)}`;
-  void offer(message, told ? [SETTINGS, OUTPUT] : [INSTALL, SETTINGS, OUTPUT], python, channel);
+/** Of one reason people are told once. */
+export async function tellNotFound(
+  missing: NotFound,
+  python: string | undefined,
+  channel: vscode.LogOutputChannel,
+  isNews: (message: string) => Promise<boolean>,
+): Promise<void> {
+  const message = notFound(missing, process.platform);
+  if (await isNews(message)) {
+    const buttons = isSetting(missing) ? [SETTINGS, OUTPUT] : [INSTALL, SETTINGS, OUTPUT];
+    void offer(message, buttons, python, channel);
+  }
+}
+
+/** The program that a setting names is not ours. */
+export async function tellForeign(
+  program: Command,
+  python: string | undefined,
+  channel: vscode.LogOutputChannel,
+  isNews: (message: string) => Promise<boolean>,
+): Promise<void> {
+  const message = foreign([program.command], process.platform);
+  if (await isNews(message)) {
+    void offer(message, [INSTALL, SETTINGS, OUTPUT], python, channel);
+  }
 }
 
 export function tellStopped(

@@ -13,10 +13,11 @@ import {
   type LanguageClientOptions,
 } from "vscode-languageclient/node";
 
-import { findServer, isFound, type Command } from "./find";
+import { findServer, isFound, isOurVersion, type Command } from "./find";
 import { machine, output } from "./machine";
-import { tellNotFound, tellStopped } from "./messages";
+import { tellForeign, tellNotFound, tellStopped } from "./messages";
 import { fixesForMarkdownCells } from "./notebooks";
+import { Once, type Memory } from "./once";
 import { selectedPython } from "./python";
 import { readSettings, serverOptions, type Settings } from "./settings";
 
@@ -45,18 +46,26 @@ export class Server {
   private lastWords: string[] = [];
   private deaths: number[] = [];
 
-  constructor(readonly channel: vscode.LogOutputChannel) {}
+  private readonly once: Once;
+
+  constructor(
+    readonly channel: vscode.LogOutputChannel,
+    memory: Memory,
+  ) {
+    this.once = new Once(memory);
+  }
 
   /** The program that runs, or ran last. */
   get program(): Command | undefined {
     return this.found;
   }
 
-  restart(): Promise<void> {
+  /** `asked`: by somebody who wants to be told whatever comes of it. */
+  restart(asked = false): Promise<void> {
     this.deaths = [];
     return this.enqueue(async () => {
       await this.end();
-      await this.begin();
+      await this.begin(asked);
     });
   }
 
@@ -69,7 +78,7 @@ export class Server {
     return this.queue;
   }
 
-  private async begin(): Promise<void> {
+  private async begin(asked: boolean): Promise<void> {
     const settings = settingsNow();
     if (!settings.enable) {
       this.channel.info("gradlint.enable is off");
@@ -81,7 +90,7 @@ export class Server {
     const found = await findServer({ path, interpreter, selected, folder: folder?.uri.fsPath }, machine);
     if (!isFound(found)) {
       this.channel.error(`gradlint was not found. Tried: ${found.tried.join("; ")}`);
-      tellNotFound(found, selected, this.channel);
+      await tellNotFound(found, selected, this.channel, (message) => this.once.isNews(message, asked));
       return;
     }
     this.found = found;
@@ -89,6 +98,11 @@ export class Server {
     this.channel.info(`${line.join(" ")} (from ${found.origin})`);
     const version = await output(found, ["--version"]);
     this.channel.info(version?.trim() ?? "it does not tell its version");
+    if (version !== undefined && !isOurVersion(version)) {
+      await tellForeign(found, selected, this.channel, (message) => this.once.isNews(message, asked));
+      return;
+    }
+    await this.once.forget();
     await this.launch(line, settings, selected);
   }
 

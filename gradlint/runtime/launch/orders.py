@@ -10,17 +10,19 @@ from __future__ import annotations
 import _io
 import ast
 import dataclasses
+import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import json
 import linecache
 import os
 import sys
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import cache_from_source
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 #: names the file of the orders; the script's own children inherit it, and are known by it
@@ -162,6 +164,52 @@ def _is_not_for_scripts(test: ast.expr) -> bool:
     return name in {"TYPE_CHECKING", "__package__"}
 
 
+# -- modules, as soon as they are imported ----------------------------------------------------------------------------
+
+
+class Imports(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: it lets the others find a module, and tells when that has been run.
+
+    A spec may be asked for without an import, so that only the end of the import says that the module is there.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, list[Callable[[Any], None]]] = {}
+        self._looking: set[str] = set()
+
+    def when(self, name: str, act: Callable[[Any], None]) -> None:
+        """Now if the module is loaded, else as soon as it is."""
+        if name in sys.modules:
+            act(sys.modules[name])
+        else:
+            self._wanted.setdefault(name, []).append(act)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._wanted or fullname in self._looking:
+            return None
+        self._looking.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        except (ImportError, ValueError):
+            return None  # whoever looks next says so in the usual way
+        finally:
+            self._looking.discard(fullname)
+        loader: Any = spec.loader if spec is not None else None
+        if loader is None or not hasattr(loader, "exec_module"):
+            return None
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            for act in self._wanted[fullname]:
+                act(module)
+
+        loader.exec_module = exec_module
+        return spec
+
+
 # -- other texts in the place of files ---------------------------------------------------------------------------------
 
 
@@ -222,6 +270,6 @@ class Overlay:
 
 def _caches(source: str) -> list[str]:
     try:
-        return [cache_from_source(source, optimization=level) for level in ("", "1", "2")]
+        return [importlib.util.cache_from_source(source, optimization=level) for level in ("", "1", "2")]
     except NotImplementedError:  # an interpreter that keeps no bytecode
         return []

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.runtime.launch import orders
 from gradlint.runtime.launch.ending import Ending, elsewhere, note_trouble, tell, trimmed
-from gradlint.runtime.launch.orders import TROUBLE, Orders, Overlay, same
+from gradlint.runtime.launch.orders import TROUBLE, Imports, Orders, Overlay, same
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -50,7 +50,9 @@ def watch() -> None:
     told = orders.read(path)
     _restart_with_the_copy(told)
     Overlay(told.overlay).install()
-    sys.meta_path.insert(0, _TorchWatch(told))
+    imports = Imports()
+    imports.when("torch", lambda module: _begin(told, imports))
+    sys.meta_path.insert(0, imports)
 
 
 def as_plain_script(told: Orders, command: Sequence[str]) -> Orders:
@@ -72,62 +74,25 @@ def _restart_with_the_copy(told: Orders) -> None:
     os.execv(sys.executable, [sys.executable, *options, _BOOTSTRAP, *sys.argv])
 
 
-class _TorchWatch(importlib.abc.MetaPathFinder):
-    """Finds torch with the help of the others, and begins to record when its import is done."""
-
-    def __init__(self, told: Orders) -> None:
-        self._told = told
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch":
-            return None
-        for finder in sys.meta_path:
-            if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
-                if spec.loader is not None:
-                    self._follow(spec.loader)
-                return spec
-        return None
-
-    def _follow(self, loader: importlib.abc.Loader) -> None:
-        """A spec may be asked for without an import, so that only the end of the import says that torch is there."""
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                _begin(self._told)
-
-        setattr(loader, "exec_module", exec_module)  # noqa: B010 - a plain assignment is not typed
-
-
-def _begin(told: Orders) -> None:
-    """A child must never fail because of us."""
+def _begin(told: Orders, imports: Imports) -> None:
+    """torch is there, in a child, which must never fail because of us."""
+    if imports not in sys.meta_path:
+        return
+    sys.meta_path.remove(imports)
     try:
         session = begin(told)
     except Exception:
         note_trouble(told.folder, traceback.format_exc())
         return
     atexit.register(session.close)
+    hook = sys.excepthook
 
-    def failed(error: BaseException) -> None:
+    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not session.has_enough:
             session.ending("raised", 1, error)
+        hook(kind, error, trace)
 
-    sys.excepthook = _noting(sys.excepthook, failed)
-
-
-def _noting(
-    hook: Callable[[type[BaseException], BaseException, TracebackType | None], object],
-    note: Callable[[BaseException], object],
-) -> Callable[[type[BaseException], BaseException, TracebackType | None], object]:
-    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> object:
-        note(error)
-        return hook(kind, error, trace)
-
-    return excepthook
+    sys.excepthook = excepthook
 
 
 # -- the recorder ------------------------------------------------------------------------------------------------------
@@ -165,22 +130,9 @@ def begin(told: Orders) -> Session:
 
     recorder = process.start(told)
     if redirect.needed(told.device):
-        imports = recorder.imports
-        redirect.install(
-            recorder.note,
-            lambda name, patch: imports.when(name, lambda _, module: patch(module)),
-            redirect.Pretence(told.pretended, recorder.places.is_own_file),
-        )
+        pretence = redirect.Pretence(told.pretended, recorder.places.is_own_file)
+        redirect.install(recorder.note, recorder.imports.when, pretence)
     return Session(recorder, process.finish)
-
-
-def start(told: Orders) -> Session:
-    """As `begin`; what goes wrong is told to the one who started us, and ends this process."""
-    try:
-        return begin(told)
-    except Exception:
-        note_trouble(told.folder, traceback.format_exc())
-        sys.exit(TROUBLE)
 
 
 # -- the script --------------------------------------------------------------------------------------------------------
@@ -198,7 +150,11 @@ def run(instead: Sequence[str]) -> None:
     overlay = Overlay(told.overlay)
     overlay.install()
     prepare()
-    session = start(told)
+    try:
+        session = begin(told)
+    except Exception:  # what goes wrong is told to the one who started us
+        note_trouble(told.folder, traceback.format_exc())
+        sys.exit(TROUBLE)
     atexit.register(session.close)  # the first to be registered is the last to be called
     try:
         _execute(told, overlay)

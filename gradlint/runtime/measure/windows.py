@@ -91,7 +91,7 @@ def dropped_last_window(asked: Asked) -> Shown:
     seen = 0
     for end in ends:
         for optimizer in sorted(owners):
-            feeding = {scene.statement(b) for w in scene.full_windows(optimizer) for b in w.used()}
+            feeding = {scene.statement(b.place) for w in scene.full_windows(optimizer) for b in w.used()}
             before = [b for w in scene.windows(optimizer) for b in w.of(BackwardRan) if b.index < end.index]
             if not before:
                 continue
@@ -102,7 +102,7 @@ def dropped_last_window(asked: Asked) -> Shown:
             after = [h for h in window.happenings if h.index > end.index]
             if after and not isinstance(after[0], BackwardRan | Zeroed):
                 continue  # the rest is stepped behind the loop
-            pending = [b for b in window.of(BackwardRan) if b.index < end.index and scene.statement(b) in feeding]
+            pending = [b for b in window.of(BackwardRan) if b.index < end.index and scene.statement(b.place) in feeding]
             if pending:
                 left.append((end, len(pending)))
     if left:

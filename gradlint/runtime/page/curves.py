@@ -103,7 +103,7 @@ def _norms(name: str, track: _Track) -> Chart:
         Curve("before the clip", "faint", tuple(before)),
         Curve("at the step", "main", tuple(at_step)),
     ]
-    return Chart(f"Gradient norm, {name.lower()}", _filled(found), track.skipped, name)
+    return _run_chart("Gradient norm", name, track, found)
 
 
 def _acting(clip: Clipped, identity: str) -> float | None:
@@ -125,17 +125,15 @@ def _rates(name: str, track: _Track) -> Chart:
             "learning rate" if len(distinct) == 1 else f"group {', '.join(alike[:4])}{'…' if len(alike) > 4 else ''}"
         )
         found.append(Curve(title, f"g{len(found) % COLOURS}", points, level=True))
-    return Chart(f"Learning rate, {name.lower()}", _filled(found[:COLOURS]), track.skipped, name)
+    return _run_chart("Learning rate", name, track, found[:COLOURS])
 
 
 def _losses(name: str, track: _Track) -> Chart:
-    points = tuple(sorted(track.losses.items()))
-    return Chart(f"Loss, {name.lower()}", _filled([Curve("loss", "main", points)]), track.skipped, name)
+    return _run_chart("Loss", name, track, [Curve("loss", "main", tuple(sorted(track.losses.items())))])
 
 
 def _scales(name: str, track: _Track) -> Chart:
-    points = tuple(sorted(track.scales.items()))
-    return Chart(f"Scale, {name.lower()}", _filled([Curve("scale", "main", points, level=True)]), track.skipped, name)
+    return _run_chart("Scale", name, track, [Curve("scale", "main", tuple(sorted(track.scales.items())), level=True)])
 
 
 def _level(name: str, look: str, points: Sequence[tuple[int, float]]) -> Curve:
@@ -144,8 +142,8 @@ def _level(name: str, look: str, points: Sequence[tuple[int, float]]) -> Curve:
     return Curve(f"{name}{constant}", look, tuple(points), level=True)
 
 
-def _filled(found: Sequence[Curve]) -> tuple[Curve, ...]:
-    return tuple(curve for curve in found if curve.points)
+def _run_chart(title: str, name: str, track: _Track, found: Sequence[Curve]) -> Chart:
+    return Chart(f"{title}, {name.lower()}", tuple(curve for curve in found if curve.points), track.skipped, name)
 
 
 def _owner(track: _Track) -> str:

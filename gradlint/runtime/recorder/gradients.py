@@ -85,7 +85,7 @@ class Gradients:
         self.recorder.patches.also(self._take_off)
         self.recorder.imports.when(
             "torch._dynamo.convert_frame",
-            lambda recorder, module: recorder.patches.watch(module, "_compile", _compiling),
+            lambda module: self.recorder.patches.watch(module, "_compile", _compiling),
         )
 
     def _take_off(self) -> None:

@@ -11,13 +11,14 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gradlint.runtime.launch import orders
 from gradlint.runtime.recording import Warned
 
 if TYPE_CHECKING:
@@ -227,65 +228,32 @@ def rebind(pairs: list[tuple[Any, Any]]) -> None:
 # -- modules that are loaded later -------------------------------------------------------------------------------------
 
 
-Patch = Callable[["Recorder", Any], None]
-
-
-class Imports(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: it lets the others find a module, and is told when that has been run."""
+class Imports(orders.Imports):
+    """What is patched once the user's code has imported it."""
 
     def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
         self.recorder = recorder
-        self._wanted: dict[str, list[Patch]] = {}
-        self._looking: set[str] = set()
 
     def install(self) -> None:
         sys.meta_path.insert(0, self)
         self.recorder.patches.also(lambda: sys.meta_path.remove(self))
 
-    def when(self, name: str, patch: Patch) -> None:
-        """Patch a module now if it is loaded, else as soon as it is."""
-        if name in sys.modules:
-            self._patch(sys.modules[name], patch)
-        else:
-            self._wanted.setdefault(name, []).append(patch)
+    def when(self, name: str, act: Callable[[Any], None]) -> None:
+        def guarded(module: Any) -> None:
+            with self.recorder.guard(f"the import of {name}"):
+                act(module)
+
+        super().when(name, guarded)
 
     def watch(self, module: str, owner: str, name: str, handler: Handler) -> None:
         """Watch a method of a class of such a module; some versions may lack the class."""
 
-        def patch(recorder: Recorder, loaded: Any) -> None:
+        def patch(loaded: Any) -> None:
             if (holder := getattr(loaded, owner, None)) is not None:
-                recorder.patches.watch(holder, name, handler)
+                self.recorder.patches.watch(holder, name, handler)
 
         self.when(module, patch)
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in self._wanted or fullname in self._looking:
-            return None
-        self._looking.add(fullname)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        except (ImportError, ValueError):
-            return None  # whoever looks next says so in the usual way
-        finally:
-            self._looking.discard(fullname)
-        loader: Any = spec.loader if spec is not None else None
-        if loader is None or not hasattr(loader, "exec_module"):
-            return None
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            for patch in self._wanted[fullname]:
-                self._patch(module, patch)
-
-        loader.exec_module = exec_module
-        return spec
-
-    def _patch(self, module: Any, patch: Patch) -> None:
-        with self.recorder.guard(f"the import of {module.__name__}"):
-            patch(self.recorder, module)
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------

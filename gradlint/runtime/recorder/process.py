@@ -102,7 +102,7 @@ def start(orders: Orders) -> Recorder:
     recorder.on_leave = _leave
     recorder.install()
     if not _Running.hooked:  # our functions stand between the user's: what just fitted on the stack has to fit still
-        sys.setrecursionlimit(2 * sys.getrecursionlimit())
+        sys.setrecursionlimit(3 * sys.getrecursionlimit())
     news()
     writer.begin()
     _Running.recorder, _Running.writer, _Running.finished = recorder, writer, False
