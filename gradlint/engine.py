@@ -268,7 +268,7 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     imported = project.imported(source, os.path.abspath(path))
-    return chosen.accepts(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+    return chosen.accepts_with(source, frozenset().union(*(chosen.parts(data) for data in imported)))
 
 
 def holds_objects(source: bytes) -> bool:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from gradlint.events import Mark
+from gradlint.events import Backward, Mark, Step
 from gradlint.knowledge import looks
 from gradlint.knowledge.rows import About, Setting
 from gradlint.knowledge.torch_api import USUAL_NAMES
@@ -32,26 +32,42 @@ Clause = tuple[Part, ...]
 #: loops are everywhere: a mark has no words
 _EVENTS: dict[str, About] = {hook: event for event, hook in EVENT_HOOKS.items() if event is not Mark}
 _SETTINGS: dict[type, About] = {ClipSetting: Setting.LIMIT, DivisionSetting: Setting.DIVISION}
+#: what is asked on the way along a path
+_PATHS = frozenset({*_EVENTS, "on_mark", "on_trace"})
 STACK = "layers in a row"
+#: files of which it is remembered what is in them
+_MOST_KNOWN = 256
 
 
 class Prefilter:
     """The clauses of some rules."""
 
     def __init__(self, rules: Iterable[type[Rule]]) -> None:
-        self._of = {rule.meta.code: tuple(clauses_of(rule)) for rule in rules}
-        clauses = {clause for found in self._of.values() for clause in found}
-        # a clause that asks for more than another one adds nothing
-        least = [c for c in clauses if not any(set(other) < set(c) for other in clauses)]
-        self._clauses = sorted(least, key=lambda clause: [_cost(part) for part in clause])
-        groups = (part for clause in least for part in clause if isinstance(part, frozenset))
+        chosen = list(rules)
+        self._of = {rule.meta.code: tuple(clauses_of(rule)) for rule in chosen}
+        self._clauses = _least({clause for found in self._of.values() for clause in found})
+        #: what stands on a path may be in several files; a call, an operation or layers are those of one file
+        self._on_paths = _least({c for rule in chosen for c in clauses_of(rule, rule.hooks & _PATHS)})
+        self._parts: dict[bytes, frozenset[Part]] = {}
+        groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
         self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
 
-    def accepts(self, source: bytes, elsewhere: Collection[Part] = ()) -> bool:
-        """Whether the file is worth reading; `elsewhere`: what is known to be in the files that it imports."""
-        known: dict[Part, bool] = dict.fromkeys(elsewhere, True)
+    def accepts(self, source: bytes) -> bool:
+        """Whether the file is worth reading by itself."""
+        known: dict[Part, bool] = {}
         text = Text(source, self._stems)
         return any(all(_is_in(text, part, known) for part in clause) for clause in self._clauses)
+
+    def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
+        """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
+        known: dict[Part, bool] = {}
+        text = Text(source, self._stems)
+        trains = any(needs(event) in elsewhere for event in (Backward, Step))
+        return any(
+            all(part in elsewhere or _is_in(text, part, known) for part in clause)
+            and (trains or any(_is_in(text, part, known) for part in clause))
+            for clause in self._on_paths
+        )
 
     def speaking(self, source: bytes) -> frozenset[str]:
         """The codes of the rules that can have anything to say about the file."""
@@ -65,9 +81,15 @@ class Prefilter:
 
     def parts(self, source: bytes) -> frozenset[Part]:
         """What of all that is asked for is in a file: another one that imports it may lack just that."""
-        known: dict[Part, bool] = {}
-        text = Text(source, self._stems)
-        return frozenset(part for clause in self._clauses for part in clause if _is_in(text, part, known))
+        found = self._parts.get(source)  # many files import the same one
+        if found is None:
+            known: dict[Part, bool] = {}
+            text = Text(source, self._stems)
+            found = frozenset(part for clause in self._clauses for part in clause if _is_in(text, part, known))
+            if len(self._parts) >= _MOST_KNOWN:
+                del self._parts[next(iter(self._parts))]
+            self._parts[source] = found
+        return found
 
 
 @functools.cache
@@ -78,10 +100,16 @@ def prefilter(codes: frozenset[str] | None = None) -> Prefilter:
     return Prefilter(r for r in all_rules() if (r.meta.default if codes is None else r.meta.code in codes))
 
 
-def clauses_of(rule: type[Rule]) -> Iterator[Clause]:
+def _least(clauses: set[Clause]) -> list[Clause]:
+    """A clause that asks for more than another one adds nothing."""
+    least = [c for c in clauses if not any(set(other) < set(c) for other in clauses)]
+    return sorted(least, key=lambda clause: [_cost(part) for part in clause])
+
+
+def clauses_of(rule: type[Rule], hooks: Iterable[str] | None = None) -> Iterator[Clause]:
     """What a file must hold for each hook of a rule; a rule from which nothing follows is refused."""
     always = {looks.alike(need) if isinstance(need, Kind) else needs(need) for need in rule.needs}
-    for hook in sorted(rule.hooks):
+    for hook in sorted(rule.hooks if hooks is None else hooks):
         for found in list(_of_hook(rule, hook)) or [()]:
             if not found and not always:
                 raise ValueError(f"{rule.meta.code}: nothing follows from {hook} by which a file could be found")

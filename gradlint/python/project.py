@@ -301,6 +301,7 @@ def stem_of(path: str) -> bytes:
     return (os.path.basename(folder) if name == "__init__.py" else name.removesuffix(".py")).encode()
 
 
+@functools.lru_cache(maxsize=512)
 def _digest(data: bytes | None) -> str | None:
     return None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 

@@ -49,6 +49,15 @@ class Roots:
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = tuple(dict.fromkeys(os.path.abspath(folder) for folder in folders))
         self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
+        self._real_folders: dict[str, str] = {}
+
+    def _really(self, path: str) -> str:
+        """The same file without links; most of the files that are asked for share their folders."""
+        folder, name = os.path.split(path)
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder)
+        whole = os.path.join(self._real_folders[folder], name)
+        return os.path.realpath(path) if os.path.islink(whole) else whole
 
     def read(self, path: str) -> bytes | None:
         """What is in a file; None for what is not there, is outside, or is too large to be a module."""
@@ -59,7 +68,7 @@ class Roots:
             found = os.stat(path)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
                 return None
-            real = os.path.realpath(path)
+            real = self._really(path)
             if not real.startswith(self._real):
                 return None
             racy = time.time_ns() - found.st_mtime_ns < _RACY_NS
