@@ -122,7 +122,7 @@ class Gradients:
     def scaler_method(self, scaler: v.Scaler, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         off = scaler.ref.enabled is False
         first = a.get(0, "optimizer", "outputs")
-        if isinstance(first, v.Known) and first.value is None:
+        if name != "update" and isinstance(first, v.Known) and first.value is None:
             return v.Unknown(s.render(node))  # on this way there is no optimizer: nothing is trained
         if name == "scale":
             loss = first or v.Unknown("loss")

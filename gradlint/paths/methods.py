@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Framework, Norm, Params, Role, Zero
+from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Framework, Norm, Params, Role, Step, Zero
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Calls, Thing
@@ -282,6 +282,10 @@ class Methods:
                 return self.it.gradients.scaler_method(scaler, name, a, node)
         if name == "backward":
             return self._unknown_backward(base, a, node)
+        if name in ("step", "zero_grad") and a.args:
+            given = self.run.optimizer_for(a.args[0])
+            if given is not None:
+                return self._by_strategy(given, name, node)
         if name == "step":
             return self._unknown_step(base, a, node)
         if name == "zero_grad":
@@ -294,6 +298,17 @@ class Methods:
         if name in ("clip_grad_norm_", "zero_grad", "no_sync"):
             return self._model_method(base, name, a, node)
         return None
+
+    def _by_strategy(self, optimizer: v.Optimizer, name: str, node: s.Call) -> v.Value:
+        """`strategy.step(optimizer)`, `strategy.zero_grad(optimizer)`: it is the optimizer that steps and clears."""
+        ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
+        text = s.render(node)
+        if name == "step":
+            self.run.emit(Step, node, optimizer=ref.id, framework=HELPER, guess=roles.unseen(text, "only steps"))
+        else:
+            guess = roles.unseen(text, "clears these gradients")
+            self.run.emit(Zero, node, params=ref.params, optimizer=ref.id, guess=guess)
+        return v.Known("", None)
 
     def _unknown_backward(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         last = naming.last(base.key)

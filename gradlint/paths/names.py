@@ -340,10 +340,9 @@ class Names:
         if isinstance(stmt, s.Assign):
             value = self.it.ev(stmt.value)
             if stmt.annotation is not None and isinstance(value, v.Known):
-                if value.value is None:
-                    return None  # a field that whoever makes the object gives its value
                 if isinstance(value.value, bool):
                     return self.flag(name, value.value)
+                return None  # a field: whoever makes the object, or a command line, gives it another value
             return self.it.conditions.settle(f"{cls.key}.{name}", value, self.run.env.scope)
         for base in cls.node.bases:
             found = self.base_class(base, cls)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Backward, EditKind, Norm, Step, Sync, Wrap
+from gradlint.events import Backward, EditKind, Norm, Step, Sync, Update, Wrap, Zero
 from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.paths.run import TURNS
-from tests.paths.tracing import happened, usual
+from tests.paths.tracing import happened, paths, usual
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,53 @@ def test_where_gradients_are_kept(around: str, kept: bool) -> None:
         """
     backward = next(event for event in happened(usual(source)) if isinstance(event, Backward))
     assert bool(backward.params.owners) is kept
+
+
+@pytest.mark.parametrize("scale", ["", "None", "2.0", "new_scale=None"])
+def test_an_update_is_one_whatever_scale_it_is_given(scale: str) -> None:
+    source = f"""
+        import torch
+        def train(model, optimizer, loader):
+            scaler = torch.amp.GradScaler()
+            for x in loader:
+                optimizer.zero_grad()
+                scaler.scale(model(x).mean()).backward()
+                scaler.step(optimizer)
+                scaler.update({scale})
+        """
+    assert sum(isinstance(event, Update) for event in happened(usual(source))) == TURNS
+
+
+def test_a_strategy_steps_and_clears_with_the_optimizer_that_it_is_given() -> None:
+    path = usual("""
+        import torch
+
+        def train(model, strategy, loader):
+            optimizer = torch.optim.SGD(model.parameters())
+            for x in loader:
+                strategy.zero_grad(optimizer)
+                model(x).mean().backward()
+                strategy.step(optimizer)
+    """)
+    touched = {event.optimizer for event in happened(path) if isinstance(event, Zero | Step)}
+    assert touched == set(path.optimizers)
+    assert len(touched) == 1
+
+
+def test_the_default_of_a_field_does_not_decide() -> None:
+    found = paths("""
+        from dataclasses import dataclass
+
+        @dataclass
+        class Args:
+            repeat: int = 0
+
+        def train(model, optimizer, loader):
+            args = Args()
+            for x in loader:
+                model(x).mean().backward()
+                optimizer.step()
+                if args.repeat == 0:
+                    optimizer.zero_grad()
+    """)
+    assert {any(isinstance(event, Zero) for event in happened(path)) for path in found} == {True, False}
