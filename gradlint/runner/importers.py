@@ -43,16 +43,18 @@ class Importers:
         known = {file.path for file in asked}
         found: dict[str, SourceFile] = {}
         for region, files in self._by_region(asked).items():
+            candidates = [file for file in self._in(region) if file.path not in known and file.path not in found]
+            if not candidates:
+                continue
             projects = [(file.path, self._project_of(file)) for file in files]
             names = frozenset().union(*(project.names_of(path) for path, project in projects))
             defined = frozenset().union(*(project.defined_in(path) for path, project in projects))
             # a file that imports one of them may hand on what it defines
             handing = {stem_of(file.path) for file in self._in(region) if self._importing(file, names) is not None}
-            for candidate in self._in(region):
-                if candidate.path not in known and candidate.path not in found:
-                    words = self._importing(candidate, names | handing)
-                    if words is not None and not words.all.isdisjoint(defined):
-                        found[candidate.path] = self._read_only(candidate)
+            for candidate in candidates:
+                words = self._importing(candidate, names | handing)
+                if words is not None and not words.all.isdisjoint(defined):
+                    found[candidate.path] = self._read_only(candidate)
         return [found[path] for path in sorted(found)]
 
     def sites(self, paths: Iterable[str]) -> list[SourceFile]:

@@ -388,3 +388,18 @@ def test_everything_that_a_result_can_hold_is_kept() -> None:
     made = {value for value in vars(model).values() if isinstance(value, type) and value.__module__ == model.__name__}
     never = {model.RuleCrash, model.Unreadable, model.Fixed, model.Place, model.Category}
     assert made - never == set(cache_module._TYPES)
+
+
+def test_a_result_without_fixes_serves_only_whoever_looks_for_none(project: Path) -> None:
+    def lint(*, offers: bool) -> Run:
+        found = FileFinder(ConfigTree()).find(["."])
+        files = [file._replace(settings=replace(file.settings, offers=offers)) for file in found]
+        return run(files, cache=Cache(str(project)), jobs=1)
+
+    def fixes(outcome: Run) -> list[bool]:
+        return [finding.fix is not None for result in outcome.results for finding in result.findings]
+
+    assert fixes(lint(offers=False)) == [False]
+    assert lint(offers=False).cached == 2
+    assert fixes(lint(offers=True)) == [True]
+    assert lint(offers=False).cached == 2
