@@ -80,15 +80,16 @@ def check(source: str, *options: str) -> Counts:
 def typed(before: str, after: str) -> Counts:
     """What the editor's worker does with a text that has changed."""
     from gradlint.config import Layer, Settings
+    from gradlint.lsp.neighbours import Neighbours
     from gradlint.lsp.pipe import Job, Task, packed
     from gradlint.lsp.worker import Baselines, Memory, warm_up, work
 
     warm_up()
-    baselines, memory = Baselines(), Memory()
+    kept = Baselines(), Memory(), Neighbours()
     settings = Settings(layers=(Layer(fixable=()),))  # fixes are looked for when the editor asks for them
-    work(Job(1, Task.LINT, "train.py", settings, before.encode()), baselines, memory)
+    work(Job(1, Task.LINT, "train.py", settings, before.encode()), *kept)
     with Counter() as counter:
-        packed(work(Job(2, Task.LINT, "train.py", settings, after.encode()), baselines, memory))
+        packed(work(Job(2, Task.LINT, "train.py", settings, after.encode()), *kept))
     return counter.counts()
 
 
