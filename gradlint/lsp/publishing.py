@@ -384,7 +384,7 @@ class Publisher:
         unknown = not self._touched.keys() <= touched.keys()
         for path, program in open_ones.items():
             if program not in done:
-                if not _probes(program).isdisjoint(self._touched):
+                if program.analysis is None or not _probes(program).isdisjoint(self._touched):
                     program.analysis = None
                     return program
                 if unknown or path in asked:
@@ -408,6 +408,7 @@ class Publisher:
         """The settings, or files that they name, have changed."""
         program.stop()
         program.analysis = None
+        self._touch(program)
         self._schedule(program, 0.0)
 
     def clear(self, program: Program, uris: Iterable[str]) -> None:

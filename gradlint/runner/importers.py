@@ -35,6 +35,8 @@ class Importers:
         self._whole = tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
         self._narrow = narrow
         self._files: dict[str, list[SourceFile]] = {}
+        self._flat: dict[str, list[SourceFile]] = {}
+        self._names: dict[str, frozenset[str]] = {}
         self._regions: dict[str, str] = {}
         self._words: dict[str, Words] = {}
 
@@ -65,7 +67,9 @@ class Importers:
         """Whether what an analysis knows of another file would be known if only that was asked for."""
         region = self._region(path, importer.settings)
         if importer.explicit or self._is_flat(region):
-            return any(file.path == importer.path for file in self._in(region))
+            if region not in self._names:
+                self._names[region] = frozenset(file.path for file in self._in(region))
+            return importer.path in self._names[region]
         return importer.path.startswith(os.path.join(region, ""))
 
     def _by_region(self, asked: Sequence[SourceFile]) -> dict[str, list[SourceFile]]:
@@ -105,7 +109,10 @@ class Importers:
         """The files that are looked at: of a folder that holds too many by itself, those right in it."""
         if not self._is_flat(region):
             return self._found(region)
-        return [file for file in FileFinder(self._tree).find([region]) if os.path.dirname(file.path) == region]
+        if region not in self._flat:
+            inside = FileFinder(self._tree).find([region])
+            self._flat[region] = [file for file in inside if os.path.dirname(file.path) == region]
+        return self._flat[region]
 
     def _project_of(self, file: SourceFile) -> Project:
         project = engine.project_of(file.path, file.settings)
