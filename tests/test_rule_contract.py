@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED_IMPORTS = ("gradlint.rule", "gradlint.events", "gradlint.knowledge")
 #: where codes stand beside their rules, in strings that are no documentation
 CODES_ELSEWHERE = (
-    "gradlint/config/keys.py",  # examples of what is written into a configuration
     "gradlint/model.py",  # the rules about gradlint itself: GL900 to GL902
     "gradlint/runtime/measure/",  # what a mistake amounts to in a run, until rules have their proofs
     "gradlint/runtime/operations.py",  # which rule explains a NaN of an operation

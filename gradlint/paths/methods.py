@@ -361,8 +361,9 @@ class Methods:
         return False
 
     def _assigned(self, key: str) -> Iterator[s.Expr]:
-        """What a name is given; something else than a name, what any of that name is given."""
+        """What a name is given; a parameter, or something else than a name, what any of that name is given."""
         scopes, name = self.it.program.once(Scopes), naming.last(key)
         owner = self.run.env.scope.owner(name) if key == name else None
-        for scope in scopes.all if owner is None else [owner]:
+        is_settled = owner is not None and all(param.name != name for param in owner.params)
+        for scope in [owner] if owner is not None and is_settled else scopes.all:
             yield from (binding.value for binding in scope.names.get(name, ()))
