@@ -285,6 +285,7 @@ def test_a_fix_that_is_not_wanted_is_not_offered(check: Check, here: Path) -> No
     assert json.loads(out)[0]["fix"] is None
 
 
+@pytest.mark.slow
 def test_a_run_that_fixes_counts_what_a_check_tells(check: Check, here: Path) -> None:
     """Findings that repeat each other are mended, too, and one fix may cure two; the numbers are those of the check."""
     loop = UNCALLED[UNCALLED.index("def train") :]

@@ -234,6 +234,7 @@ def test_without_watchfiles_it_says_how_to_install_it(
     assert 'pip install "torch-gradlint[watch]"' in outcome.err
 
 
+@pytest.mark.slow
 def test_files_that_a_finding_depends_on_are_watched_too(start: Start, tmp_path: Path) -> None:
     _put(tmp_path / "engine.py", ENGINE)
     (tmp_path / "scripts").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ _names = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(_globs, _names)
 @example("*a" * 30 + "b", "a" * 300)
 @example("**/a/" * 30 + "b", "a/" * 300)

@@ -165,9 +165,12 @@ def test_a_stale_table_is_told() -> None:
 
 @pytest.mark.slow
 def test_a_run_on_the_plainest_processor_says_the_same() -> None:
-    """Without the vector instructions that the tables were measured with: sums come in another order."""
+    """Without the vector instructions that the tables were measured with: sums come in another order.
+
+    (A third of the tables; `benchmarks.processors` runs all of them on every kind of processor.)
+    """
     outcome = subprocess.run(
-        [sys.executable, "-m", "docs.facts", "--check"],
+        [sys.executable, "-m", "docs.facts", "--check", *sorted(all_facts())[::3]],
         cwd=ROOT,
         env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},
         capture_output=True,

@@ -69,6 +69,7 @@ def test_programs_of_the_grammar(drawn: str, inside: bool) -> None:
     check(Input("train.py", text.encode("utf-8", "surrogatepass")))
 
 
+@pytest.mark.slow
 def test_mutants_are_other_texts_and_mostly_programs() -> None:
     rng = random.Random(1)
     old = [Input("train.py", text.encode()) for text in programs()[:200]]

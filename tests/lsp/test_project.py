@@ -62,6 +62,7 @@ async def _shows(editor: Editor, uri: str, *wanted: tuple[str, int]) -> list[typ
     return list(told.diagnostics)
 
 
+@pytest.mark.slow
 async def test_a_caller_that_is_open_is_asked_as_it_stands_in_the_editor(editor: Editor) -> None:
     engine, main = _project(editor, "caller", engine=ENGINE, main=PLAIN_MAIN)
     editor.open(engine, ENGINE)
@@ -81,6 +82,7 @@ async def test_a_caller_that_is_open_is_asked_as_it_stands_in_the_editor(editor:
     await _shows(editor, engine)
 
 
+@pytest.mark.slow
 async def test_a_caller_that_is_not_open_is_asked_as_it_is_on_the_disk(editor: Editor) -> None:
     engine, main = _project(editor, "closed", engine=ENGINE, main=MAIN)
     editor.open(engine, ENGINE)
@@ -103,6 +105,7 @@ async def test_what_a_file_imports_is_followed_as_it_stands_in_the_editor(editor
     await _shows(editor, train)
 
 
+@pytest.mark.slow
 async def test_a_caller_that_knows_better_is_believed_while_somebody_types(editor: Editor) -> None:
     loop = ENGINE.replace(" or i + 1 == len(loader)", "").replace("n)", "cfg)", 1).replace(" n", " cfg.accum")
     caller = "from engine import train_one_epoch\n\n\nclass C:\n    accum = 1\n\n\ndef main(m, optimizer, loader):\n"

@@ -225,6 +225,7 @@ def _steps(readings: list[Reading]) -> int:
     return sum(reading.steps for reading in readings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "head", "loop"),
     [(80, "def log(x):\n    print(x)\n\n\n", HELPED), (20, "", LOOP), (20, TRAINER, METHOD)],
@@ -306,6 +307,7 @@ BAD = sorted(FIXTURES.glob("*/bad*.py"))
 LARGE = [_joined(BAD[first::90]) for first in (0, 45)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", LARGE, ids=["one", "another"])
 def test_a_part_is_judged_as_the_whole_file(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fixtures of all kinds in one file: what comes by a change is less than half of it, and the fixes are the same."""
