@@ -81,8 +81,8 @@ def test_zsh_without_its_completion(tmp_path: Path) -> None:
 Shell = Callable[[list[str], Path], list[str]]
 SHELLS = [
     pytest.param(_bash, marks=_needs("bash"), id="bash"),
-    pytest.param(_fish, marks=_needs("fish"), id="fish"),
-    pytest.param(_zsh, marks=_needs("zsh"), id="zsh"),
+    pytest.param(_fish, marks=[_needs("fish"), pytest.mark.slow], id="fish"),
+    pytest.param(_zsh, marks=[_needs("zsh"), pytest.mark.slow], id="zsh"),
 ]
 
 

@@ -22,7 +22,7 @@ TAIL = SECOND[SECOND.index("\n\ndef") :]
 
 Git = Callable[..., str]
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"), pytest.mark.slow]
 
 
 def _git(*arguments: str, at: Path) -> str:

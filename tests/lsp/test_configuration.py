@@ -15,7 +15,7 @@ from pytest_lsp import ClientServerConfig, client_capabilities
 from tests.lsp.conftest import Start
 from tests.lsp.editor import LATE_CLIP, SERVER, Editor, applied, edits_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 IGNORED = '[tool.gradlint]\nignore = ["GL101"]\n'
 
 

@@ -12,7 +12,7 @@ from pytest_lsp import ClientServerConfig
 
 from tests.lsp.editor import CLIP_LINE, LATE_CLIP, RIGHT, SERVER, Editor, edits_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 CAPABILITIES = types.ClientCapabilities(
     text_document=types.TextDocumentClientCapabilities(diagnostic=types.DiagnosticClientCapabilities()),
     workspace=types.WorkspaceClientCapabilities(
