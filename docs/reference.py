@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from gradlint.cli import gradlint
-from gradlint.config.keys import KEYS, OF_A_RUN, Kind
+from gradlint.config.keys import KEYS, Kind
+from gradlint.config.settings import FixChoice, RunChoice
 
 REFERENCE = Path(__file__).resolve().parent / "reference.md"
 _HEAD = """\
@@ -93,7 +94,7 @@ def _prose(text: str) -> str:
 def _keys() -> Iterator[str]:
     yield from ("| key | what it is for | without it | example |", "|---|---|---|---|")
     for name, key in KEYS.items():
-        star = "\\*" if name in OF_A_RUN else ""
+        star = "\\*" if name.replace("-", "_") in (*FixChoice._fields, *RunChoice._fields) else ""
         words = f": {', '.join(f'`{word}`' for word in key.words)}" if key.kind is Kind.WORD else ""
         default = f"`{key.default}`" if key.default in ("true", "false") or key.default[0] in '"[{' else key.default
         yield f"| `{name}`{star} | {key.about}{words} | {default} | `{key.example}` |"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,28 @@ STACK = "layers in a row"
 _MOST_KNOWN = 256
 
 
+class _Held:
+    """What is in one file, each part looked for once."""
+
+    def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
+        self._text = Text(source, stems)
+        self._known: dict[Part, bool] = {}
+
+    def all_of(self, clause: Clause) -> bool:
+        return all(map(self.part, clause))
+
+    def part(self, part: Part) -> bool:
+        found = self._known.get(part)
+        if found is None:
+            if isinstance(part, frozenset):
+                found = any(need.is_in(self._text) for need in part)
+            else:
+                source = self._text.source
+                found = looks.may_hold(source, part) if isinstance(part, Kind) else looks.may_hold_stack(source)
+            self._known[part] = found
+        return found
+
+
 class Prefilter:
     """The clauses of some rules."""
 
@@ -54,38 +76,29 @@ class Prefilter:
 
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
-        known: dict[Part, bool] = {}
-        text = Text(source, self._stems)
-        return any(all(_is_in(text, part, known) for part in clause) for clause in self._clauses)
+        held = _Held(source, self._stems)
+        return any(map(held.all_of, self._clauses))
 
     def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
-        known: dict[Part, bool] = {}
-        text = Text(source, self._stems)
+        held = _Held(source, self._stems)
         trains = any(needs(event) in elsewhere for event in (Backward, Step))
         return any(
-            all(part in elsewhere or _is_in(text, part, known) for part in clause)
-            and (trains or any(_is_in(text, part, known) for part in clause))
+            all(part in elsewhere or held.part(part) for part in clause) and (trains or any(map(held.part, clause)))
             for clause in self._on_paths
         )
 
     def speaking(self, source: bytes) -> frozenset[str]:
         """The codes of the rules that can have anything to say about the file."""
-        known: dict[Part, bool] = {}
-        text = Text(source, self._stems)
-        return frozenset(
-            code
-            for code, clauses in self._of.items()
-            if any(all(_is_in(text, part, known) for part in clause) for clause in clauses)
-        )
+        held = _Held(source, self._stems)
+        return frozenset(code for code, clauses in self._of.items() if any(map(held.all_of, clauses)))
 
     def parts(self, source: bytes) -> frozenset[Part]:
         """What of all that is asked for is in a file: another one that imports it may lack just that."""
         found = self._parts.get(source)  # many files import the same one
         if found is None:
-            known: dict[Part, bool] = {}
-            text = Text(source, self._stems)
-            found = frozenset(part for clause in self._clauses for part in clause if _is_in(text, part, known))
+            held = _Held(source, self._stems)
+            found = frozenset(part for clause in self._clauses for part in clause if held.part(part))
             if len(self._parts) >= _MOST_KNOWN:
                 del self._parts[next(iter(self._parts))]
             self._parts[source] = found
@@ -151,15 +164,3 @@ def _cost(part: Part) -> tuple[int, int, str]:
         return 2, 0, str(part)
     words = sorted(word for need in part for word in need.words)
     return int(len(part) > 1), len(words) - min(map(len, words)), str(words)
-
-
-def _is_in(text: Text, part: Part, known: dict[Part, bool]) -> bool:
-    found = known.get(part)
-    if found is None:
-        if isinstance(part, frozenset):
-            found = any(need.is_in(text) for need in part)
-        else:
-            source = text.source
-            found = looks.may_hold(source, part) if isinstance(part, Kind) else looks.may_hold_stack(source)
-        known[part] = found
-    return found

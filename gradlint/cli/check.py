@@ -14,7 +14,7 @@ from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
 from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.overrides import finder_of, overrides_of
-from gradlint.cli.request import STDIN, Fixing, Mode, Request, chosen, refuse
+from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, refuse
 from gradlint.cli.selection import PRESETS, complete_presets, rules_option
 from gradlint.config.keys import SEVERITIES
 from gradlint.config.load import FILES, ConfigTree
@@ -100,14 +100,7 @@ class _Check(click.Command):
 @click.option("--watch", "-w", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
 @click.option("--no-cache", "-n", is_flag=True, help="Neither read nor write the results of earlier runs.")
-@click.option(
-    "--cache-dir",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    envvar="GRADLINT_CACHE_DIR",
-    show_envvar=True,
-    help="Where results are kept.  [default: the user's cache folder]",
-)
+@CACHE_DIR
 @click.option(
     "--project/--no-project", default=None, help="Follow files into those that they import; a preview.  [default: no]"
 )

@@ -6,19 +6,13 @@ import os
 
 import click
 
+from gradlint.cli.request import CACHE_DIR
 from gradlint.config.load import ConfigTree
 from gradlint.runner.cache import user_folder
 
 
 @click.command()
-@click.option(
-    "--cache-dir",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    envvar="GRADLINT_CACHE_DIR",
-    show_envvar=True,
-    help="Where results are kept.  [default: what the configuration says, else the user's cache folder]",
-)
+@CACHE_DIR
 def clean(cache_dir: str | None) -> int:
     """Forget the results of earlier runs, of all projects."""
     folder = cache_dir or ConfigTree().at(os.getcwd()).run.cache_dir or user_folder()

@@ -13,9 +13,18 @@ from gradlint.runner.write import FixPlan
 
 if TYPE_CHECKING:
     from gradlint.cli.output import Target
-    from gradlint.runner.write import FixPlan
 
 STDIN = "-"
+
+#: of every command that has to do with results of earlier runs
+CACHE_DIR = click.option(
+    "--cache-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    envvar="GRADLINT_CACHE_DIR",
+    show_envvar=True,
+    help="Where results are kept.  [default: what the configuration says, else the user's cache folder]",
+)
 
 
 class Mode(enum.Enum):

@@ -87,12 +87,6 @@ KEYS = {
     "required-version": Key(Kind.REQUIREMENT, "the versions of gradlint that this is for", "any", '">=0.2"'),
 }
 
-#: keys that hold for a run as a whole, and are read from the folder it is started in
-OF_A_RUN = (
-    "fix", "unsafe-fixes", "fix-only", "show-fixes", "fail-on", "output-format", "force-exclude", "respect-gitignore",
-    "cache-dir",
-)  # fmt: skip
-
 #: what people write who know another linter, and what to say to them
 NEAR_MISSES = {
     "lint": "there is no table of that name: its keys stand directly in `{table}`",

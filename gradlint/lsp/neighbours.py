@@ -6,10 +6,9 @@ from gradlint import engine
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.settings import Settings
 from gradlint.model import FileResult, Unreadable
-from gradlint.python.roots import text_over
 from gradlint.records import dataclass, replace
 from gradlint.runner.cache import digest_of
-from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
+from gradlint.runner.files import UNKNOWN, SourceFile, bytes_now
 from gradlint.runner.importers import Importers
 from gradlint.runner.ledger import Analysed, Ledger
 from gradlint.runner.run import lint_one, worth_parsing
@@ -44,9 +43,8 @@ class Neighbours:
         return whole
 
     def _result(self, file: SourceFile) -> FileResult:
-        text = text_over(file.path)
         try:
-            source = read_bytes(file.path) if text is None else text
+            source = bytes_now(file.path)
         except OSError:
             return FileResult(file.shown, unreadable=Unreadable("it cannot be read"))
         digest = digest_of(source)

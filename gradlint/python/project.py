@@ -148,14 +148,14 @@ class Project:
         """A name of a file, or a name of a class of it."""
         if not names or len(names) > 2:
             return None
-        home = module.program.once(Scopes).module
+        scope = module.program.once(Scopes).module
         first = names[0]
-        if first in home.defined:
-            return _member(Definition(module.program, home.defined[first][-1]), names[1:])
-        if first in home.imports and hops:
-            return self._resolve(".".join((home.imports[first][0], *names[1:])), module.path, hops - 1)
-        if first in home.names:
-            values = home.names[first]
+        if first in scope.defined:
+            return _member(Definition(module.program, scope.defined[first][-1]), names[1:])
+        if first in scope.imports and hops:
+            return self._resolve(".".join((scope.imports[first][0], *names[1:])), module.path, hops - 1)
+        if first in scope.names:
+            values = scope.names[first]
             return Definition(module.program, None, values[0].value) if len(values) == 1 and len(names) == 1 else None
         for star in module.program.stars if hops else ():
             joint = "" if star.endswith(".") else "."

@@ -12,6 +12,7 @@ from gradlint.config.globs import one_of
 from gradlint.config.load import ConfigTree
 from gradlint.config.reading import IRREGULAR, MOST_PATTERNS, ConfigError, read_small
 from gradlint.config.settings import Settings
+from gradlint.python.roots import text_over
 
 DEFAULT_EXCLUDES = (
     ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".gradlint_cache", ".hg", ".ipynb_checkpoints", ".mypy_cache",
@@ -161,6 +162,12 @@ def read_bytes(path: str) -> bytes:
         return b"".join(chunks)
     finally:
         os.close(descriptor)
+
+
+def bytes_now(path: str) -> bytes:
+    """What a file holds, or what an editor has open in its place."""
+    text = text_over(path)
+    return read_bytes(path) if text is None else text
 
 
 def shown_path(absolute: str, here: str | None = None) -> str:

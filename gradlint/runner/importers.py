@@ -14,9 +14,8 @@ from gradlint import documents, engine
 from gradlint.config.load import ConfigTree
 from gradlint.config.settings import Settings
 from gradlint.python.project import Project, Words, stem_of
-from gradlint.python.roots import text_over
 from gradlint.records import replace
-from gradlint.runner.files import FileFinder, SourceFile, read_bytes
+from gradlint.runner.files import FileFinder, SourceFile, bytes_now
 
 #: a caller is looked for in the folders round a file, as far out as there are no more files than this in them
 MOST_SEARCHED = 2_000
@@ -141,8 +140,7 @@ def _may_be_called(file: SourceFile) -> bool:
 
 
 def _source(file: SourceFile) -> bytes | None:
-    text = text_over(file.path)
     try:
-        return read_bytes(file.path) if text is None else text
+        return bytes_now(file.path)
     except OSError:
         return None

@@ -6,81 +6,21 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command, Outcome
+from tests.cli.conftest import Command
+from tests.cli.repositories import SECOND, TAIL, Changed, begin, commit, git, refused
 from tests.cli.test_project import ENGINE, MAIN
-from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
-SECOND = CLIP_AFTER_STEP.replace("def train", "def finetune")
-TAIL = SECOND[SECOND.index("\n\ndef") :]
-
-Git = Callable[..., str]
-
-pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"), pytest.mark.slow]
-
-
-def _git(*arguments: str, at: Path) -> str:
-    settings = ("user.name=A", "user.email=a@example.org", "protocol.file.allow=always", "commit.gpgsign=false")
-    options = [word for setting in settings for word in ("-c", setting)]
-    done = subprocess.run(
-        ["git", *options, *arguments], cwd=at, capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.fixture(autouse=True)
-def _own_git(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nobody's own settings."""
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-
-
-def _begin(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    _git("init", "-q", "-b", "main", at=folder)
-
-
-def _commit(folder: Path, message: str = "a change") -> None:
-    _git("add", "-A", at=folder)
-    _git("commit", "-q", "--allow-empty", "-m", message, at=folder)
-
-
-@pytest.fixture
-def repo(project: Path) -> Path:
-    """Two files with an old finding each, on main; a branch with nothing yet."""
-    _begin(project)
-    (project / "old.py").write_text(CLIP_AFTER_STEP)
-    (project / "train.py").write_text(CLIP_AFTER_STEP)
-    (project / ".gitignore").write_text(".gradlint_cache\n")
-    _commit(project)
-    _git("switch", "-q", "-c", "feature", at=project)
-    return project
-
-
-@pytest.fixture
-def changed(gradlint: Command) -> Callable[..., list[tuple[str, int]]]:
-    """The findings since main, as file and row."""
-
-    def command(*arguments: str) -> list[tuple[str, int]]:
-        outcome = gradlint("check", "--diff-base", "main", "--no-cache", "--output-format", "json", *arguments)
-        assert outcome.code in (0, 1), outcome.err
-        here = str(Path.cwd())
-        return [
-            (os.path.relpath(f["filename"], here).replace(os.sep, "/"), f["location"]["row"]) for f in outcome.json()
-        ]
-
-    return command
-
-
-Changed = Callable[..., list[tuple[str, int]]]
+pytestmark = [
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+    pytest.mark.slow,
+    pytest.mark.usefixtures("own_git"),
+]
 
 
 def test_old_findings_are_not_told(gradlint: Command, repo: Path) -> None:
@@ -102,18 +42,18 @@ def test_whatever_state_the_change_is_in(repo: Path, changed: Changed, state: st
     name = "new.py" if state == "untracked" else "train.py"
     (repo / name).write_text(CLIP_AFTER_STEP + TAIL)
     if state == "staged":
-        _git("add", "-A", at=repo)
+        git("add", "-A", at=repo)
     if state == "committed":
-        _commit(repo)
+        commit(repo)
     assert changed() == ([("new.py", 10), ("new.py", 19)] if state == "untracked" else [("train.py", 19)])
 
 
 def test_a_moved_step_makes_the_clip_below_it_wrong(repo: Path, changed: Changed) -> None:
     (repo / "good.py").write_text(CLEAN)
-    _git("switch", "-q", "main", at=repo)
-    _commit(repo)
-    _git("switch", "-q", "feature", at=repo)
-    _git("merge", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
+    commit(repo)
+    git("switch", "-q", "feature", at=repo)
+    git("merge", "-q", "main", at=repo)
     (repo / "good.py").write_text(CLIP_AFTER_STEP)  # git calls the step new and the clip old, or the other way round
     assert changed() == [("good.py", 10)]
 
@@ -132,10 +72,10 @@ def test_a_change_that_breaks_nothing_is_not_blamed(repo: Path, changed: Changed
 
 def test_a_line_that_is_deleted_many_times_counts_each_time(repo: Path, changed: Changed) -> None:
     tails = [CLEAN[CLEAN.index("\n\ndef") :].replace("def train", f"def train_{n}") for n in range(3)]
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / "four.py").write_text(CLEAN + "".join(tails))
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     (repo / "four.py").write_text((CLEAN + "".join(tails)).replace("        optimizer.zero_grad()\n", ""))
     assert changed() == [("four.py", row) for row in (7, 15, 23, 31)]
 
@@ -143,52 +83,52 @@ def test_a_line_that_is_deleted_many_times_counts_each_time(repo: Path, changed:
 def test_a_mended_function_does_not_excuse_another(repo: Path, changed: Changed) -> None:
     missing = CLEAN.replace("        optimizer.zero_grad()\n", "")
     other = CLEAN[CLEAN.index("\n\ndef") :].replace("def train", "def finetune")
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / "two.py").write_text(missing + other)
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     (repo / "two.py").write_text(CLEAN + other.replace("        optimizer.zero_grad()\n", ""))
     assert changed() == [("two.py", 16)], "the same line of the same rule, but in another function"
 
 
 def test_a_renamed_file_is_compared_with_itself(repo: Path, changed: Changed) -> None:
-    _git("mv", "train.py", "the training.py", at=repo)
+    git("mv", "train.py", "the training.py", at=repo)
     assert changed() == []
     (repo / "the training.py").write_text(CLIP_AFTER_STEP + TAIL)
-    _git("add", "-A", at=repo)
+    git("add", "-A", at=repo)
     assert changed() == [("the training.py", 19)]
 
 
 @pytest.mark.parametrize("name", ["größe.py", "with space.py", "tab\there.py", 'quo"te.py', "new\nline.py", "-dash.py"])
 @pytest.mark.skipif(os.name != "posix", reason="names that Windows does not have")
 def test_names_of_all_kinds(repo: Path, changed: Changed, name: str) -> None:
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / name).write_text(CLIP_AFTER_STEP)
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     (repo / name).write_text(CLIP_AFTER_STEP + TAIL)
     assert changed() == [(name, 19)]
 
 
 def test_what_main_did_meanwhile_is_not_blamed_on_the_branch(repo: Path, changed: Changed) -> None:
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / "old.py").write_text(CLEAN)
-    _commit(repo)
-    _git("switch", "-q", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "feature", at=repo)
     assert changed() == [], "compared with main itself, the old finding would look new"
 
 
 def test_windows_newlines(repo: Path, changed: Changed) -> None:
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / "dos.py").write_bytes(CLIP_AFTER_STEP.replace("\n", "\r\n").encode())
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     (repo / "dos.py").write_bytes((CLIP_AFTER_STEP + TAIL).replace("\n", "\r\n").encode())
     assert changed() == [("dos.py", 19)]
 
 
 def test_converted_newlines_do_not_count(repo: Path, changed: Changed) -> None:
-    _git("config", "core.autocrlf", "true", at=repo)
+    git("config", "core.autocrlf", "true", at=repo)
     (repo / "train.py").write_bytes((CLIP_AFTER_STEP + TAIL).replace("\n", "\r\n").encode())
     assert changed() == [("train.py", 19)]
 
@@ -215,7 +155,7 @@ def test_a_named_file_that_git_ignores_is_new(repo: Path, changed: Changed) -> N
 
 
 def test_a_worktree(repo: Path, changed: Changed, monkeypatch: pytest.MonkeyPatch) -> None:
-    _git("worktree", "add", "-q", "-b", "other", str(repo / "tree"), "main", at=repo)
+    git("worktree", "add", "-q", "-b", "other", str(repo / "tree"), "main", at=repo)
     monkeypatch.chdir(repo / "tree")
     (repo / "tree" / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
     assert changed() == [("train.py", 19)]
@@ -225,19 +165,19 @@ def test_a_submodule_is_compared_with_the_commit_it_was_at(
     repo: Path, changed: Changed, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = tmp_path_factory.mktemp("library")
-    _begin(library)
+    begin(library)
     (library / "lib.py").write_text(CLIP_AFTER_STEP)
-    _commit(library)
-    _git("switch", "-q", "main", at=repo)
-    _git("submodule", "add", "-q", str(library), "vendor/lib", at=repo)
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(library)
+    git("switch", "-q", "main", at=repo)
+    git("submodule", "add", "-q", str(library), "vendor/lib", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     assert changed() == []
     inner = repo / "vendor" / "lib"
     (inner / "lib.py").write_text(CLIP_AFTER_STEP + TAIL)
-    _commit(inner)
+    commit(inner)
     assert changed() == [("vendor/lib/lib.py", 19)], "though `main` of the library is now this very commit"
-    _commit(repo)
+    commit(repo)
     assert changed() == [("vendor/lib/lib.py", 19)]
     monkeypatch.chdir(inner)
     assert changed() == [], "who stands in the submodule speaks of its own branches"
@@ -247,10 +187,10 @@ def test_a_submodule_that_was_not_there_is_new(
     repo: Path, changed: Changed, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     library = tmp_path_factory.mktemp("library")
-    _begin(library)
+    begin(library)
     (library / "lib.py").write_text(CLIP_AFTER_STEP)
-    _commit(library)
-    _git("submodule", "add", "-q", str(library), "lib", at=repo)
+    commit(library)
+    git("submodule", "add", "-q", str(library), "lib", at=repo)
     assert changed() == [("lib/lib.py", 10)]
 
 
@@ -267,7 +207,7 @@ def test_settings_of_the_user_do_not_disturb(repo: Path, changed: Changed) -> No
         "core.pager": "false",
         "diff.algorithm": "histogram",
     }.items():
-        _git("config", key, value, at=repo)
+        git("config", key, value, at=repo)
     (repo / ".gitattributes").write_text("*.py binary\n")
     (repo / "train.py").write_text("# hello\n" + CLIP_AFTER_STEP + TAIL)
     assert changed() == [("train.py", 20)]
@@ -277,7 +217,7 @@ def test_the_repository_of_a_hook_does_not_disturb(
     repo: Path, changed: Changed, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = tmp_path_factory.mktemp("other")
-    _begin(other)
+    begin(other)
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
     (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
@@ -285,25 +225,19 @@ def test_the_repository_of_a_hook_does_not_disturb(
 
 
 def test_histories_without_a_shared_commit(gradlint: Command, repo: Path) -> None:
-    _git("switch", "-q", "--orphan", "alone", at=repo)
+    git("switch", "-q", "--orphan", "alone", at=repo)
     (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
-    _commit(repo)
+    commit(repo)
     outcome = gradlint("check", "--diff-base", "main", "--output-format", "concise")
     assert "share no commit" in outcome.err
     assert outcome.out.startswith("train.py:19:9: GL101")
-
-
-def _refused(outcome: Outcome, words: str) -> None:
-    assert outcome.code == 2
-    assert words in " ".join(outcome.err.split())
-    assert "Traceback" not in outcome.err
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "main..feature", "", "-h", "--output=made", "main^{tree}"])
 def test_an_unknown_revision(gradlint: Command, repo: Path, revision: str) -> None:
     (repo / "train.py").write_text(CLEAN)
     before = set(repo.iterdir())
-    _refused(gradlint("check", f"--diff-base={revision}", "--no-cache"), revision or "``")
+    refused(gradlint("check", f"--diff-base={revision}", "--no-cache"), revision or "``")
     assert set(repo.iterdir()) == before
 
 
@@ -311,20 +245,20 @@ def test_a_shallow_clone_is_told_how_to_get_more(
     gradlint: Command, repo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone = tmp_path_factory.mktemp("clone") / "shallow"
-    _git("clone", "-q", "--depth", "1", "--branch", "feature", repo.as_uri(), str(clone), at=repo)
+    git("clone", "-q", "--depth", "1", "--branch", "feature", repo.as_uri(), str(clone), at=repo)
     monkeypatch.chdir(clone)
-    _refused(gradlint("check", "--diff-base", "origin/main"), "fetch-depth: 0")
+    refused(gradlint("check", "--diff-base", "origin/main"), "fetch-depth: 0")
 
 
 def test_in_a_partial_clone_all_lines_of_a_changed_file_count(
     gradlint: Command, repo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path_factory.mktemp("source") / "bare"
-    _git("clone", "-q", "--bare", str(repo), str(source), at=repo)
-    _git("config", "uploadpack.allowFilter", "true", at=source)
+    git("clone", "-q", "--bare", str(repo), str(source), at=repo)
+    git("config", "uploadpack.allowFilter", "true", at=source)
     clone = tmp_path_factory.mktemp("clone") / "partial"
-    _git("clone", "-q", "--filter=blob:none", "--no-checkout", source.as_uri(), str(clone), at=repo)
-    _git("reset", "-q", "origin/main", at=clone)
+    git("clone", "-q", "--filter=blob:none", "--no-checkout", source.as_uri(), str(clone), at=repo)
+    git("reset", "-q", "origin/main", at=clone)
     (clone / "train.py").write_text("# hello\n" + CLIP_AFTER_STEP)
     (clone / "old.py").write_text(CLIP_AFTER_STEP)
     shutil.rmtree(source)
@@ -341,8 +275,8 @@ def test_what_holds_no_program_is_not_read(repo: Path, changed: Changed, monkeyp
 
     (repo / "weights.pt").write_bytes(b"\0\1" * 5_000)
     (repo / "script").write_text(CLIP_AFTER_STEP)
-    _commit(repo)
-    _git("branch", "-f", "main", at=repo)
+    commit(repo)
+    git("branch", "-f", "main", at=repo)
     (repo / "weights.pt").write_bytes(b"\0\2\n" * 5_000)
     (repo / "script").write_text(CLIP_AFTER_STEP + TAIL)
     (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
@@ -362,22 +296,22 @@ def test_what_holds_no_program_is_not_read(repo: Path, changed: Changed, monkeyp
 
 def test_not_a_repository(gradlint: Command, project: Path) -> None:
     (project / "train.py").write_text(CLEAN)
-    _refused(gradlint("check", "--diff-base", "main"), "train.py is in no git repository")
+    refused(gradlint("check", "--diff-base", "main"), "train.py is in no git repository")
 
 
 def test_a_repository_without_a_commit(gradlint: Command, project: Path) -> None:
-    _begin(project)
+    begin(project)
     (project / "train.py").write_text(CLEAN)
-    _refused(gradlint("check", "--diff-base", "HEAD"), "git does not know `HEAD`")
+    refused(gradlint("check", "--diff-base", "HEAD"), "git does not know `HEAD`")
 
 
 def test_git_is_not_installed(gradlint: Command, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repo))
-    _refused(gradlint("check", "--diff-base", "main"), "git is not installed")
+    refused(gradlint("check", "--diff-base", "main"), "git is not installed")
 
 
 def test_stdin_has_no_history(gradlint: Command, repo: Path) -> None:
-    _refused(gradlint("check", "-", "--diff-base", "main"), "--diff-base and - (stdin) cannot be used together")
+    refused(gradlint("check", "-", "--diff-base", "main"), "--diff-base and - (stdin) cannot be used together")
 
 
 def test_show_files_lists_the_changed_ones(gradlint: Command, repo: Path) -> None:
@@ -416,10 +350,10 @@ def _notebook(*sources: str) -> str:
 
 
 def test_cells_of_a_notebook(gradlint: Command, repo: Path, changed: Changed) -> None:
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / "nb.ipynb").write_text(_notebook("%matplotlib inline", CLIP_AFTER_STEP))
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     again = json.loads(_notebook("%matplotlib inline", "x = 1", CLIP_AFTER_STEP))
     again["cells"][2]["execution_count"] = 3
     (repo / "nb.ipynb").write_text(json.dumps(again, indent=4))
@@ -434,102 +368,21 @@ def test_cells_of_a_notebook(gradlint: Command, repo: Path, changed: Changed) ->
 
 
 def test_a_cell_that_is_pasted_many_times_counts_each_time(gradlint: Command, repo: Path) -> None:
-    _git("switch", "-q", "main", at=repo)
+    git("switch", "-q", "main", at=repo)
     (repo / "nb.ipynb").write_text(_notebook("import torch"))
-    _commit(repo)
-    _git("switch", "-q", "-C", "feature", at=repo)
+    commit(repo)
+    git("switch", "-q", "-C", "feature", at=repo)
     loop = CLIP_AFTER_STEP.removeprefix("import torch")
     (repo / "nb.ipynb").write_text(_notebook("import torch", loop, loop, loop))
     outcome = gradlint("check", "--diff-base", "main", "--output-format", "json")
     assert [finding["cell"] for finding in outcome.json()] == [2, 3, 4]
 
 
-@pytest.fixture
-def trap(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A command for a repository to run, and the mark that it would leave."""
-    mark = tmp_path_factory.mktemp("trap") / "mark"
-    command = mark.with_name("command")
-    command.write_text(f'#!/bin/sh\ntouch "{mark}"\ncat\n')
-    command.chmod(0o755)
-    return str(command), mark
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the trap is a shell script")
-@pytest.mark.parametrize(
-    "key",
-    ["filter.trap.clean", "filter.trap.process", "filter.a=b.clean", "filter.a=b.process", "diff.external",
-     "diff.trap.command", "diff.trap.textconv", "core.fsmonitor", "core.pager"],
-)  # fmt: skip
-def test_a_repository_runs_nothing(repo: Path, changed: Changed, trap: tuple[str, Path], key: str) -> None:
-    command, mark = trap
-    _git("config", key, command, at=repo)
-    name = key.split(".")[1]
-    _git("config", f"filter.{name}.required", "true", at=repo)
-    (repo / ".git" / "info").mkdir(exist_ok=True)
-    (repo / ".git" / "info" / "attributes").write_text(f"*.py filter={name} diff=trap\n")
-    (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
-    assert changed() == [("train.py", 19)]
-    assert not mark.exists()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the trap is a shell script")
-@pytest.mark.parametrize("setting", [None, ("core.hooksPath", "hooks")])
-def test_a_repository_runs_no_hook(
-    repo: Path, changed: Changed, trap: tuple[str, Path], setting: tuple[str, str] | None
-) -> None:
-    command, mark = trap
-    hooks = repo / (".git/hooks" if setting is None else "hooks")
-    hooks.mkdir(exist_ok=True)
-    shutil.copy(command, hooks / "post-index-change")
-    if setting is not None:
-        _git("config", *setting, at=repo)
-    mark.unlink(missing_ok=True)
-    (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
-    os.utime(repo / "old.py")  # the index is no longer fresh
-    assert changed() == [("train.py", 19)]
-    assert not mark.exists()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the trap is a shell script")
-@pytest.mark.parametrize("url", ["ext::{command}", "ssh://host/repo", "/nowhere"])
-def test_what_a_repository_lacks_is_not_fetched(
-    gradlint: Command, repo: Path, trap: tuple[str, Path], url: str
-) -> None:  # fmt: skip
-    command, mark = trap
-    blob = _git("rev-parse", "main:train.py", at=repo)
-    (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
-    (repo / "old.py").write_text(CLEAN)
-    for key, value in (
-        ("core.repositoryformatversion", "1"), ("extensions.partialClone", "origin"),
-        ("remote.origin.promisor", "true"),
-        ("remote.origin.url", url.format(command=command)), ("remote.origin.uploadpack", command),
-        ("core.sshCommand", command), ("protocol.allow", "always"),
-    ):  # fmt: skip
-        _git("config", key, value, at=repo)
-    (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    outcome = gradlint("check", "--diff-base", "main", "--no-cache")
-    assert outcome.code == 1, outcome.err
-    assert "is a partial clone" in outcome.err
-    assert not mark.exists()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the git of this test is a shell script")
-def test_a_git_that_never_answers(
-    gradlint: Command, repo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path_factory.mktemp("bin")
-    (folder / "git").write_text("#!/bin/sh\nexec sleep 100000\n")
-    (folder / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setattr("gradlint.runner.changes.PATIENCE", 0.01)
-    _refused(gradlint("check", "--diff-base", "main", "--no-cache"), "no answer to `git")
-
-
 def test_a_caller_that_changes_answers_for_what_it_makes_wrong(gradlint: Command, project: Path) -> None:
-    _begin(project)
+    begin(project)
     for name, text in (("engine", ENGINE), ("main", MAIN.replace("4)", "1)")), ("other", MAIN)):
         (project / f"{name}.py").write_text(text)
-    _commit(project)
+    commit(project)
 
     def told() -> list[str]:
         found = gradlint("check", "--project", "--diff-base", "HEAD", "--output-format", "json").json()
@@ -541,5 +394,5 @@ def test_a_caller_that_changes_answers_for_what_it_makes_wrong(gradlint: Command
     (project / "other.py").unlink()
     (project / "main.py").write_text(MAIN)
     assert told() == ["engine.py: GL501"]
-    _git("checkout", "engine.py", at=project)
+    git("checkout", "engine.py", at=project)
     assert told() == ["engine.py: GL501"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_lsp
 from lsprotocol import types
-from pytest_lsp import ClientServerConfig, client_capabilities
 
 from tests.cli.test_project import ENGINE, MAIN, PLAIN_MAIN
-from tests.lsp.editor import SERVER, Editor
+from tests.lsp.editor import Editor
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 TIDY = "import torch\n\ndef tidy(model):\n    {}\n"
 CLIPS = TIDY.format("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")
 CLIPS_NOT = TIDY.format("print(model)")
@@ -27,17 +24,6 @@ def train(model, optimizer, loader):
         optimizer.step()
         tidy(model)
 """
-
-
-@pytest_lsp.fixture(config=ClientServerConfig(server_command=SERVER, client_factory=Editor), scope="module")  # type: ignore[untyped-decorator] # its own
-async def editor(lsp_client: Editor, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
-    root = tmp_path_factory.mktemp("workspace")
-    lsp_client.root = root
-    await lsp_client.initialize_session(
-        types.InitializeParams(capabilities=client_capabilities("neovim@v0.9.1"), root_uri=root.as_uri())
-    )
-    yield
-    await lsp_client.shutdown_session()
 
 
 def _project(editor: Editor, name: str, **files: str) -> list[str]:

@@ -21,10 +21,10 @@ LOGGER = logging.getLogger("gradlint")
 
 
 class Target:
-    """Takes what a monitor has to say."""
+    """Takes what a monitor has to say, as far as it wants it."""
 
     def sample(self, sample: Sample) -> None:
-        raise NotImplementedError
+        """The gradients of one step."""
 
     def finding(self, finding: Finding) -> None:
         """Those that take numbers only leave it to the logger."""
