@@ -41,6 +41,8 @@ LARGEST = 2_000
 _TRIES = 400
 #: of an input's own time; and of anybody's, for what even a signal does not reach
 _SECONDS, _PATIENCE = 10.0, 300.0
+#: seconds that are worth a look, though no find
+_SLOW = 1.0
 _MEMORY = 4 << 30
 _SHARED = 1 << 20
 _HEAD = struct.Struct("<QQII")
@@ -153,7 +155,10 @@ class Worker:
         self._shared.begin(self._done, self._finds, given)
         before = time.process_time()
         found = tried(given)
-        self._slowest = max(self._slowest, time.process_time() - before)
+        if (took := time.process_time() - before) > self._slowest:
+            self._slowest = took
+            if took > _SLOW:
+                write(given, "slow", f"{took:.1f} seconds", self._out)
         self._done += 1
         self._kinds[given.name] += 1
         if isinstance(found, Failed):
@@ -203,12 +208,16 @@ class Worker:
 
 def tell(given: Input, failed: Failed, out: Path | None) -> None:
     print(f"-- {given.name}\n{given.data!r}\n{failed}\n", flush=True)
+    write(given, failed.kind, str(failed), out)
+
+
+def write(given: Input, kind: str, story: str, out: Path | None) -> None:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        name = f"{failed.kind}-{hashlib.blake2b(given.data, digest_size=4).hexdigest()}"
+        name = f"{kind}-{hashlib.blake2b(given.data, digest_size=4).hexdigest()}"
         # as it would be called, behind a name of its own
         (out / f"{name}-{given.name.removeprefix('.')}").write_bytes(given.data)
-        (out / f"{name}.story").write_text(str(failed), "utf-8", "backslashreplace")
+        (out / f"{name}.story").write_text(story, "utf-8", "backslashreplace")
 
 
 def watched(guide: type[Worker], seed: int, until: float, out: Path | None) -> tuple[int, int]:
