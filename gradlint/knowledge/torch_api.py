@@ -77,7 +77,10 @@ NO_GRAD = {
 }
 
 #: tensor methods that cut the graph
-CUTS = {"detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int", "size", "numel"}
+CUTS = {
+    "detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int", "size",
+    "numel",
+}  # fmt: skip
 MODULE_PASSTHROUGH = {
     "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "xpu",
     "npu", "share_memory", "type", "compile", "module",

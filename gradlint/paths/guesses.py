@@ -214,12 +214,12 @@ class Guesses:
             self.it.gradients.opaque(frozenset(o.ref.id for o in found) if found else None, node)
         return v.Unknown(s.render(node), called="scaler")
 
-    def module_forward(self, value: v.Instance, a: v.Arguments, node: s.Call) -> v.Value:
+    def module_forward(self, value: v.Instance, method: str, a: v.Arguments, node: s.Call) -> v.Value:
         name = value.cls.key if value.cls else value.key
         result = (
             self.criterion(name, a, node) if naming.LOSS.search(name) else self.it.gradients.forward(value, a, node)
         )
-        return self.normalised_inside(value, "forward", a, result, node)
+        return self.normalised_inside(value, method, a, result, node)
 
     def normalised_inside(self, value: v.Instance, name: str, a: v.Arguments, result: v.Value, node: s.Call) -> v.Value:
         """A module of this file may divide what it returns: its method is run to see whether it does."""
