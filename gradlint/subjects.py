@@ -257,6 +257,10 @@ class Operation(Protocol):
         """The one function of torch that does both steps, "" if there is none."""
 
     @property
+    def ends_model(self) -> bool:
+        """The operand is what a model's forward gives, and the last thing done there is a sigmoid."""
+
+    @property
     def near(self) -> bool:
         """It stands in a function that gives a loss, or in the training code itself, not somewhere in a model."""
 

@@ -84,6 +84,8 @@ LOSS_FUNCTION = Pattern(
 )
 #: classes whose forward gives a loss
 LOSS_CLASS = Pattern(r"(?i)loss|criterion|objective|divergence|cross_?entropy|penalty|nll$|^kl")
+#: a network that tells real from made up, and what it is trained on
+ADVERSARIAL = Pattern(r"(?i)discr|critic|adversar|gan($|_)|real|fake|^(net_?)?d(_?net|is)?(_?[a-z0-9])?$")
 #: a variable that holds a loss
 LOSS_NAME = Pattern(
     r"(?i)(^|_)loss(es)?($|_|\d)|[a-z]Loss(es)?($|_|\d)|^(loss|err|error|cost|objective)\w?$|loss(es)?$"
