@@ -32,6 +32,8 @@ class Argument:
     constant: bool = False
     #: that value
     value: object = None
+    #: of `a if flag else b`: the full names of both, as far as they are known
+    either: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,16 @@ class Losses:
         if api.TARGET.search(function.name) and not loss:
             frame.no_grad = True  # `def ground_truth(…)`
         tests = cls is not None and any(api.TEST.search(name) for name in (cls.name, *foreign))
-        return State(around.quiet or bool(api.EVALUATION.search(function.name)) or tests, loss)
+        evaluates = bool(api.EVALUATION.search(function.name)) and not self._trains(function)
+        return State(around.quiet or evaluates or tests, loss)
+
+    def _trains(self, function: s.Def) -> bool:
+        """`def test_time_training(…)` runs a backward and steps; in a file of unit tests that is no training."""
+        program = self._program.owner(function.node)
+        words = program.own_words(function.body)
+        if not (words.backward and words.steps):
+            return False
+        return not any(name.partition(".")[0] in api.TEST_PACKAGES for name in program.imports.values())
 
     def operate(
         self, kind: Kind, node: s.Call | s.Bin, operand: s.Expr, fact: Fact, *,

@@ -125,6 +125,7 @@ CONFIG = Pattern(
 UNIT = Pattern(r"(?i)(^|_)(emb\w*|feats?|features?|proj\w*|sims?|similarit\w+|cos\w*|probs?|p)($|_|\d)|^z(_\w+|\d)?$")
 #: code that checks other code
 TEST = Pattern(r"^Test|TestCase$|Test$")
+TEST_PACKAGES = ("pytest", "unittest")
 #: the last layer of well-known models
 HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear"})
 #: names of numbers that are not negative, so that exp() of what is behind the minus is at most 1
