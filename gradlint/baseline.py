@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from gradlint.fingerprints import fingerprints
-from gradlint.model import SYNTAX_ERROR, FileResult, Finding
+from gradlint.model import SYNTAX_ERROR, FileResult
 from gradlint.records import replace
 from gradlint.runner.write import write_whole
 
@@ -106,7 +106,7 @@ class Baseline:
             Entry(self.place(result.path), finding.code, one.function, one.line, one.value)
             for result in results
             if result.findings
-            for finding, one in zip(_ordered(result), fingerprints(result, read(result.path)), strict=True)
+            for finding, one in zip(result.ordered(), fingerprints(result, read(result.path)), strict=True)
         ]
         within_reach = self._reach(results, is_on, asked)
         kept = [entry for entry in _Matching(self, results, read).unmet if not within_reach(entry)]
@@ -224,11 +224,6 @@ def _entry(row: dict[str, object]) -> Entry:
     return Entry(*(str(value) for value in values))
 
 
-def _ordered(result: FileResult) -> list[Finding]:
-    """In the order of the fingerprints."""
-    return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
-
-
 def without(result: FileResult, text: str | None, known: frozenset[str]) -> FileResult:
     """A result without the findings of these fingerprints."""
     return _dropped(result, [one.value in known for one in fingerprints(result, text)])
@@ -237,7 +232,7 @@ def without(result: FileResult, text: str | None, known: frozenset[str]) -> File
 def _dropped(result: FileResult, known: list[bool]) -> FileResult:
     if not any(known):
         return result
-    pairs = zip(_ordered(result), known, strict=True)
+    pairs = zip(result.ordered(), known, strict=True)
     return replace(result, findings=tuple(finding for finding, is_known in pairs if not is_known))
 
 

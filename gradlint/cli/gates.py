@@ -13,6 +13,7 @@ import click
 from gradlint import documents
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
+from gradlint.model import counted
 from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.run import mend, mend_text
 
@@ -168,8 +169,7 @@ class Gates:
             new.write()
         except BaselineError as error:
             raise ConfigError(str(error)) from None
-        count = len(new.entries)
-        return f"Wrote {count} finding{'' if count == 1 else 's'} to {_short(new.file)}"
+        return f"Wrote {counted(len(new.entries), 'finding')} to {_short(new.file)}"
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import handle_torch_function, has_torch_function
 from torch.utils import _device as default_device
 
+from gradlint.model import counted
+
 Function = Callable[..., Any]
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
@@ -190,7 +192,7 @@ class Pretence:
     def _tell(self, landing: Landing, told: Any, original: Function) -> Any:
         if not self.is_own_file(sys._getframe(2).f_code.co_filename):
             return original()
-        landing.note(f"the script was told of {self.cards} GPU{'' if self.cards == 1 else 's'}; there are none")
+        landing.note(f"the script was told of {counted(self.cards, 'GPU')}; there are none")
         return told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from gradlint.model import Cell, Severity
+from gradlint.model import Cell, Place, Position, Severity, place_in
 from gradlint.runtime.health import Symptom
 from gradlint.runtime.recording import Recording
 
@@ -100,17 +100,9 @@ class Verification:
     def steps(self) -> int:
         return self.before.steps
 
-    def place(self, filename: str, line: int) -> tuple[int | None, int]:
-        """The cell of a notebook, or None, and the line in it."""
-        for cell in reversed(self.cells.get(filename, ())):
-            if cell.first_row <= line:
-                return cell.number, line - cell.first_row + 1
-        return None, line
-
-    def spoken(self, filename: str, line: int) -> str:
-        """`line 12`, `cell 3, line 2`."""
-        cell, row = self.place(filename, line)
-        return f"line {row}" if cell is None else f"cell {cell}, line {row}"
+    def place(self, filename: str, line: int) -> Place:
+        """In the file, or in a cell of the notebook."""
+        return place_in(self.cells.get(filename, ()), Position(line, 1))
 
     @property
     def stepless(self) -> bool:

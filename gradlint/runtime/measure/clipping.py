@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradlint.model import counted
 from gradlint.runtime.measure import SINGLE, Asked, judges, measures
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Looked, Stepped
 from gradlint.runtime.scene import Scene, Shown, marks, number, share, true_norm
@@ -70,7 +71,7 @@ def clip_partial_accumulation(asked: Asked) -> Shown:
         return Shown(True, f"{most} clips for one step: {said}")
     if all(len(w.of(BackwardRan)) < 2 for w in windows):
         return Shown(None, SINGLE)
-    return Shown(False, f"{most} clip{'' if most == 1 else 's'} for one step, of the complete sum")
+    return Shown(False, f"{counted(most, 'clip')} for one step, of the complete sum")
 
 
 @judges("GL104")

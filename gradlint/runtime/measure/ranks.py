@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradlint.model import counted
 from gradlint.runtime.measure import SINGLE, Asked, measures
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Stepped
 from gradlint.runtime.scene import Scene, Shown, Window, marks, number, share, spread
@@ -40,8 +41,8 @@ def _said(asked: Asked) -> tuple[str, int]:
     """`4 exchanges of gradients per update for 4 micro-batches; the ranks agree`, and how many micro-batches."""
     owner = next(iter(asked.scene.optimizers()), "")
     backwards, exchanges = max((_exchanges(w) for w in asked.scene.full_windows(owner)), default=(0, 0))
-    counted = "1 exchange of gradients" if exchanges == 1 else f"{exchanges} exchanges of gradients"
-    return f"{counted} per update for {backwards} micro-batches; {_agreement(asked.scene, owner)}", backwards
+    said = f"{counted(exchanges, 'exchange')} of gradients per update for {backwards} micro-batches"
+    return f"{said}; {_agreement(asked.scene, owner)}", backwards
 
 
 @measures("GL501", "GL502")
