@@ -13,7 +13,7 @@ from gradlint.config.load import ConfigTree, Overrides
 from gradlint.runtime.launch.orders import Entry, find_module
 
 if TYPE_CHECKING:
-    from gradlint.runtime.verification import Verification
+    from gradlint.runtime.verdicts import Verification
 
 
 class Request(NamedTuple):

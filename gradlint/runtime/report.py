@@ -16,7 +16,7 @@ from rich.text import Text
 from gradlint.model import Severity, counted
 from gradlint.registry import by_code
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.verification import Claim, Cure, Judged, Verdict, Verification
+from gradlint.runtime.verdicts import Claim, Cure, Judged, Verdict, Verification
 
 _COLOURS = {
     Verdict.CONFIRMED: "bold red",

@@ -15,8 +15,17 @@ from gradlint.python.source import Source, read
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised
-from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
-from gradlint.runtime.verification import Side, Verdict, Verification
+from gradlint.runtime.verdicts import (
+    Case,
+    Linted,
+    Side,
+    Verdict,
+    Verification,
+    cured,
+    explained,
+    judged,
+    seen_only_in_run,
+)
 
 #: what is going on, for who waits
 Progress = Callable[[str], None]
@@ -65,7 +74,7 @@ class _Verifier:
         case = Case.of(result.before)
         result.findings, result.unshowable = judged(case, linted.values())
         result.runtime_only = seen_only_in_run(case, linted)
-        result.health = symptoms(case.scene)
+        result.health = symptoms(case.run)
         result.notes += case.crashes
         self._tell(outcome, result.before)
         if not explained((*result.findings, *result.runtime_only), result.before):

@@ -18,7 +18,7 @@ import pytest
 
 from gradlint.model import Severity
 from gradlint.runtime.recording import Recording, Stepped
-from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Claim, Cure, Judged, Side, Verdict, Verification
 from tests.cli.conftest import Command
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture

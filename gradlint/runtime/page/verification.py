@@ -12,7 +12,7 @@ from gradlint.runtime.page.render import Badge, render
 from gradlint.runtime.page.story import Run, story
 from gradlint.runtime.page.words import Places
 from gradlint.runtime.recording import Recording
-from gradlint.runtime.verification import Cure, Judged, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Cure, Judged, Side, Verdict, Verification
 
 _VERDICTS = {
     Verdict.CONFIRMED: Badge("confirmed", "!", "wrong"),
