@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from gradlint.config.reading import ConfigError
 from gradlint.fingerprints import fingerprints
 from gradlint.model import SYNTAX_ERROR, FileResult
 from gradlint.records import replace
@@ -27,7 +28,7 @@ ReadText = Callable[[str], str | None]
 IsOn = Callable[[str, str], bool]
 
 
-class BaselineError(Exception):
+class BaselineError(ConfigError):
     """Why a baseline cannot be used, in words for the user."""
 
 
