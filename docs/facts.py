@@ -17,7 +17,7 @@ from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
 
-from gradlint.docs.facts import FILE, Facts, Row, all_facts
+from gradlint.docs.pages import FILE, Facts, Row, all_facts
 from gradlint.model import Category
 from gradlint.registry import by_code
 from gradlint.runtime.prove.case import Case, Value, chosen

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gradlint.config.reading import ConfigError, read_small
 from gradlint.fingerprints import fingerprints
-from gradlint.model import SYNTAX_ERROR, FileResult, Finding
+from gradlint.model import SYNTAX_ERROR, FileResult
 from gradlint.records import replace
 from gradlint.runner.write import write_whole
 
@@ -30,7 +30,7 @@ ReadText = Callable[[str], str | None]
 IsOn = Callable[[str, str], bool]
 
 
-class BaselineError(Exception):
+class BaselineError(ConfigError):
     """Why a baseline cannot be used, in words for the user."""
 
 
@@ -109,7 +109,7 @@ class Baseline:
             Entry(self.place(result.path), finding.code, one.function, one.line, one.value)
             for result in results
             if result.findings
-            for finding, one in zip(_ordered(result), fingerprints(result, read(result.path)), strict=True)
+            for finding, one in zip(result.ordered(), fingerprints(result, read(result.path)), strict=True)
         ]
         within_reach = self._reach(results, is_on, asked)
         kept = [entry for entry in _Matching(self, results, read).unmet if not within_reach(entry)]
@@ -232,11 +232,6 @@ def _entry(row: dict[str, object]) -> Entry:
     return Entry(*(str(value) for value in values))
 
 
-def _ordered(result: FileResult) -> list[Finding]:
-    """In the order of the fingerprints."""
-    return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
-
-
 def without(result: FileResult, text: str | None, known: frozenset[str]) -> FileResult:
     """A result without the findings of these fingerprints."""
     return _dropped(result, [one.value in known for one in fingerprints(result, text)])
@@ -245,7 +240,7 @@ def without(result: FileResult, text: str | None, known: frozenset[str]) -> File
 def _dropped(result: FileResult, known: list[bool]) -> FileResult:
     if not any(known):
         return result
-    pairs = zip(_ordered(result), known, strict=True)
+    pairs = zip(result.ordered(), known, strict=True)
     return replace(result, findings=tuple(finding for finding, is_known in pairs if not is_known))
 
 

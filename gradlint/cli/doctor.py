@@ -21,6 +21,7 @@ from gradlint.cli.check import cache_root
 from gradlint.config.load import SOURCES, ConfigTree, folder_floor
 from gradlint.config.reading import ConfigError
 from gradlint.config.selectors import preset_of
+from gradlint.model import counted
 from gradlint.registry import all_rules
 from gradlint.report.text import Paint, wants_colour
 from gradlint.runner.cache import Cache
@@ -190,7 +191,7 @@ def _baseline(file: str) -> Line:
         known = len(read_baseline(file).entries)
     except BaselineError as error:
         return Line("baseline", str(error), "wrong")
-    return Line("baseline", f"{file}: {known} known finding{'' if known == 1 else 's'}")
+    return Line("baseline", f"{file}: {counted(known, 'known finding')}")
 
 
 def _target(settings: Settings, folder: str) -> Line:

@@ -13,6 +13,7 @@ import click
 from gradlint import documents
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
+from gradlint.model import counted
 from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.run import mend, mend_text
 
@@ -159,17 +160,13 @@ class Gates:
 
     def write(self, file: str, run: Run, files: Sequence[SourceFile]) -> str:
         """Make all findings of a run known; says what was done."""
-        from gradlint.baseline import Baseline, BaselineError
+        from gradlint.baseline import Baseline
 
         by_name = {found.shown: found for found in files}
         old = _opened(file) if os.path.lexists(file) else Baseline(file)
         new = old.renewed(run.results, self._text, lambda code, path: _is_on(code, by_name.get(path)), self._asked)
-        try:
-            new.write()
-        except BaselineError as error:
-            raise ConfigError(str(error)) from None
-        count = len(new.entries)
-        return f"Wrote {count} finding{'' if count == 1 else 's'} to {_short(new.file)}"
+        new.write()
+        return f"Wrote {counted(len(new.entries), 'finding')} to {_short(new.file)}"
 
 
 @contextmanager
@@ -189,11 +186,11 @@ def _is_on(code: str, file: SourceFile | None) -> bool:
 
 
 def _opened(file: str) -> Baseline:
-    from gradlint.baseline import BaselineError, read_baseline
+    from gradlint.baseline import read_baseline
 
     try:
         return read_baseline(file)
-    except BaselineError as error:
+    except ConfigError as error:
         hint = "" if os.path.lexists(file) else f"; `gradlint check --write-baseline {_short(file)}` makes it"
         raise ConfigError(f"{error}{hint}") from None
 

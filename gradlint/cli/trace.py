@@ -13,7 +13,7 @@ import click
 from gradlint.events import Mark, OptimizerRef, Params, ScalerRef, Site
 from gradlint.machine.judge import walk
 from gradlint.machine.trace import build
-from gradlint.model import Unreadable
+from gradlint.model import Unreadable, counted
 from gradlint.paths.explorer import Explorer
 from gradlint.python import source as reading
 from gradlint.python.lower import Lowering
@@ -62,8 +62,7 @@ def trace(file: str, every: bool, function: str | None, output_format: str) -> i
         click.echo()
     hidden = len(paths) - len(shown)
     if hidden:
-        ways = "1 unusual path" if hidden == 1 else f"{hidden} unusual paths"
-        click.echo(f"{ways} not shown (--all).")
+        click.echo(f"{counted(hidden, 'unusual path')} not shown (--all).")
     for what in explorer.exhausted:
         click.echo(f"Note: {what}.")
     return 0

@@ -19,7 +19,6 @@ from gradlint.repair import (
     clips,
     fuse,
     guard,
-    logging,
     losses,
     renames,
     scaler,
@@ -71,7 +70,7 @@ class Clips(Family):
     when_synced = Verb(clips.clip_when_synced)
     insert = Verb(clips.insert_clip)
     make_list = Verb(clips.make_list)
-    log_norm = Verb(logging.log_norm)
+    log_norm = Verb(clips.log_norm)
 
 
 class Scalers(Family):

@@ -137,7 +137,7 @@ def readers(bench: Bench, made: Definition) -> list[cst.Name]:
             break
         if isinstance(owner.node, cst.For | cst.While):
             # the next turn, as far as nothing binds it anew
-            found += reads(_header(owner), made.name)
+            found += reads(owner.header[0], made.name)
             if not _read_by(siblings[: at + 1], made.name, found):
                 found += [x for other in siblings[: at + 1] for x in reads(other.node, made.name)]
         current = owner
@@ -170,11 +170,6 @@ def _seen_by_functions(bench: Bench, made: Definition) -> list[cst.Name]:
     inside = home.leaves() if home is not None else bench.document.statements()
     defs = [x for x in inside if isinstance(x.node, cst.FunctionDef) and x is not home]
     return [name for x in defs if not x.holds(made.statement) for name in reads(x.node, made.name)]
-
-
-def _header(loop: Statement) -> cst.CSTNode:
-    node = loop.node
-    return node.test if isinstance(node, cst.While) else node.iter
 
 
 def reads(node: cst.CSTNode, name: str) -> list[cst.Name]:

@@ -15,7 +15,7 @@ from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.fingerprints import Print, fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
 from gradlint.python.lines import lines_of
-from gradlint.report.text import ordered, split_lines
+from gradlint.report.text import split_lines
 
 ReadSource = Callable[[str], bytes | None]
 
@@ -106,7 +106,7 @@ class Document:
 
     def named(self) -> Iterator[tuple[Finding, Print]]:
         """The findings in reading order, each with its fingerprint."""
-        return zip(ordered(self.result), fingerprints(self.result, self.text), strict=True)
+        return zip(self.result.ordered(), fingerprints(self.result, self.text), strict=True)
 
     def edits(self, fix: Fix) -> list[CellEdit]:
         """What a fix changes, in rows as people are told them."""

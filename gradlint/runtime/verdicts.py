@@ -1,8 +1,10 @@
-"""Verdicts: what a run says of each static finding, what it shows besides, and whether the fixed copy is cured."""
+"""Verdicts: what a run says of each static finding, what it shows besides, and whether the fixed copy is cured; and the
+whole result of `gradlint verify`, as plain data."""
 
 from __future__ import annotations
 
 import ast
+import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,16 +13,124 @@ from gradlint import comments
 from gradlint.config import Settings
 from gradlint.facts.file import File
 from gradlint.machine.judge import Judge
-from gradlint.model import FileResult, Finding, Position, Span
+from gradlint.model import Cell, FileResult, Finding, Place, Position, Severity, Span, place_in
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
 from gradlint.registry import all_rules
 from gradlint.rule import Draft, Rule
-from gradlint.runtime.measure import Asked, all_measures, by_numbers
-from gradlint.runtime.recording import Happening, Raised, Stepped
-from gradlint.runtime.scene import Scene, Shown, Spot, marks
+from gradlint.runtime.health import Symptom
+from gradlint.runtime.measure import Asked, Run, Shown, Spot, all_measures, by_numbers, marks
+from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.turns import Files
-from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict
+
+
+class Verdict(enum.Enum):
+    """What the run says of a finding."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    NOT_SHOWN = "not-shown"
+
+
+class Cure(enum.Enum):
+    """What the run of the fixed copy says of it; NO_FIX where no fix was run for it."""
+
+    CURED = "cured"
+    NOT_CURED = "not-cured"
+    NO_FIX = "no-fix"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a rule says, and of which line."""
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    filename: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Claim):
+    """One finding, static or seen in the run only, and what the run showed."""
+
+    verdict: Verdict
+    #: in numbers: "clipped at a true norm of 1.5e-05 where 1 was asked for (scale 65536)"
+    evidence: str = ""
+    after_fix: Cure = Cure.NO_FIX
+    #: what the fixed copy showed in its place, or why there is none
+    after: str = ""
+    #: the happenings (indices into the recording of `Side.main`) that show it, before and after the fix
+    marks: tuple[int, ...] = ()
+    marks_after: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Side:
+    """One run: before or after the fix."""
+
+    recordings: list[Recording] = field(default_factory=list)
+    seconds: float = 0.0
+    #: file name -> its text, as it ran
+    sources: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Recording | None:
+        """The recording that is judged: rank 0, or the process that trained the most."""
+        return max(self.recordings, key=lambda r: (r.steps, -r.rank, len(r.happenings)), default=None)
+
+    @property
+    def steps(self) -> int:
+        return self.main.steps if self.main else 0
+
+
+@dataclass(slots=True)
+class Verification:
+    """The whole result."""
+
+    script: str
+    arguments: tuple[str, ...] = ()
+    device: str = "cpu"
+    nproc: int = 1
+    seed: int = 0
+    findings: list[Judged] = field(default_factory=list)
+    runtime_only: list[Judged] = field(default_factory=list)
+    #: static findings that no run can show
+    unshowable: list[Claim] = field(default_factory=list)
+    before: Side = field(default_factory=Side)
+    #: None if there was nothing to fix, or fixes were not wanted
+    after: Side | None = None
+    notes: list[str] = field(default_factory=list)
+    #: the script's own traceback (and the end of its output), if it failed for a reason that no finding explains
+    failure: str = ""
+    #: what is wrong with the run whatever its order of events
+    health: list[Symptom] = field(default_factory=list)
+    #: of notebooks: what the lines of their program mean
+    cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return self.before.steps
+
+    def place(self, filename: str, line: int) -> Place:
+        """In the file, or in a cell of the notebook."""
+        return place_in(self.cells.get(filename, ()), Position(line, 1))
+
+    @property
+    def stepless(self) -> bool:
+        """No step was taken, so nothing that a step does could be judged."""
+        return self.before.main is None or not self.steps
+
+    @property
+    def confirmed(self) -> bool:
+        """Something is wrong, and was seen; advice is no more than that."""
+        ill = any(symptom.severity > Severity.ADVICE for symptom in self.health)
+        return ill or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+
+
+# -- what the rules say of a run ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +146,12 @@ class Heard(Claim):
 OnCrash = Callable[[str, Exception], None]
 
 
-def heard(scene: Scene, settings: Settings, on_crash: OnCrash) -> list[Heard]:
+def heard(run: Run, settings: Settings, on_crash: OnCrash) -> list[Heard]:
     """What the rules say, once for each place."""
-    judge = Judge(_rules(scene, settings), lambda rule, error: on_crash(rule.meta.code, error))
+    judge = Judge(_rules(run, settings), lambda rule, error: on_crash(rule.meta.code, error))
     said: dict[tuple[str, str, int], Heard] = {}
-    for draft in judge.judge(scene.played.path):
-        found = _placed(draft, scene)
+    for draft in judge.judge(run.played.path):
+        found = _placed(draft, run)
         if found is not None:
             key = (found.code, found.filename, found.line)
             one = said.get(key, found)
@@ -53,8 +163,8 @@ def _once(*happenings: Happening) -> tuple[Happening, ...]:
     return tuple({h.index: h for h in happenings}.values())
 
 
-def _placed(draft: Draft, scene: Scene) -> Heard | None:
-    played = scene.played
+def _placed(draft: Draft, run: Run) -> Heard | None:
+    played = run.played
     place = played.places.get(draft.site.node)
     if place is None:
         return None
@@ -68,20 +178,20 @@ def _placed(draft: Draft, scene: Scene) -> Heard | None:
     )  # fmt: skip
 
 
-def _rules(scene: Scene, settings: Settings) -> list[Rule]:
+def _rules(run: Run, settings: Settings) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
     rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.runs]
-    file = _file(scene, settings)
+    file = _file(run, settings)
     for rule in rules:
         rule.file = file
     return rules
 
 
-def _file(scene: Scene, settings: Settings) -> File:
+def _file(run: Run, settings: Settings) -> File:
     """The file that steps; without one, or if it cannot be read, a file that says nothing."""
-    step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
+    step = next((s.place for s in run.recording.of(Stepped) if s.place is not None), None)
     try:
-        tree = ast.parse(scene.files[step.file].text if step is not None else "")
+        tree = ast.parse(run.files[step.file].text if step is not None else "")
         return File(Module(Lowering(tree).body, settings.target_torch))
     except (SyntaxError, ValueError, RecursionError):
         return File(Module([], settings.target_torch))
@@ -115,7 +225,7 @@ class Case:
 
     side: Side
     files: Files
-    scene: Scene | None
+    run: Run | None
     #: rules that failed on the run, with what they raised
     crashes: list[str] = field(default_factory=list)
     _heard: dict[int, list[Heard]] = field(default_factory=dict)
@@ -123,8 +233,8 @@ class Case:
     @classmethod
     def of(cls, side: Side) -> Case:
         files = Files(side.sources)
-        scene = Scene(side.main, side.recordings, files) if side.main is not None else None
-        return cls(side, files, scene)
+        run = Run(side.main, side.recordings, files) if side.main is not None else None
+        return cls(side, files, run)
 
     def spot(self, file: str, finding: Finding) -> Spot:
         line = finding.span.start.row
@@ -134,10 +244,10 @@ class Case:
 
     def heard(self, settings: Settings) -> list[Heard]:
         """What the machine objects to, all of it."""
-        if self.scene is None:
+        if self.run is None:
             return []
         if id(settings) not in self._heard:
-            self._heard[id(settings)] = heard(self.scene, settings, self._crashed)
+            self._heard[id(settings)] = heard(self.run, settings, self._crashed)
         return self._heard[id(settings)]
 
     def _crashed(self, code: str, error: Exception) -> None:
@@ -147,12 +257,12 @@ class Case:
 
     def look(self, code: str, spot: Spot, settings: Settings) -> Shown:
         """The verdict is the machine's where it judges; what it amounted to, and all else, is measured."""
-        if self.scene is None:
+        if self.run is None:
             return Shown(None, "nothing of torch was seen in this run")
         words = [word for word in self.heard(settings) if word.code == code and self._is_about(word, spot)]
         wrong = _once(*(h for word in words for h in word.wrong))
         story = _once(*(h for word in words for h in word.story))
-        shown = all_measures()[code](Asked(self.scene, spot, wrong, story))
+        shown = all_measures()[code](Asked(self.run, spot, wrong, story))
         if not by_numbers(code):
             holds = True if words else False if shown.holds is not None else None
             shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if words else ())
@@ -162,23 +272,23 @@ class Case:
 
     def _is_about(self, word: Heard, spot: Spot) -> bool:
         """It is said of the statement itself or of what this calls; after a fix, of the function."""
-        assert self.scene is not None  # it is what the word is about
+        assert self.run is not None  # it is what the word is about
         if word.filename != spot.file and spot.line is None:
             return False
         about = self.files[word.filename].at(word.line)
         if spot.line is None:
-            return about.function == spot.function or not self.scene.ran(spot)
+            return about.function == spot.function or not self.run.ran(spot)
         there = spot.file, self.files[spot.file].at(spot.line).start
         if (word.filename, about.start) == there:
             return True
-        return any(self.scene.statement(place) == there for h in word.wrong for place in h.places[1:])
+        return any(self.run.statement(place) == there for h in word.wrong for place in h.places[1:])
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""
-        if self.scene is None or not self.side.steps:
+        if self.run is None or not self.side.steps:
             return False
-        touched = {o for h in self.scene.at(spot, Happening) for o in h.optimizers}
-        return not touched or bool(touched & set(self.scene.optimizers()))
+        touched = {o for h in self.run.at(spot, Happening) for o in h.optimizers}
+        return not touched or bool(touched & set(self.run.optimizers()))
 
 
 _VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_SHOWN}

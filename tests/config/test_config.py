@@ -10,10 +10,10 @@ import pytest
 from gradlint import __version__
 from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.load import ConfigTree, Overrides, read_config, torch_floor
-from gradlint.config.selectors import Preset, default_codes, known_codes
+from gradlint.config.selectors import Preset, known_codes
 from gradlint.config.settings import FixChoice
 from gradlint.model import Severity
-from gradlint.registry import all_rules
+from gradlint.registry import all_rules, default_codes
 
 
 def _read(folder: Path, text: str, name: str = "gradlint.toml") -> Settings:

@@ -20,7 +20,7 @@ from gradlint.runtime.page.monitor import monitor_page
 from gradlint.runtime.page.render import asset, prose, write
 from gradlint.runtime.page.verification import headline, verification_page
 from gradlint.runtime.recording import Recording, Stepped, Zeroed
-from gradlint.runtime.verification import Cure, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES, SCRIPT, amp, amp_verification
 from tests.runtime.page_monitors import MONITORS
@@ -332,7 +332,7 @@ def test_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None; from gradlint.runtime.page.verification import verification_page;"
         "from gradlint.runtime.page.monitor import monitor_page;"
-        "from gradlint.runtime.verification import Verification; from gradlint.runtime.monitor.data import MonitorData;"
+        "from gradlint.runtime.verdicts import Verification; from gradlint.runtime.monitor.data import MonitorData;"
         "pages = verification_page(Verification('a.py')), monitor_page(MonitorData('Net', 'SGD', 1));"
         "print(*('</html>' in page for page in pages))"
     )

@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import pytest
 
+from gradlint.model import counted
 from gradlint.runtime.page.chart import HEIGHT, WIDTH, Axis, Chart, Curve, Plot, step_axis, value_axis, whole_ticks
 from gradlint.runtime.page.curves import Curves, curves
 from gradlint.runtime.page.monitor import grouped, heat
-from gradlint.runtime.page.render import counted, number, numbers, span
+from gradlint.runtime.page.render import number, numbers, span
 from gradlint.runtime.page.words import Cast, Places
 from tests.runtime.page_examples import Run, amp_verification
 from tests.runtime.page_reading import Element, read

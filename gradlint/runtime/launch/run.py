@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from gradlint.config.reading import ConfigError, unknown
+from gradlint.model import counted
 from gradlint.runtime import jsonl
 from gradlint.runtime.launch import ending, orders
 from gradlint.runtime.launch.orders import Entry, Orders, Overlay
@@ -58,7 +59,7 @@ def too_few(device: str, ranks: int) -> str:
     """A word about ranks that have no device of their own, and run on the CPU therefore; "" if all have one."""
     if device == "cpu" or ranks <= (cards := available()[device]):
         return ""
-    return f"{ranks} ranks, and {cards} {device} device{'' if cards == 1 else 's'}: they run on the CPU"
+    return f"{ranks} ranks, and {counted(cards, f'{device} device')}: they run on the CPU"
 
 
 @functools.cache

@@ -191,13 +191,13 @@ class Since:
 
 
 @dataclass(slots=True)
-class Window:
+class Interval:
     """What was seen since the last step."""
 
     clips: list[SeenClip] = field(default_factory=list)
     #: names and norms of the gradients before the clip, as a turn has them
     norms: tuple[list[str], list[Tensor], Tensor | None] | None = None
-    #: the gradients before the clip; only in a window whose step is sampled
+    #: the gradients before the clip; only in one whose step is sampled
     before: Measurement | None = None
     parcel: Parcel = field(default_factory=Parcel)
 
@@ -261,12 +261,12 @@ class Reading:
     skips: list[tuple[int, bool]]
 
 
-def read(roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, since: Since) -> Reading:
+def read(roster: Roster, optimizer: Optimizer, scaler: Any, interval: Interval, since: Since) -> Reading:
     """Measures what was not measured before the clip, and copies all that there is to the host."""
-    parcel = window.parcel
+    parcel = interval.parcel
     stored, current = stored_scale(scaler, optimizer), current_scale(scaler)
-    clipped = window.before is not None
-    before = window.before or measure(roster.entries, parcel, stored, roster.weights)
+    clipped = interval.before is not None
+    before = interval.before or measure(roster.entries, parcel, stored, roster.weights)
     after = parcel.put(gradient_norms(roster.entries)[1]) if clipped else None
     divisor, scale = _put(stored, parcel), _put(current, parcel)
     waiting = Waiting(since, parcel)

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from gradlint.runtime.page.render import Markup, tag
 from gradlint.runtime.page.words import Cast, Places, Teller
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
-from gradlint.runtime.verification import Cure, Judged, Verdict
+from gradlint.runtime.verdicts import Cure, Judged, Verdict
 
 
 class Tone(enum.Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gradlint.model import counted
 from gradlint.runtime.page.iterations import iterations
 from gradlint.runtime.page.lanes import (
     ALWAYS,
@@ -22,7 +23,7 @@ from gradlint.runtime.page.lanes import (
     folded,
     lane_of,
 )
-from gradlint.runtime.page.render import Markup, counted, span
+from gradlint.runtime.page.render import Markup, span
 from gradlint.runtime.page.words import Cast, Places, Tally, Teller, compared, tallies
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Recording, Stepped
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradlint.model import Cell
+from gradlint.model import Cell, Position, counted, place_in
 from gradlint.runtime.page.chart import COLOURS
-from gradlint.runtime.page.render import counted, number, numbers, shortened
+from gradlint.runtime.page.render import number, numbers, shortened
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -60,10 +60,8 @@ class Places:
 
     def at(self, file: str, line: int) -> str:
         """`train.py:41`, `train.ipynb:cell 3:2`."""
-        for cell in reversed(self._cells.get(self._known(file), ())):
-            if cell.first_row <= line:
-                return f"{self.name(file)}:cell {cell.number}:{line - cell.first_row + 1}"
-        return f"{self.name(file)}:{line}"
+        place = place_in(self._cells.get(self._known(file), ()), Position(line, 1))
+        return f"{self.name(file)}:{'' if place.cell is None else f'cell {place.cell}:'}{place.row}"
 
     def source(self, file: str, line: int) -> str:
         """The statement that stands there, on one line; empty if the file is not known."""

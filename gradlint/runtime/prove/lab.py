@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-WANTED = "GRADLINT_PROVE_DEVICE"
+from gradlint.runtime.prove import case
 
 
 def _device() -> str:
     """Ranks need a GPU each; without that they train on the CPU."""
-    wanted = os.environ.get(WANTED, "cpu")
+    wanted = os.environ.get(case.DEVICE, "cpu")
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     return wanted if ranks == 1 or (wanted == "cuda" and torch.cuda.device_count() >= ranks) else "cpu"
 
