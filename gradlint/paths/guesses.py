@@ -13,6 +13,8 @@ from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, identifiers, target_names
+from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
@@ -135,6 +137,10 @@ class Guesses:
             for optimizer in optimizers:
                 self.run.emit(Step, node, optimizer=optimizer.ref.id, framework=HELPER, guess=steps)
             return
+        if optimizers and naming.GIVES_LOSS.search(name) and self._is_differentiated(node):
+            for optimizer in optimizers:
+                self.run.doubt(node, optimizer.ref.params, clears=True)
+            return
         if optimizers and not naming.HARMLESS.search(name):
             self.it.gradients.opaque(frozenset(o.ref.id for o in optimizers), node)
             return
@@ -163,6 +169,18 @@ class Guesses:
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
         elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
             self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
+
+    def _is_differentiated(self, node: s.Call) -> bool:
+        """`out = model.train_step(batch, optimizer)`, then `out["loss"].backward()`: it has made no gradients yet."""
+        scopes = self.it.program.once(Scopes)
+        stmt = scopes.stmt_of(node.node)
+        names = {x for target in stmt.targets for x in target_names(target)} if isinstance(stmt, s.Assign) else set()
+        scope = scopes.of(node.node)
+        calls = (call for call in self.it.program.calls() if called(call) == "backward" and names)
+        return any(
+            scopes.of(call.node) is scope and isinstance(call.func, s.Attr) and names & {*identifiers(call.func.base)}
+            for call in calls
+        )
 
     def _doubt(self, every: list[v.Value], node: s.Call, *, clears: bool) -> None:
         """A function that is not seen has a model in its hands, or gradients, and a name that does not calm."""

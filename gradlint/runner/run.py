@@ -203,7 +203,9 @@ class _Work:
     def _settled(self, cache: Cache | None) -> list[FileResult]:
         """All results, with what the files know of each other."""
         if self._importers is None or not any(crosses(one.result) for one in self._analysed):
-            return sorted((one.result for one in self._analysed), key=lambda result: result.path)
+            asked = {file.path for file in self._files}
+            own = (one.result for one in self._analysed if one.file.path in asked)
+            return sorted(own, key=lambda result: result.path)
         ledger = Ledger(self._analysed, self._importers.counts)
         near = ledger.near(self._files)
         if near:  # what is told of a file that was not asked for is what would be told if it were

@@ -74,6 +74,16 @@ def test_a_hook_does_not_fail_on_a_neighbour(gradlint: Command, project: Path) -
     assert gradlint("check", "--project", "main.py").code == 0
 
 
+def test_what_a_neighbour_has_of_its_own_is_not_told(gradlint: Command, project: Path) -> None:
+    """Nothing crosses from one file to the other: the importer was looked at, and nobody asked for it."""
+    layers = ", ".join(["nn.Linear(4, 4), nn.Tanh()"] * 5)
+    model = f"from helper import differentiate\nfrom torch import nn\n\nmodel = nn.Sequential({layers})\n"
+    _write(project, helper="def differentiate(loss):\n    loss.backward()\n", model=model)
+    assert _told(gradlint, "helper.py") == []
+    assert _told(gradlint, "model.py") == [("model.py", "GL701", 4)]
+
+
+
 def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE, main=MAIN)
     assert _told(gradlint, "main.py") == [("engine.py", "GL501", 4)]
