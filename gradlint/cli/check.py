@@ -13,9 +13,8 @@ import click
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
 from gradlint.cli.output import FormatType, Output, Progress, Target, targets
-from gradlint.cli.overrides import finder_of, overrides_of
-from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, refuse
-from gradlint.cli.selection import PRESETS, complete_presets, rules_option
+from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, finder_of, overrides_of, refuse
+from gradlint.cli.selection import rules_option, selecting
 from gradlint.config.keys import SEVERITIES
 from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
@@ -48,10 +47,7 @@ class _Check(click.Command):
 
 @click.command(cls=_Check)
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
-@click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
-@rules_option("--select", "Use only these rules.")
-@rules_option("--ignore", "Leave these rules out.")
-@rules_option("--extend-select", "Use these rules, too.")
+@selecting
 @click.option(
     "--per-file-ignores",
     multiple=True,
