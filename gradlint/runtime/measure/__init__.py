@@ -237,6 +237,10 @@ def marks(happenings: Iterable[Happening]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(h.index for h in happenings))
 
 
+#: of weights, in lengths of them, that is no rounding
+APART = 1e-6
+
+
 def spread(weights: Sequence[tuple[float, float] | None]) -> float | None:
     """How far the ranks' weights (norm and sum of each) are apart, in lengths of them; None if not all are known."""
     known = [w for w in weights if w is not None]
