@@ -148,7 +148,7 @@ class _Checking:
         chosen_targets = targets(asked, request.output_file, statistics=request.statistics, diff=request.diff)
         self._output = Output(chosen_targets, request.statistics, request.quiet)
         self._bar = Progress(enabled=False if request.quiet else None)
-        self._gates = Gates(request, self._output.sources)
+        self._gates = Gates(request, self._output)
         self.written: dict[str, bytes] = {}
         self.around: frozenset[str] = frozenset()
 
@@ -189,7 +189,7 @@ class _Checking:
                 self._output.warn("no Python files found under the given paths")
             for skipped in finder.skipped:
                 self._output.warn(f"{skipped.shown}: {skipped.reason}")
-        return self._gates.admitted(files, self._output)
+        return self._gates.admitted(files)
 
     def _narrowed(self, settings: Settings) -> Settings:
         prefilter = settings.prefilter and not self._request.no_prefilter
@@ -285,7 +285,7 @@ class _Checking:
             self.written = {os.path.abspath(file.path): file.after for file in run.fixed}
             self._output.results(run, fixing)
         if not self._request.quiet:
-            self._gates.tell_gone(self._output, self._request.paths)
+            self._gates.tell_gone()
         return self._exit_code(run, fixing)
 
     def _tell(self, run: Run) -> None:

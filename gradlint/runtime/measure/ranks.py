@@ -82,11 +82,9 @@ def manual_gradient_sync(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(edits), len(edits), 'calls')} reduced local gradients")
 
 
-@measures("GL505")
+@measures("GL505", at=Clipped)
 def fsdp_clip(asked: Asked) -> Shown:
     clips = asked.here(Clipped)
-    if not clips:
-        return asked.unreached()
     if not any(c.wrap for c in clips):
         return Shown(None, _ALONE)
     place = clips[0].place

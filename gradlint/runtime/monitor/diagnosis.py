@@ -288,7 +288,7 @@ def diagnose_nan(
     near = list(delicate(value))
     made = origin(value, {id(p): name for name, p in named.items()}) if not_finite({"loss": value}) else None
     return NanDiagnosis(
-        loss=_number(value),
+        loss=float(value.detach().float().mean()) if value.numel() else math.nan,
         loss_finite=not not_finite({"loss": value}),
         graph=tuple(operation.short for operation in near),
         operation="" if made is None else made.said,
@@ -303,10 +303,6 @@ def diagnose_nan(
         scale=None if scale is None else float(scale),
         half=any(gradient.dtype is torch.float16 for gradient in gradients.values()),
     )
-
-
-def _number(loss: Tensor) -> float:
-    return float(loss.detach().float().mean()) if loss.numel() else float("nan")
 
 
 @torch.no_grad()

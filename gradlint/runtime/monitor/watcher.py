@@ -167,10 +167,8 @@ class Watcher:
             self._interval.norms = self._norms_before(clip)
             due = due or self._startles()
             if due:
-                self._interval.transfer = Transfer()
-                self._interval.before = measure(
-                    self.roster.entries, self._interval.transfer, scale, self.roster.weights
-                )
+                transfer = self._interval.transfer = Transfer()
+                self._interval.before = measure(self.roster.entries, transfer, scale, self.roster.weights)
         if key not in self.tallies:
             self.tallies[key] = Tally(function, self.roster.share(parameters))
         clip.whole = self.tallies[key].whole

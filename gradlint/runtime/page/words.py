@@ -54,7 +54,7 @@ class Places:
         parts = _parts(file)
         if self._folder and parts[: len(self._folder)] == self._folder and len(parts) > len(self._folder):
             return "/".join(parts[len(self._folder) :])
-        if not _rooted(file):
+        if not file.startswith(("/", "\\")) and file[1:2] != ":":
             return "/".join(parts)
         return "/".join(parts if len(parts) <= 2 else ["…", *parts[-2:]])
 
@@ -87,10 +87,6 @@ def _ends_alike(one: list[str], other: list[str]) -> bool:
 
 def _parts(file: str) -> list[str]:
     return [part for part in _SEPARATOR.split(file) if part not in ("", ".")]
-
-
-def _rooted(file: str) -> bool:
-    return file.startswith(("/", "\\")) or file[1:2] == ":"
 
 
 # -- optimizers --------------------------------------------------------------------------------------------------------
