@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gradlint.config.reading import ConfigError
+from gradlint.config.reading import ConfigError, read_small
 from gradlint.fingerprints import fingerprints
 from gradlint.model import SYNTAX_ERROR, FileResult
 from gradlint.records import replace
 from gradlint.runner.write import write_whole
 
 _VERSION = 1
+#: what a baseline may take: some hundred thousand findings
+_LARGEST = 100_000_000
 #: nothing else can be found in a file that does not parse: known or not, this is always told
 _NEVER_KNOWN = frozenset({SYNTAX_ERROR})
 
@@ -139,11 +141,10 @@ class Baseline:
         # a file name that is no Unicode comes out as JSON's own escape
         content = self.text().encode("utf-8", "backslashreplace")
         try:
-            with open(self.file, "rb") as file:
-                if file.read() == content:
-                    return
+            if _read(self.file) == content:
+                return
         except OSError:
-            pass
+            pass  # not there yet
         try:
             write_whole(os.path.realpath(self.file), content)
         except OSError as error:
@@ -195,11 +196,17 @@ class _Matching:
         return sorted((path for path in shared if shared[path]), key=lambda path: (-shared[path], path))
 
 
+def _read(file: str) -> bytes:
+    try:
+        return read_small(file, _LARGEST)
+    except ConfigError as error:
+        raise BaselineError(str(error)) from None
+
+
 def read_baseline(file: str) -> Baseline:
     """The baseline of a file; BaselineError if it is not there or not one."""
     try:
-        with open(file, "rb") as opened:
-            raw = opened.read()
+        raw = _read(file)
     except OSError as error:
         raise BaselineError(f"{file}: cannot be read: {error.strerror}") from None
     try:

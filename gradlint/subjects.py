@@ -32,6 +32,8 @@ class Argument:
     constant: bool = False
     #: that value
     value: object = None
+    #: of `a if flag else b`: the full names of both, as far as they are known
+    either: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,10 @@ class Operation(Protocol):
     @property
     def fused(self) -> str:
         """The one function of torch that does both steps, "" if there is none."""
+
+    @property
+    def ends_model(self) -> bool:
+        """The operand is what a model's forward gives, and the last thing done there is a sigmoid."""
 
     @property
     def near(self) -> bool:

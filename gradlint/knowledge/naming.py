@@ -26,6 +26,8 @@ BOUNDARY = Pattern(
 )
 #: a loop that goes over parts of one batch
 MICRO = Pattern(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
+#: the number of items in a batch
+BATCH_LENGTH = Pattern(r"(?i)\.shape\[0\]$|\.size\(0\)$|\.size\(\)\[0\]$|^len\(|(^|[._])(batch_?size|batch_?len|bsz?)$")
 #: the number of batches or steps in all, not the N of a window
 TOTAL = Pattern(
     r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin"

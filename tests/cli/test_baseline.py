@@ -266,6 +266,16 @@ def test_a_missing_baseline_stops_the_run_and_says_how_to_make_it(gradlint: Comm
     assert f"`gradlint check --write-baseline {FILE}` makes it" in outcome.err
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("option", ["--baseline", "--write-baseline"])
+def test_a_pipe_is_no_baseline_and_nobody_waits_for_it(gradlint: Command, project: Path, option: str) -> None:
+    (project / "train.py").write_text(CLEAN)
+    os.mkfifo(project / "pipe.json")
+    outcome = gradlint("check", option, "pipe.json")
+    assert outcome.code == 2
+    assert "pipe.json: not a regular file" in " ".join(outcome.err.split())
+
+
 def test_a_baseline_that_cannot_be_written(gradlint: Command, project: Path) -> None:
     (project / "train.py").write_text(CLIP_AFTER_STEP)
     outcome = gradlint("check", "--write-baseline", "no/such/folder.json")
