@@ -182,7 +182,7 @@ def _judge(mutant: Mutant, run: list[Recording], right: Case) -> None:
 
 
 def _hears(mutant: Mutant, case: Case) -> bool:
-    return any(word.code == mutant.code for word in case.heard(Settings()))
+    return any(word.code == mutant.code for word in case.objections(Settings()))
 
 
 def _slander(code: str, case: Case, right: Case, path: str, line: int) -> str:

@@ -75,7 +75,7 @@ def _questions(path: str, no_torch: bool) -> Iterator[Line]:
     yield Line("gradlint", f"{__version__}, in {os.path.dirname(os.path.abspath(gradlint.__file__))}")
     yield from _foreign()
     yield Line("python", f"{sys.version.split()[0]}, {sys.executable}")
-    yield _asked("platform", _platform)
+    yield _asked("platform", lambda: Line("platform", f"{platform.platform()}, {os.cpu_count()} processors"))
     for package in ("click", "libcst", "rich"):
         yield Line(package, _version(package) or "unknown")
     for package, extra, purpose in _EXTRAS:
@@ -109,10 +109,6 @@ def _show(line: Line) -> None:
     role = {"ok": "good", "missing": "warning", "wrong": "error"}[line.state]
     mark = {"ok": "+", "missing": "-", "wrong": "!"}[line.state]
     click.echo(f"{Paint(wants_colour(sys.stdout))(mark, role)} {line.name:<13}  {line.answer}", color=True)
-
-
-def _platform() -> Line:
-    return Line("platform", f"{platform.platform()}, {os.cpu_count()} processors")
 
 
 def _version(package: str) -> str | None:

@@ -32,9 +32,9 @@ _SHOWN = 10  # entries that are gone; a long list helps nobody
 class Gates:
     """The gates of one run; what they hold back is counted in `asides`, for the summary."""
 
-    def __init__(self, choice: Request, sources: Mapping[str, bytes]) -> None:
+    def __init__(self, choice: Request, output: Output) -> None:
         self._choice = choice
-        self._sources = sources
+        self._output = output
         self._changes: Changes | None = None
         self._known: dict[str, frozenset[str]] = {}
         self._touched: dict[str, Touched] = {}
@@ -42,7 +42,7 @@ class Gates:
         self.asides: list[str] = []
         self._asked = choice.paths or (".",)
 
-    def admitted(self, files: list[SourceFile], output: Output) -> list[SourceFile]:
+    def admitted(self, files: list[SourceFile]) -> list[SourceFile]:
         """The files that are worth a look: with `--diff-base` those that have changed."""
         if self._choice.diff_base is None:
             return files
@@ -52,7 +52,7 @@ class Gates:
             self._changes = Changes(self._choice.diff_base)
             admitted = [file for file in files if self._changes.of(file.path) is not None]
         for warning in self._changes.warnings:
-            output.warn(warning)
+            self._output.warn(warning)
         return admitted
 
     def closed(self, files: Sequence[SourceFile]) -> bool:
@@ -76,9 +76,9 @@ class Gates:
             return None if plan is None else self._mend(run, files, plan)
 
     def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
-        if self._sources:
+        if sources := self._output.sources:
             (file,) = files
-            return mend_text(run, self._sources[file.shown], file, self._keep(file), plan)
+            return mend_text(run, sources[file.shown], file, self._keep(file), plan)
         mend(run, files, self._keep, plan)
         return None
 
@@ -136,17 +136,12 @@ class Gates:
         return keep
 
     def _text(self, path: str) -> str | None:
-        source = self._sources.get(path)
-        try:
-            if source is None:
-                with open(path, "rb") as file:
-                    source = file.read()
-        except OSError:
-            return None  # gone since it was linted
-        return documents.program_text(source, path)
+        source = self._output.read(path)
+        return None if source is None else documents.program_text(source, path)
 
-    def tell_gone(self, output: Output, paths: Sequence[str]) -> None:
+    def tell_gone(self) -> None:
         """Entries of a baseline that nothing stands for any more."""
+        output, paths = self._output, self._choice.paths
         for baseline, entries in self._gone:
             name = _short(baseline.file)
             many = "1 finding of" if len(entries) == 1 else f"{len(entries)} findings of"

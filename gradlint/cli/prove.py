@@ -9,7 +9,7 @@ import time
 
 import click
 
-from gradlint.cli.selection import complete_rule
+from gradlint.cli.selection import FORMAT, complete_rule
 from gradlint.config.reading import ConfigError
 from gradlint.runtime.launch.run import resolve
 from gradlint.runtime.prove.case import chosen
@@ -28,9 +28,7 @@ _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'to
     show_default=True,
     help="Where to run; auto takes an accelerator if there is one.",
 )
-@click.option(
-    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
-)
+@FORMAT
 def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     """Prove rules: run a script with the mistake and its fixed copy, and measure both.
 

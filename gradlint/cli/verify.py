@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
-from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
+from gradlint.cli.selection import layer_of, selecting
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.runtime.launch.orders import Entry, find_module
 from gradlint.runtime.launch.run import Job, LaunchError, resolve, too_few, torch_is_installed
@@ -103,10 +103,7 @@ class _Command(click.Command):
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the unsafe fixes to the copy as well.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", metavar="FILE", help="Write a report with the timeline of events and the norms.")
-@click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
-@rules_option("--select", "Use only these rules.")
-@rules_option("--ignore", "Leave these rules out.")
-@rules_option("--extend-select", "Use these rules, too.")
+@selecting
 @click.option("--config", metavar="FILE", help="Use this configuration file.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what the script prints, on stderr.")

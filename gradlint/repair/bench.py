@@ -283,7 +283,8 @@ class Bench:
         return found
 
     def names_read(self, node: cst.CSTNode) -> set[str]:
-        return names_of(self.code(node)).read
+        """Of an expression that may go over several rows, inside of parentheses that are not its own."""
+        return names_of(f"({self.code(node)})").read
 
     def names_bound(self, statement: Statement) -> set[str]:
         return merged(self.names_in(x) for x in statement.leaves()).bound

@@ -205,7 +205,7 @@ def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
 def check_unchanged(bench: Bench, parts: list[cst.BaseExpression], made: Definition, at: cst.CSTNode) -> None:
     """Expressions of the definition have the same value at another place: nothing in between binds or edits names."""
     here = bench.statement(at)
-    read = {name for part in parts for name in names_read(bench, part)}
+    read = {name for part in parts for name in bench.names_read(part)}
     roots = {name.partition(".")[0] for name in read}
     between = {id(x): x for x in bench.document.between(made.statement.end, here.start)}
     for owner in here.ancestors():
@@ -220,11 +220,6 @@ def check_unchanged(bench: Bench, parts: list[cst.BaseExpression], made: Definit
         edited = roots & _edited(statement) if isinstance(statement.node, cst.SimpleStatementLine) else set()
         if changed or edited:
             raise NotFixable(f"`{min(changed or edited)}` changes on the way")
-
-
-def names_read(bench: Bench, part: cst.BaseExpression) -> set[str]:
-    """Of an expression that may go over several rows, inside of parentheses that are not its own."""
-    return names_of(f"({bench.code(part)})").read
 
 
 def _edited(statement: Statement) -> set[str]:

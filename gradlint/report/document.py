@@ -66,6 +66,10 @@ class Report(NamedTuple):
         """The files with findings."""
         return (Document(result, self.read(result.path)) for result in self.results if result.findings)
 
+    def findings(self) -> Iterator[tuple[Document, Finding]]:
+        """All of them, in reading order."""
+        return ((document, finding) for document in self.documents() for finding in document.result.ordered())
+
     @property
     def troubled(self) -> list[FileResult]:
         """The files that were not, or not wholly, checked."""

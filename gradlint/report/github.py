@@ -15,10 +15,8 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVI
 def as_github(report: Report) -> Iterator[str]:
     """`::error file=train.py,line=10,…,title=gradlint GL101 clip-after-step::GL101 message`, and the story below it"""
     root = root_folder("GITHUB_WORKSPACE")
-    for document in report.documents():
-        path = named(document.path, root)
-        for finding in document.result.ordered():
-            yield _annotation(finding, document, path)
+    for document, finding in report.findings():
+        yield _annotation(finding, document, named(document.path, root))
 
 
 def _annotation(finding: Finding, document: Document, path: str) -> str:

@@ -42,7 +42,7 @@ def statistics_as_json(results: Iterable[FileResult], unsafe: bool) -> str:
 
 
 def _rows(report: Report) -> Iterator[Row]:
-    return (_finding(finding, document) for document in report.documents() for finding in document.result.ordered())
+    return (_finding(finding, document) for document, finding in report.findings())
 
 
 def _finding(finding: Finding, document: Document) -> Row:

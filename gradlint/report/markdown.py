@@ -26,8 +26,7 @@ def as_markdown(report: Report) -> Iterator[str]:
     root = root_folder("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
     entries = [
         _Entry(f"\n#### {code(named(document.path, root))}\n", finding.severity, _finding(finding, document))
-        for document in report.documents()
-        for finding in document.result.ordered()
+        for document, finding in report.findings()
     ]
     shown = _that_fit(entries)
     head = ""

@@ -10,8 +10,7 @@ from gradlint.report.document import Report
 
 def as_pylint(report: Report) -> Iterator[str]:
     """`train.py:10: [GL101] message`"""
-    for document in report.documents():
-        for finding in document.result.ordered():
-            place = document.result.place(finding.span.start)
-            row = document.file_row(finding.span.start)
-            yield f"{harmless(document.path)}:{row}: [{finding.code}] {place.in_cell}{harmless(finding.message)}"
+    for document, finding in report.findings():
+        place = document.result.place(finding.span.start)
+        row = document.file_row(finding.span.start)
+        yield f"{harmless(document.path)}:{row}: [{finding.code}] {place.in_cell}{harmless(finding.message)}"

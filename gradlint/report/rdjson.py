@@ -19,9 +19,7 @@ Row = dict[str, object]
 def as_rdjson(report: Report) -> Iterator[str]:
     """One object; its list is empty for clean code."""
     root = root_folder(*_FOLDER)
-    found = [
-        _diagnostic(finding, document, root) for document in report.documents() for finding in document.result.ordered()
-    ]
+    found = [_diagnostic(finding, document, root) for document, finding in report.findings()]
     yield json.dumps({"source": {"name": "gradlint", "url": HOME}, "diagnostics": found}, indent=2)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gradlint.model import Severity
-from gradlint.runtime.measure import Run, number, spread
+from gradlint.runtime.measure import APART, Run, number, spread
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Met, Parameter, Place, Stepped, Surveyed
 
 #: steps that a run needs before it is said that something never happened in it
@@ -19,8 +19,6 @@ GRAPHS = 4
 GROWTH, RISING = 1e4, 4
 #: steps at which a unit had no gradient, and the share of a layer's units, before it is called dead
 LIVELESS, DEAD = 5, 0.5
-#: relative difference of the weights of two ranks that is no rounding
-APART = 1e-6
 
 
 @dataclass(frozen=True, slots=True)

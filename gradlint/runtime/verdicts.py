@@ -134,7 +134,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Claim):
+class Objection(Claim):
     """What a rule said of the run."""
 
     #: what it objects to, each time that it happened; and the rest of these stories
@@ -146,10 +146,10 @@ class Heard(Claim):
 OnCrash = Callable[[str, Exception], None]
 
 
-def heard(run: Run, settings: Settings, on_crash: OnCrash) -> list[Heard]:
+def objections(run: Run, settings: Settings, on_crash: OnCrash) -> list[Objection]:
     """What the rules say, once for each place."""
     judge = Judge(_rules(run, settings), lambda rule, error: on_crash(rule.meta.code, error))
-    said: dict[tuple[str, str, int], Heard] = {}
+    said: dict[tuple[str, str, int], Objection] = {}
     for draft in judge.judge(run.played.path):
         found = _placed(draft, run)
         if found is not None:
@@ -163,7 +163,7 @@ def _once(*happenings: Happening) -> tuple[Happening, ...]:
     return tuple({h.index: h for h in happenings}.values())
 
 
-def _placed(draft: Draft, run: Run) -> Heard | None:
+def _placed(draft: Draft, run: Run) -> Objection | None:
     played = run.played
     place = played.places.get(draft.site.node)
     if place is None:
@@ -173,7 +173,7 @@ def _placed(draft: Draft, run: Run) -> Heard | None:
     at = [played.happenings[event.index] for event in draft.story if event.site == draft.site][:1]
     rest = tuple(h for h in happened if h not in at)
     severity = draft.severity if draft.severity is not None else meta.severity
-    return Heard(
+    return Objection(
         meta.code, draft.rule.rule_name(), severity, draft.message, place.file, place.line, tuple(at), rest
     )  # fmt: skip
 
@@ -228,7 +228,7 @@ class Case:
     run: Run | None
     #: rules that failed on the run, with what they raised
     crashes: list[str] = field(default_factory=list)
-    _heard: dict[int, list[Heard]] = field(default_factory=dict)
+    _objections: dict[int, list[Objection]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, side: Side) -> Case:
@@ -242,13 +242,13 @@ class Case:
         about = self.files[file]
         return Spot(file, line, about.at(line).function, related, about.source(line))
 
-    def heard(self, settings: Settings) -> list[Heard]:
+    def objections(self, settings: Settings) -> list[Objection]:
         """What the machine objects to, all of it."""
         if self.run is None:
             return []
-        if id(settings) not in self._heard:
-            self._heard[id(settings)] = heard(self.run, settings, self._crashed)
-        return self._heard[id(settings)]
+        if id(settings) not in self._objections:
+            self._objections[id(settings)] = objections(self.run, settings, self._crashed)
+        return self._objections[id(settings)]
 
     def _crashed(self, code: str, error: Exception) -> None:
         said = f"{code} failed on this run: {type(error).__name__}: {str(error)[:160]}"
@@ -259,29 +259,29 @@ class Case:
         """The verdict is the machine's where it judges; what it amounted to, and all else, is measured."""
         if self.run is None:
             return Shown(None, "nothing of torch was seen in this run")
-        words = [word for word in self.heard(settings) if word.code == code and self._is_about(word, spot)]
-        wrong = _once(*(h for word in words for h in word.wrong))
-        story = _once(*(h for word in words for h in word.story))
+        claims = [claim for claim in self.objections(settings) if claim.code == code and self._is_about(claim, spot)]
+        wrong = _once(*(h for claim in claims for h in claim.wrong))
+        story = _once(*(h for claim in claims for h in claim.story))
         shown = all_measures()[code](Asked(self.run, spot, wrong, story))
         if not by_numbers(code):
-            holds = True if words else False if shown.holds is not None else None
-            shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if words else ())
+            holds = True if claims else False if shown.holds is not None else None
+            shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if claims else ())
         if shown.holds is False and not self._stepped(spot):
             return Shown(None, "no optimizer step was taken with these gradients")
         return shown
 
-    def _is_about(self, word: Heard, spot: Spot) -> bool:
+    def _is_about(self, claim: Objection, spot: Spot) -> bool:
         """It is said of the statement itself or of what this calls; after a fix, of the function."""
-        assert self.run is not None  # it is what the word is about
-        if word.filename != spot.file and spot.line is None:
+        assert self.run is not None  # it is what the claim is about
+        if claim.filename != spot.file and spot.line is None:
             return False
-        about = self.files[word.filename].at(word.line)
+        about = self.files[claim.filename].at(claim.line)
         if spot.line is None:
             return about.function == spot.function or not self.run.ran(spot)
         there = spot.file, self.files[spot.file].at(spot.line).start
-        if (word.filename, about.start) == there:
+        if (claim.filename, about.start) == there:
             return True
-        return any(self.run.statement(place) == there for h in word.wrong for place in h.places[1:])
+        return any(self.run.statement(place) == there for h in claim.wrong for place in h.places[1:])
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""
@@ -294,18 +294,23 @@ class Case:
 _VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_SHOWN}
 
 
+def _judged(claim: Claim, shown: Shown) -> Judged:
+    about = (claim.code, claim.name, claim.severity, claim.message, claim.filename, claim.line)
+    return Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks)
+
+
 def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Claim]]:
     """Each static finding, with its verdict; and those that no run can show."""
     found: list[Judged] = []
     silent: list[Claim] = []
     for file in linted:
         for finding in file.findings:
-            about = (finding.code, finding.name, finding.severity, finding.message, file.path, finding.span.start.row)
-            if finding.code not in all_measures():
-                silent.append(Claim(*about))
-                continue
-            shown = case.look(finding.code, case.spot(file.path, finding), file.settings)
-            found.append(Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks))
+            row = finding.span.start.row
+            claim = Claim(finding.code, finding.name, finding.severity, finding.message, file.path, row)
+            if finding.code in all_measures():
+                found.append(_judged(claim, case.look(finding.code, case.spot(file.path, finding), file.settings)))
+            else:
+                silent.append(claim)
     return found, silent
 
 
@@ -320,23 +325,23 @@ def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
             places.update((file.path, case.files[file.path].at(row).start) for row in rows)
     found: list[Judged] = []
     for file in linted.values():
-        for word in case.heard(file.settings):
-            if word.filename != file.path or word.code not in file.enabled or (word.code, word.filename) in known:
+        for claim in case.objections(file.settings):
+            if claim.filename != file.path or claim.code not in file.enabled or (claim.code, file.path) in known:
                 continue
-            if (word.filename, case.files[word.filename].at(word.line).start) in places or _silenced(word, file):
+            line = case.files[file.path].at(claim.line)
+            if (file.path, line.start) in places or _silenced(claim, file):
                 continue
-            spot = Spot(word.filename, word.line, case.files[word.filename].at(word.line).function)
-            shown = case.look(word.code, spot, file.settings)
+            spot = Spot(file.path, claim.line, line.function)
+            shown = case.look(claim.code, spot, file.settings)
             if shown.holds:
-                about = (word.code, word.name, word.severity, word.message, word.filename, word.line)
-                found.append(Judged(*about, Verdict.CONFIRMED, shown.text, marks=shown.marks))
+                found.append(_judged(claim, shown))
     return sorted(found, key=lambda j: (j.filename, j.line, j.code))
 
 
-def _silenced(word: Heard, file: Linted) -> bool:
+def _silenced(claim: Objection, file: Linted) -> bool:
     """A comment on the line keeps the rule quiet there, in a run as in the linter."""
-    place = Position(word.line, 1)
-    finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
+    place = Position(claim.line, 1)
+    finding = Finding(claim.code, claim.name, claim.severity, claim.message, Span(place, place))
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, _ = comments.apply(file.text, [finding], file.enabled, known)
     return finding not in kept
@@ -352,7 +357,8 @@ def explained(findings: Iterable[Judged], side: Side) -> bool:
 
 def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
     """The finding, with what the run of the fixed copy says of it."""
-    if not _is_gone(finding, before, after):
+    said = finding.code, finding.message
+    if _said(before)[said] <= _said(after)[said]:  # it is not gone
         offered = any(
             f.fix is not None and (f.code, f.span.start.row) == (finding.code, finding.line) for f in before.findings
         )
@@ -367,10 +373,6 @@ def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: s
     return replace(finding, after_fix=cure, after=shown.text, marks_after=shown.marks)
 
 
-def _is_gone(finding: Judged, before: Linted, after: Linted) -> bool:
-    """The linter says it less often of the fixed copy than of the file."""
-    return _said(before)[finding.code, finding.message] > _said(after)[finding.code, finding.message]
-
-
 def _said(file: Linted) -> Counter[tuple[str, str]]:
+    """How often the linter says what."""
     return Counter((f.code, f.message) for f in file.findings)

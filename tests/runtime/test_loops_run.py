@@ -98,7 +98,7 @@ def test_nothing_is_seen_in_a_right_loop(path: Path, runs: dict[Path, list[Recor
 def test_the_rules_say_nothing_of_a_right_loop(path: Path, runs: dict[Path, list[Recording]]) -> None:
     """Not even where the numbers would have refuted them."""
     case = case_of(path, runs[path])
-    words = case.heard(Settings())
+    words = case.objections(Settings())
     assert case.crashes == []
     assert [(w.code, w.line, w.message) for w in words] == []
 

@@ -25,10 +25,9 @@ from typing import IO
 
 from gradlint.config.reading import ConfigError, unknown
 from gradlint.model import counted
-from gradlint.runtime import jsonl
 from gradlint.runtime.launch import ending, orders
 from gradlint.runtime.launch.orders import Entry, Orders, Overlay
-from gradlint.runtime.recording import Recording
+from gradlint.runtime.recording import Recording, load
 
 WANTED = ("auto", "cpu", "cuda", "mps")
 # Python puts the working directory first for `-c`, where any file may be called like a module of torch's
@@ -317,7 +316,7 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
         code = _watch(family, began + job.limit, ending.Follower(printed, on_output), ending.Patience(folder, _REST))
     seconds = time.monotonic() - began
     failures = ending.endings(folder)
-    recordings = jsonl.load(folder)
+    recordings = load(folder)
     text = ending.without_torchrun(ending.end_of(printed)) if job.nproc > 1 else ending.end_of(printed)
     if code and (ending.forget_lost_ranks(recordings) or ending.were_stopped(recordings)):
         code, failures = 0, []

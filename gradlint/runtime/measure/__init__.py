@@ -189,23 +189,33 @@ _MEASURES: dict[str, Measure] = {}
 _JUDGES: set[str] = set()
 
 
-def measures(*codes: str, scaled: bool = False) -> Callable[[Measure], Measure]:
-    """Registers the measure of a rule that the machine judges; `scaled`: it needs a scaler that does something."""
+def measures(
+    *codes: str, at: type[Happening] | None = None, scaled: bool = False
+) -> Callable[[Measure], Measure]:  # fmt: skip
+    """Registers the measure of a rule that the machine judges.
+
+    `at`: it asks about these, and has nothing to say where none happened; `scaled`: it needs a scaler at work.
+    """
 
     def register(measure: Measure) -> Measure:
+        def measured(asked: Asked) -> Shown:
+            if scaled and (idle := asked.without_scaler()) is not None:
+                return idle
+            return asked.unreached() if at is not None and not asked.here(at) else measure(asked)
+
         for code in codes:
             if code in _MEASURES:
                 raise ValueError(f"{code} has two measures")
-            _MEASURES[code] = (lambda asked: asked.without_scaler() or measure(asked)) if scaled else measure
+            _MEASURES[code] = measured
         return measure
 
     return register
 
 
-def judges(*codes: str) -> Callable[[Measure], Measure]:
+def judges(*codes: str, at: type[Happening] | None = None) -> Callable[[Measure], Measure]:
     """Registers a measure that is the verdict: its rule speaks of sizes, or of what the text says, not of an order."""
     _JUDGES.update(codes)
-    return measures(*codes)
+    return measures(*codes, at=at)
 
 
 @functools.cache
@@ -235,6 +245,10 @@ def number(value: float | None) -> str:
 
 def marks(happenings: Iterable[Happening]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(h.index for h in happenings))
+
+
+#: of weights, in lengths of them, that is no rounding
+APART = 1e-6
 
 
 def spread(weights: Sequence[tuple[float, float] | None]) -> float | None:

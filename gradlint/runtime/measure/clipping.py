@@ -168,11 +168,9 @@ def needless_clip(asked: Asked) -> Shown:
     return Shown(not active, said, () if active else marks(clips))
 
 
-@measures("GL111")
+@measures("GL111", at=Edited)
 def gradient_edit_after_clip(asked: Asked) -> Shown:
     edits = asked.here(Edited)
-    if not edits:
-        return asked.unreached()
     found = (asked.run.window_of(e, o) for e in edits for o in e.optimizers)
     windows = {id(w): w for w in found if w is not None}.values()
     steps = [(s, w) for w in windows if (s := asked.run.step(w)) is not None]
@@ -189,11 +187,9 @@ def gradient_edit_after_clip(asked: Asked) -> Shown:
     return Shown(False, said)
 
 
-@judges("GL112")
+@judges("GL112", at=Looked)
 def norm_measured_after_clip(asked: Asked) -> Shown:
     looks = asked.here(Looked)
-    if not looks:
-        return asked.unreached()
     late = [(h, g) for h in looks for g in h.gradients if g.clipped]
     if not late:
         return Shown(False, f"it saw gradients that nobody had clipped, {len(looks)} times")

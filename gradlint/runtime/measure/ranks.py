@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlint.model import counted
-from gradlint.runtime.measure import SINGLE, Asked, Run, Shown, marks, measures, number, share, spread
+from gradlint.runtime.measure import APART, SINGLE, Asked, Run, Shown, marks, measures, number, share, spread
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Stepped
 from gradlint.states import Window
 
@@ -34,7 +34,7 @@ def _agreement(run: Run, owner: str) -> str:
     difference = apart(run, owner)
     if difference is None:  # of sharded models each rank holds other weights
         return "one rank only" if len(run.ranks) < 2 else "the ranks hold different shards"
-    return "the ranks agree" if difference < 1e-6 else f"the ranks' weights differ by {number(difference)}"
+    return "the ranks agree" if difference < APART else f"the ranks' weights differ by {number(difference)}"
 
 
 def _said(asked: Asked) -> tuple[str, int]:
@@ -82,11 +82,9 @@ def manual_gradient_sync(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(edits), len(edits), 'calls')} reduced local gradients")
 
 
-@measures("GL505")
+@measures("GL505", at=Clipped)
 def fsdp_clip(asked: Asked) -> Shown:
     clips = asked.here(Clipped)
-    if not clips:
-        return asked.unreached()
     if not any(c.wrap for c in clips):
         return Shown(None, _ALONE)
     place = clips[0].place

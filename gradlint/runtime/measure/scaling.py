@@ -112,11 +112,9 @@ def unscale_partial_accumulation(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(calls), len(calls), 'calls')} of unscale_() came when the window was complete")
 
 
-@measures("GL206", scaled=True)
+@measures("GL206", at=BackwardRan, scaled=True)
 def backward_bypasses_scaler(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     if asked.refused():
         said = f"the loss was not scaled, and the scaler raised {exception(asked.refused()[0])}"
         return Shown(True, said, marks(asked.refused()))
@@ -128,11 +126,9 @@ def backward_bypasses_scaler(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(backwards), len(backwards), 'backwards')} went through the scaler")
 
 
-@measures("GL208")
+@measures("GL208", at=BackwardRan)
 def backward_under_autocast(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     inside = asked.mistaken(BackwardRan)
     if inside:
         return Shown(True, f"{share(len(inside), len(backwards), 'backwards')} ran under {inside[0].autocast} autocast")

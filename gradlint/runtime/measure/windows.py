@@ -40,11 +40,9 @@ def _sums(asked: Asked, backwards: list[BackwardRan]) -> list[tuple[Window, list
     return [(window, used) for window, used in pairs if len(used) > 1]
 
 
-@measures("GL301")
+@measures("GL301", at=BackwardRan)
 def unscaled_accumulation_loss(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     sums = _sums(asked, backwards)
     if not sums:
         return Shown(None, SINGLE)
@@ -128,11 +126,9 @@ def dropped_last_window(asked: Asked) -> Shown:
     return Shown(False, f"{share(seen, seen, 'epochs')} ended with nothing left over")
 
 
-@measures("GL305")
+@measures("GL305", at=Scheduled)
 def scheduler_per_micro_batch(asked: Asked) -> Shown:
     moves = asked.here(Scheduled)
-    if not moves:
-        return asked.unreached()
     owner = next((m.owner for m in (*asked.mistaken(Scheduled), *moves) if m.owner), "")
     whose = owner or next(iter(asked.run.optimizers()), "")
     windows, steps = asked.run.full_windows(whose), asked.run.steps(whose)
@@ -148,11 +144,9 @@ def scheduler_per_micro_batch(asked: Asked) -> Shown:
     return Shown(False, counts)
 
 
-@measures("GL306")
+@measures("GL306", at=BackwardRan)
 def loss_divided_twice(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     managed = [b for b in backwards if b.managed_division != 1.0 and b.factor is not None]
     if not managed:
         return Shown(None, "no framework divided the loss in this run")
@@ -185,11 +179,9 @@ def accumulation_off_by_one(asked: Asked) -> Shown:
 # -- clearing and stepping ---------------------------------------------------------------------------------------------
 
 
-@measures("GL401")
+@measures("GL401", at=BackwardRan)
 def missing_zero_grad(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     mine = set(marks(backwards))
     run, optimizers = asked.run, sorted({o for b in backwards for o in b.optimizers})
     later = [(o, w) for o in optimizers for w in run.full_windows(o)[1:] if any(b.index in mine for b in run.used(w))]
@@ -276,11 +268,9 @@ def method_not_called(asked: Asked) -> Shown:
     return Shown(True, f"`{text}` was never called{elsewhere} in {run.recording.steps} steps")
 
 
-@measures("GL406")
+@measures("GL406", at=Scheduled)
 def scheduler_before_optimizer(asked: Asked) -> Shown:
     moves = asked.here(Scheduled)
-    if not moves:
-        return asked.unreached()
     first = moves[0]
     step = next((s for s in asked.run.recording.of(Stepped) if s.owner == first.owner or not first.owner), None)
     if step is None:

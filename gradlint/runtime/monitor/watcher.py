@@ -20,8 +20,8 @@ from torch.utils.hooks import RemovableHandle
 from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
 from gradlint.runtime.monitor.judge import SKIPS
 from gradlint.runtime.monitor.measurement import (
-    Parcel,
     Roster,
+    Transfer,
     current_scale,
     enabled,
     gradient_norms,
@@ -76,7 +76,7 @@ def _quietly(method: Callable[Concatenate[Watcher, P], None]) -> Callable[Concat
             method(self, *args, **kwargs)
         except Exception as error:
             self.silent = True
-            self.audience.failed(self.steps, error)
+            self.monitor.failed(self.steps, error)
 
     return safe
 
@@ -85,14 +85,14 @@ class Watcher:
     """Sits between torch and a monitor, from `start` to `close`."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, scaler: Any, every: int, audience: GradientMonitor
+        self, model: nn.Module, optimizer: Optimizer, scaler: Any, every: int, monitor: GradientMonitor
     ) -> None:
         self.roster = Roster(model, optimizer)
         self.roster.refresh()
         self.optimizer = optimizer
         self.scaler = scaler
         self.every = every
-        self.audience = audience
+        self.monitor = monitor
         self.shard = sharded(model)
         self.checkup = Checkup(self.roster, self.shard)
         self.steps = 0
@@ -167,8 +167,8 @@ class Watcher:
             self._interval.norms = self._norms_before(clip)
             due = due or self._startles()
             if due:
-                self._interval.parcel = Parcel()
-                self._interval.before = measure(self.roster.entries, self._interval.parcel, scale, self.roster.weights)
+                transfer = self._interval.transfer = Transfer()
+                self._interval.before = measure(self.roster.entries, transfer, scale, self.roster.weights)
         if key not in self.tallies:
             self.tallies[key] = Tally(function, self.roster.share(parameters))
         clip.whole = self.tallies[key].whole
@@ -188,7 +188,7 @@ class Watcher:
         if not norms or any(tensor.device.type != "cpu" for tensor in norms):
             return False
         value = total(number for tensor in norms for number in tensor.reshape(-1).tolist())
-        if not self.audience.startling(value / (1.0 if scale is None else float(scale))):
+        if not self.monitor.startling(value / (1.0 if scale is None else float(scale))):
             return False
         self._due = self.steps + 1
         return True
@@ -225,7 +225,7 @@ class Watcher:
             self.steps += 1
             self._interval = Interval()
             return
-        if self._made_by is not None and self.steps + 1 < self._due and self.audience.startling(math.nan):
+        if self._made_by is not None and self.steps + 1 < self._due and self.monitor.startling(math.nan):
             self._due = self.steps + 1
         if self._interval.norms is None and self.steps + 1 < self._due:
             scale = stored_scale(self.scaler, self.optimizer)
@@ -260,10 +260,10 @@ class Watcher:
 
     def _settle_turns(self) -> None:
         """Steps that are on the host already: they are judged at once."""
-        parcel = Parcel()
-        waiting = Waiting(Since(self._since.turns), parcel)
+        transfer = Transfer()
+        waiting = Waiting(Since(self._since.turns), transfer)
         self._since.turns = []
-        self._judge_steps(waiting.totals(parcel.open()), set(), at_once=True)
+        self._judge_steps(waiting.totals(transfer.open()), set(), at_once=True)
 
     def _judge_steps(
         self, totals: Iterable[tuple[Total, list[float]]], skipped: set[int], at_once: bool = False
@@ -271,7 +271,7 @@ class Watcher:
         for each, losses in totals:
             self._arrived += losses
             if each.step not in skipped:
-                self.audience.stepped(each, at_once)
+                self.monitor.stepped(each, at_once)
 
     def _sample(self) -> None:
         self.roster.refresh()
@@ -293,7 +293,7 @@ class Watcher:
         sample = self._made_of(reading, here)
         self._arrived.clear()
         total_ = dataclasses.replace(total_of(sample, last.limit), loss=last.loss)
-        self.audience.sampled(sample, total_, self._circumstances(reading, here))
+        self.monitor.sampled(sample, total_, self._circumstances(reading, here))
 
     def _trust(self, norm: float, here: Iterable[ArrivedClip]) -> None:
         """Another kind of norm, or one of some parameters, is none of the total: it differs where both are known."""
@@ -343,13 +343,13 @@ class Watcher:
         if self._streak > 1 and scale is not None:
             value = float(scale)  # the scaler has waited for the device already, to see that it must skip
             if value < 1 or self._streak >= SKIPS:
-                parcel = Parcel()
-                layers = measure(self.roster.entries, parcel).layers(parcel.open())
+                transfer = Transfer()
+                layers = measure(self.roster.entries, transfer).layers(transfer.open())
                 self._complain(value, layers)
 
     def _complain(self, scale: float, layers: tuple[Layer, ...]) -> None:
         if self._streak >= SKIPS or (self._streak > 1 and scale < 1):
-            self.audience.skipping(self.steps, self._streak, scale, layers)
+            self.monitor.skipping(self.steps, self._streak, scale, layers)
 
     def _count_skips(self, skips: Iterable[tuple[int, bool]]) -> set[int]:
         skips = list(skips)
@@ -370,9 +370,9 @@ class Watcher:
     @_quietly
     def _settle(self) -> None:
         """What has come since the last sample."""
-        parcel = Parcel()
-        waiting = Waiting(self._since, parcel)
-        numbers = parcel.open()
+        transfer = Transfer()
+        waiting = Waiting(self._since, transfer)
+        numbers = transfer.open()
         self._since = Since()
         skipped = self._count_skips(waiting.skips(numbers))
         self._count_clips(clip for clip in waiting.clips(numbers) if clip.step not in skipped)

@@ -165,7 +165,7 @@ def verification_page(verification: Verification) -> str:
         unshowable=[(u, places.at(u.filename, u.line)) for u in verification.unshowable],
         failure=verification.failure,
         story=told,
-        curves=curves([(run.heading, recording, run.cast) for run, recording in runs]),
+        curves=curves([(run.heading, recording, run.optimizers) for run, recording in runs]),
         health=[
             (s, places.at(s.filename, s.line) if s.filename else "", places.source(s.filename, s.line))
             for s in verification.health

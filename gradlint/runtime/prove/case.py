@@ -15,8 +15,7 @@ from gradlint.config.reading import ConfigError, unknown
 from gradlint.config.selectors import expand
 from gradlint.model import Category
 from gradlint.registry import by_code
-from gradlint.runtime.jsonl import decode
-from gradlint.runtime.recording import H, Happening, Stepped
+from gradlint.runtime.recording import H, Happening, Stepped, decode
 
 Vector = Sequence[float]
 #: variables of a worker's environment: where it is to run, and where its ranks meet
