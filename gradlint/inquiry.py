@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gradlint.events import Event, Path, Site
     from gradlint.python.anchor import Anchors
     from gradlint.python.lower import Lowering
+    from gradlint.python.module import Module
     from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
@@ -152,6 +153,7 @@ class Inquiry:
         self._target = target_torch
         self._can_speak = speaking
         self.crashes = crashes
+        self._programs: list[Module] = []
 
     def read(
         self, source: Source, part: ast.Module | None = None, starts: Container[str] | None = None,
@@ -178,6 +180,7 @@ class Inquiry:
         from gradlint.python.module import Module
 
         program = Module(reading.lowering.body, self._target, "", self._project, self._location)
+        self._programs.append(program)
         if self._project is not None:
             self._project.main = program
         if program.foreign:
@@ -206,6 +209,12 @@ class Inquiry:
             if other is not None:
                 reading.reached.add((place, other.lowering.origin(node).lineno, whole))
         return reading
+
+    def let_go(self) -> None:
+        """Nobody asks about what was read any more: programs, in which all know each other, are gone at once, and not
+        when somebody looks for cycles."""
+        for program in self._programs:
+            vars(program).clear()
 
     def _speaking(self, source: Source) -> Sequence[Rule]:
         """The rules that can have anything to say about the text."""

@@ -19,6 +19,7 @@ from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
+    from gradlint.python.scope import Scope
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
@@ -48,6 +49,8 @@ class Guesses:
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.run = it.run
+        #: whether a text names the number of micro-batches, by where it stands and the files that are known
+        self._windows: dict[tuple[str, Scope, int], bool] = {}
 
     def call_by_name(self, value: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         """A value with a name: a scaler, a criterion, a model, or a function of which nothing else is known."""
@@ -107,9 +110,14 @@ class Guesses:
         if len(text) >= 80:
             return False
         scope = self.run.env.scope
-        return "accum" in text.lower() or any(
-            self.run.does_with(Use.COUNTED_TO, word, scope) for word in _WORDS.findall(text)
-        )
+        asked = text, scope, len(self.run.programs)
+        known = self._windows.get(asked)
+        if known is None:
+            known = "accum" in text.lower() or any(
+                self.run.does_with(Use.COUNTED_TO, word, scope) for word in _WORDS.findall(text)
+            )
+            self._windows[asked] = known
+        return known
 
     @staticmethod
     def _numbers(a: v.Arguments) -> frozenset[float]:
