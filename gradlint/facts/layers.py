@@ -35,6 +35,7 @@ from gradlint.subjects import Layer, Stack
 
 if TYPE_CHECKING:
     from gradlint.python.module import Module
+    from gradlint.python.project import Definition
 
 #: methods of collections that only look
 _LOOKS = frozenset({"keys", "index", "count", "get", "values", "items"})
@@ -429,15 +430,15 @@ def _saturating_words(program: Module) -> set[str]:
 
 def _imported_builders(program: Module) -> set[str]:
     """What the file calls the functions and classes of other files that have one in them."""
-    project = program.project
-    if project is None:
-        return set()
-    words = [word.encode() for word in SATURATING]
-    return {
-        local
-        for local, dotted in program.imports.items()
-        if any(word in text for text in project.texts([dotted], program.location) for word in words)
-    }
+    return {local for local, dotted in program.imports.items() if _has_saturating(program.elsewhere(dotted))}
+
+
+def _has_saturating(found: Definition | None) -> bool:
+    return (
+        found is not None
+        and found.node is not None
+        and not found.program.words(found.node.body).seen.isdisjoint(SATURATING)
+    )
 
 
 def _with_saturating(program: Module) -> set[str]:

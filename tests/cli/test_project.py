@@ -182,7 +182,7 @@ def test_a_caller_whose_files_are_not_all_read_is_not_believed(project: Path, mo
         return {whole for _, _, whole in result.reached}
 
     assert believed() == {True}
-    monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
+    monkeypatch.setattr("gradlint.python.surroundings.MOST_READ", len(CLIPS))
     assert believed() == {False}
 
 
@@ -238,9 +238,10 @@ def test_verbose_names_what_is_imported_and_not_there(gradlint: Command, project
 
 
 def test_verbose_says_when_enough_was_read(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
-    _write(project, engine=ENGINE, other="def other(): ...\n", main=f"from other import other\n{MAIN}    other()\n")
-    assert "was not read: enough other files were" in gradlint("check", "--project", "-v", "--no-cache").err
+    monkeypatch.setattr("gradlint.python.surroundings.MOST_READ", len(ENGINE))
+    clear = "def clear(optimizer):\n    optimizer.zero_grad()\n"
+    _write(project, engine=ENGINE, other=clear, main=f"from other import clear\n{MAIN}    clear(optimizer)\n")
+    assert "was not read to its end: enough other files were" in gradlint("check", "--project", "-v", "--no-cache").err
 
 
 def test_the_root_is_found(gradlint: Command, project: Path) -> None:
