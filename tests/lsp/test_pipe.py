@@ -92,6 +92,7 @@ async def test_a_stopped_one_says_so() -> None:
 _LONG_JOB = packed(Job(1, Task.FIX, "a.py", Settings(), LONG.encode()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "last",
     [b"", _LONG_JOB[: HEADER.size - 1], _LONG_JOB[:-1], _LONG_JOB * 4],
