@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import searching
-from tests.sampling import is_quick, take_every_file
+from tests.sampling import is_quick, leave_out_slow, take_every_file
 
 _BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
 
@@ -28,8 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--every-file"):
         take_every_file()
-    if is_quick(config) and not config.getoption("--hypothesis-profile"):
-        searching.try_few()
+    if is_quick(config):
+        leave_out_slow()
+        if not config.getoption("--hypothesis-profile"):
+            searching.try_few()
     if config.getoption("--update-expected") and not hasattr(config, "workerinput"):
         from tests.rules.recorded import write_all
 

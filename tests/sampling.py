@@ -9,11 +9,18 @@ import pytest
 
 T = TypeVar("T")
 _every = False
+_slow = True
 
 
 def is_quick(config: pytest.Config) -> bool:
     """`pytest -m "not slow"`: what is slow is left out."""
     return bool(config.getoption("markexpr") == "not slow")
+
+
+def leave_out_slow() -> None:
+    """In the quick run; what would be deselected at once is not even made a test."""
+    global _slow
+    _slow = False
 
 
 def take_every_file() -> None:
@@ -25,6 +32,8 @@ def take_every_file() -> None:
 def spread(things: Sequence[T], quick: int, whole: int | None = None) -> list[Any]:
     """`whole` of them (None: all), evenly chosen, as parameters of a test; all but `quick` of them are slow."""
     chosen = evenly(things, len(things) if whole is None or _every else whole)
+    if not _slow:
+        return list(evenly(chosen, quick))
     fast = set(evenly(chosen, quick))
     return [one if one in fast else pytest.param(one, marks=pytest.mark.slow) for one in chosen]
 

@@ -299,6 +299,7 @@ def test_unusual_ways_that_were_not_followed_are_told(monkeypatch: pytest.Monkey
     assert explorer.exhausted == ["9 unusual ways through `train` were not followed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [FILE_BUDGET, 1_500])
 def test_the_order_of_independent_functions_makes_no_difference(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it if the budget is spent before every unusual path had its turn."""
