@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "tests" / "runtime"
-#: the tests that compare numbers; the others ask how scripts are started, how pages look, or run the proofs once more
+#: the tests that compare numbers themselves; verdicts on whole scripts and loops, are left to `--whole`
 NUMBERS = ("diagnosis", "health", "monitor*", "prove", "recorder*", "verdicts")
 SETTINGS = {
     "default": {"ATEN_CPU_CAPABILITY": "default"},

@@ -109,6 +109,7 @@ def test_finds_of_one_cause_are_alike() -> None:
     assert fuzz.alike(one) == fuzz.alike(other) != fuzz.alike(Failed("crash", "TypeError"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_leaves_what_it_had_in_hands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def die(self: fuzz.Worker, until: float) -> None:
         self._shared.begin(7, 0, GIVEN)
