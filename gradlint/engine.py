@@ -3,6 +3,7 @@ imports from its project, where the settings say that this may be followed."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -63,10 +64,12 @@ def lint(
     enabled = settings.enabled_for(path)
     if sys.getrecursionlimit() < _RECURSION:
         sys.setrecursionlimit(_RECURSION)
-    text = reading.read(source)
-    if isinstance(text, Unreadable):
-        return FileResult(path, unreadable=text)
+    collects = gc.isenabled()
+    gc.disable()  # what is in use while a file is read is no garbage, however much it is
     try:
+        text = reading.read(source)
+        if isinstance(text, Unreadable):
+            return FileResult(path, unreadable=text)
         if isinstance(text, reading.Broken):
             return _broken(text, source, path, settings, enabled)
         if isinstance(text, reading.Newer):
@@ -78,6 +81,9 @@ def lint(
         return FileResult(path, unreadable=Unreadable("it is nested too deeply"))
     except Exception as error:  # the promise of this function: a crash is a value
         return FileResult(path, crashes=(crash("engine", error),))
+    finally:
+        if collects:
+            gc.enable()
 
 
 def fix(
@@ -151,6 +157,8 @@ def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings
     if not isinstance(text, reading.Source):
         return Counter()
     project = project_of(path, settings)
+    if project is not None:
+        project.begin(os.path.abspath(path), source)
     return _inquiry(watched, settings, {}, project, os.path.abspath(path)).read(text).grave
 
 
@@ -180,8 +188,14 @@ def _judged(
     crashes: dict[str, RuleCrash] = {}
     reading: Reading | None = None
     location = os.path.abspath(path)
+    asked: list[Inquiry] = []
+    if project is not None:
+        project.begin(location, text.data)
     if worth_reading(text.data, settings, path, project):
-        reading = read(_inquiry(enabled, settings, crashes, project, location), text)
+        inquiry = _inquiry(enabled, settings, crashes, project, location)
+        reading = read(inquiry, text)
+        if read is Inquiry.read:  # else somebody may remember what was read
+            asked.append(inquiry)
     imported: frozenset[str] = frozenset()
     drafted: list[tuple[Finding, Draft]] = []
     if reading is not None:
@@ -202,7 +216,7 @@ def _judged(
     if reading is not None and kept:
         again = repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
-        offers = _Offering(reading, enabled, _watched(enabled, settings), settings, location)
+        offers = _Offering(reading, enabled, _watched(enabled, settings), settings, location, asked)
         draft_of = {id(finding): draft for finding, draft in drafted}
         # there are not steps for trials without end: what is most severe comes first
         order = sorted(kept, key=lambda finding: -finding.severity)
@@ -216,6 +230,8 @@ def _judged(
     if project is not None:
         exhausted += tuple(project.exhausted)
         notes += [f"{missing} is imported, and is not there" for missing in sorted(project.missing)]
+    for one in asked:
+        one.let_go()
     return FileResult(
         path, tuple(kept), tuple(crashes.values()), suppressed=suppressed, notes=tuple(notes), exhausted=exhausted,
         elsewhere=elsewhere, reached=reached, silenced=silenced, probes=probes,
@@ -242,6 +258,7 @@ def _imported(reading: Reading, settings: Settings) -> frozenset[str]:
 def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project | None) -> tuple[Finding, ...]:
     """What was found in other files, as far as the rules are on there and no comment of theirs silences it."""
     from gradlint import comments
+    from gradlint.python.source import decoded
 
     known = frozenset(rule.meta.code for rule in all_rules())
     kept: list[Finding] = []
@@ -250,7 +267,8 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
         here = [finding for finding in findings if finding.path == path]
         enabled = settings.enabled_for(path)
         if file is not None:
-            told = here if settings.ignore_noqa else comments.apply(file.source.text, here, enabled, known)[0]
+            whole = decoded(file.source.data)
+            told = here if settings.ignore_noqa else comments.apply(whole, here, enabled, known)[0]
             kept += [f for f in told if f.path and f.code in enabled]
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 
@@ -267,8 +285,11 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
     if not holds_objects(source):
         return False
     # what it lacks may be in what it imports
-    imported = project.imported(source, os.path.abspath(path))
-    return chosen.accepts_with(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+    location = os.path.abspath(path)
+    if not chosen.accepts_with(source, project.at_once(location, source, chosen.parts)):
+        return False
+    project.begin(location, source)
+    return chosen.accepts_with(source, frozenset().union(*map(chosen.parts, project.texts())))
 
 
 def holds_objects(source: bytes) -> bool:
@@ -291,7 +312,7 @@ def _inquiry(
 ) -> Inquiry:
     rules = chosen_rules(codes, settings)
     # what a text lacks may be in the files that it imports
-    speaking = _prefilter(codes).speaking if settings.prefilter and project is None else None
+    speaking = _prefilter(codes).speaking if settings.prefilter and (project is None or project.is_empty) else None
     return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
 
 
@@ -313,9 +334,12 @@ class _Offering:
     """Looks for the fixes of a file's findings; all that it needs is made when the first rule proposes one."""
 
     def __init__(
-        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings, location: str
+        self, reading: Reading, enabled: frozenset[str], watched: frozenset[str], settings: Settings, location: str,
+        asked: list[Inquiry],
     ) -> None:  # fmt: skip
+        """`asked` gets who is asked about the texts that are tried."""
         self._reading = reading
+        self._asked = asked
         self._location = location
         self._enabled = enabled
         self._watched = watched
@@ -346,6 +370,7 @@ class _Offering:
             from gradlint.repair.trial import Trial
 
             inquiry = _inquiry(self._watched, self._settings, {}, self._reading.project, self._location)
+            self._asked.append(inquiry)
             # with the usual rules the first reading has said it already
             known = self._reading if self._watched <= self._enabled else None
             self._offers = Trial(self._reading, inquiry, known)

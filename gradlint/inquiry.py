@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gradlint.events import Event, Path, Site
     from gradlint.python.anchor import Anchors
     from gradlint.python.lower import Lowering
+    from gradlint.python.module import Module
     from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
@@ -152,6 +153,7 @@ class Inquiry:
         self._target = target_torch
         self._can_speak = speaking
         self.crashes = crashes
+        self._programs: list[Module] = []
 
     def read(
         self, source: Source, part: ast.Module | None = None, starts: Container[str] | None = None,
@@ -177,9 +179,12 @@ class Inquiry:
         from gradlint.paths.explorer import Explorer
         from gradlint.python.module import Module
 
-        program = Module(reading.lowering.body, self._target, "", self._project, self._location)
-        if self._project is not None:
-            self._project.main = program
+        # most files have nothing that matters from others, and are read as if there were none
+        project = self._project if self._project is not None and not self._project.is_empty else None
+        program = Module(reading.lowering.body, self._target, "", project, self._location)
+        self._programs.append(program)
+        if project is not None:
+            project.main = program
         if program.foreign:
             return reading
         # to look for words in all of a text costs more than to ask all rules about a part of it
@@ -206,6 +211,12 @@ class Inquiry:
             if other is not None:
                 reading.reached.add((place, other.lowering.origin(node).lineno, whole))
         return reading
+
+    def let_go(self) -> None:
+        """Nobody asks about what was read any more: programs, in which all know each other, are gone at once, and not
+        when somebody looks for cycles."""
+        for program in self._programs:
+            vars(program).clear()
 
     def _speaking(self, source: Source) -> Sequence[Rule]:
         """The rules that can have anything to say about the text."""

@@ -19,6 +19,7 @@ from gradlint.knowledge import looks
 from gradlint.knowledge.rows import About, Setting
 from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.knowledge.words import Need, Text, as_bytes, needs, stems
+from gradlint.python.prose import without_prose
 from gradlint.rule import EVENT_HOOKS
 from gradlint.subjects import ClipSetting, DivisionSetting, Kind
 
@@ -43,20 +44,38 @@ class _Held:
     """What is in one file, each part looked for once."""
 
     def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
+        self._source = source
         self._text = Text(source, stems)
         self._known: dict[Part, bool] = {}
+        self._in_code: dict[Part, bool] = {}
+        self._code: Text | None = None
 
     def all_of(self, clause: Clause) -> bool:
         return all(map(self.part, clause))
+
+    def for_certain(self, clause: Clause) -> bool:
+        """The same if words in comments and in prose do not count; how operations look is seen in the file as it is."""
+        return self.all_of(clause) and all(map(self._stands_in_code, clause))
+
+    def _stands_in_code(self, part: Part) -> bool:
+        if not isinstance(part, frozenset):
+            return True
+        found = self._in_code.get(part)
+        if found is None:
+            if self._code is None:  # few files come so far
+                self._code = Text(without_prose(self._source), self._text.stems)
+            found = self._in_code[part] = any(need.is_in(self._code) for need in part)
+        return found
 
     def part(self, part: Part) -> bool:
         found = self._known.get(part)
         if found is None:
             if isinstance(part, frozenset):
                 found = any(need.is_in(self._text) for need in part)
+            elif isinstance(part, Kind):
+                found = looks.may_hold(self._source, part)
             else:
-                source = self._text.source
-                found = looks.may_hold(source, part) if isinstance(part, Kind) else looks.may_hold_stack(source)
+                found = looks.may_hold_stack(self._source)
             self._known[part] = found
         return found
 
@@ -70,6 +89,7 @@ class Prefilter:
         self._clauses = _least({clause for found in self._of.values() for clause in found})
         #: what stands on a path may be in several files; a call, an operation or layers are those of one file
         self._on_paths = _least({c for rule in chosen for c in clauses_of(rule, rule.hooks & _PATHS)})
+        self._training = frozenset({needs(Backward), needs(Step)})
         self._parts: dict[bytes, frozenset[Part]] = {}
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
         self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
@@ -77,12 +97,12 @@ class Prefilter:
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
         held = _Held(source, self._stems)
-        return any(map(held.all_of, self._clauses))
+        return any(map(held.for_certain, self._clauses))
 
     def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
         held = _Held(source, self._stems)
-        trains = any(needs(event) in elsewhere for event in (Backward, Step))
+        trains = not elsewhere.isdisjoint(self._training)
         return any(
             all(part in elsewhere or held.part(part) for part in clause) and (trains or any(map(held.part, clause)))
             for clause in self._on_paths
@@ -91,7 +111,7 @@ class Prefilter:
     def speaking(self, source: bytes) -> frozenset[str]:
         """The codes of the rules that can have anything to say about the file."""
         held = _Held(source, self._stems)
-        return frozenset(code for code, clauses in self._of.items() if any(map(held.all_of, clauses)))
+        return frozenset(code for code, clauses in self._of.items() if any(map(held.for_certain, clauses)))
 
     def parts(self, source: bytes) -> frozenset[Part]:
         """What of all that is asked for is in a file: another one that imports it may lack just that."""
@@ -152,7 +172,7 @@ def _of_call(name: str) -> tuple[Part, ...]:
     """It is called, or imported under another name; and its modules stand somewhere, but for a well-known last part."""
     *modules, last = name.split(".")
     called = Need(as_bytes((last,)), looks=re.compile(rf"\b{last}\s*[(,)]|\b{last} as\b".encode()))
-    if len(modules) < 2 or last in USUAL_NAMES:
+    if len(modules) < 2 or USUAL_NAMES.get(last) == name:
         return (frozenset({called}),)
     pairs = (".".join(two) for two in pairwise((*modules, last)))
     return frozenset({called}), frozenset({Need(as_bytes(tuple(pairs)[:2]))})

@@ -137,15 +137,17 @@ class Layer:
     used: int
     #: "tanh" or "sigmoid"
     name: str = ""
-    path: str = ""
+    #: the files of both, "" for that which is linted
+    made_in: str = ""
+    used_in: str = ""
 
     @property
     def made_at(self) -> Site:
-        return Site(self.made, "", self.path)
+        return Site(self.made, "", self.made_in)
 
     @property
     def used_at(self) -> Site:
-        return Site(self.used, "", self.path)
+        return Site(self.used, "", self.used_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ class Stack:
     hidden: tuple[Layer, ...]
     #: no activation of it is used for anything else, such as the output
     alone: bool
+    #: the words of the other files that parts of it stand in
+    seen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

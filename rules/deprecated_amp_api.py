@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
+#: torch has modules of their own for these
+_DEVICES = ("cuda", "cpu")
+
 
 class DeprecatedAmpApi(Rule):
     """The device-specific AMP classes are deprecated.
@@ -66,10 +69,14 @@ class DeprecatedAmpApi(Rule):
     meta = RuleMeta("GL210", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{old}` is deprecated since torch 2.4: use `{new}`"
 
-    calls = ("autocast", "GradScaler")
+    calls = tuple(
+        f"torch.{device}.amp.{name}"
+        for device in _DEVICES
+        for name in ("autocast", "GradScaler", "autocast_mode.autocast", "grad_scaler.GradScaler")
+    )
 
     def on_call(self, call: Call) -> Iterator[Draft]:
-        device = next((x for x in ("cuda", "cpu") if call.name.startswith(f"torch.{x}.amp.")), None)
+        device = next((x for x in _DEVICES if call.name.startswith(f"torch.{x}.amp.")), None)
         if device is None or _is_guarded(call):
             return
         if self.file.target_torch is not None and self.file.target_torch < (2, 4):

@@ -82,6 +82,7 @@ class ForwardOutsideNoSync(Rule):
                 forward=backward.forward.text,
                 opened=backward.no_sync.text,
                 related=[(backward.no_sync, "the window begins only here" if window else "no_sync begins only here")],
+                severity=Severity.ADVICE if window else None,  # on one device there is nothing to synchronise
                 # what else stands in a window would run with the forward: only you can tell
                 repairs=[] if window else [Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],
             )

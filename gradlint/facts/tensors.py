@@ -95,10 +95,8 @@ def _has_delicate(program: Module) -> bool:
 
 
 def _imports_probabilities(program: Module) -> bool:
-    """A file of the project that it imports has the word for one."""
-    if program.project is None:
-        return False
-    texts = program.project.texts({*program.imports.values(), *program.stars}, program.location)
+    """What it may come by in other files of the project has the word for one."""
+    texts = program.project.texts() if program.project is not None else ()
     return any(word.encode() in text for text in texts for word in _PROBABILITIES)
 
 

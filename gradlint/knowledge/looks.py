@@ -31,9 +31,11 @@ _GUARDED = re.compile(
     rb"1\.?0?e-|(?i:(?<![a-z])eps|_guard)|clamp|clip\(|finfo|\bint\(|mask\.?\w*\)?\.sum|(?i:^\(*\w*(?:mel|spec|label|durat|position|prior))"
 )
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
-#: what an exp() has to meet, in the same function
-_SUMMED = re.compile(rb"log\w*\(|sum\(|logit")
+#: what an exp() has to meet in the same function, if it is not taken of logits
+_SUMMED = re.compile(rb"log\w*\(|sum\(")
+_OF_LOGITS = re.compile(rb"(?i)logits?\d*\b")
 _EXP = re.compile(rb"(?<!math)(?<!np)\.exp\(")
+_BROKEN_EXP = re.compile(rb"^\s*\.exp\(|exp\(\s*(?:#.*)?$")
 _CROSS_ENTROPY = b"cross_entropy("
 _CRITERIA = (_CROSS_ENTROPY, b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
 _CRITERION = re.compile(rb"\s*(?:self\.)?(\w+)\s*=\s*[\w.]*Loss\(")
@@ -49,7 +51,7 @@ _LOOP = re.compile(rb"\bfor [\w, ]+ in |\] \* \w")
 _CLASS = b"\nclass "
 _DEF = b"def "
 _AS_VALUE = re.compile(
-    rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
+    rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\)|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
 )
 #: up to this size a helper with one activation is looked for in the rest of the file
 _FOLLOWED = 40_000
@@ -166,8 +168,16 @@ def _delicate(source: bytes, kind: Kind) -> Iterator[int]:
                 if looks.search(line) and not _is_guarded(line, looks):
                     if looks is _ROOT and not any(square in line for square in _SQUARES):
                         continue
-                    if looks is not _EXP or _SUMMED.search(source, *_function(source, place)):
+                    if looks is not _EXP or _is_met(source, place, line):
                         yield place
+
+
+def _is_met(source: bytes, place: int, line: bytes) -> bool:
+    """The exp() is one of logits, by the name of what it is taken of, or something in its function makes it worse."""
+    start, end = _function(source, place)
+    if _OF_LOGITS.search(source, start, end) if _BROKEN_EXP.search(line) else _OF_LOGITS.search(line):
+        return True
+    return _SUMMED.search(source, start, end) is not None
 
 
 def _imports_bare(source: bytes) -> bool:

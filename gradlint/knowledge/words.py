@@ -5,6 +5,7 @@ A word is a piece of text, not always a whole name: `grad` stands in `zero_grad`
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -27,20 +28,29 @@ class Text:
 
     def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
         self.source = source
-        self._stems = stems
+        self.stems = stems
         self._known: dict[bytes, bool] = {}
 
     def has(self, word: bytes) -> bool:
         found = self._known.get(word)
         if found is None:
-            stem = self._stems.get(word)
-            found = self._known[word] = (stem is None or self.has(stem)) and word in self.source
+            stem = self.stems.get(word)
+            found = (stem is None or self.has(stem)) and word in self.source
+            if found and word.startswith(b"."):
+                found = _attribute(word).search(self.source) is not None
+            self._known[word] = found
         return found
 
 
+@functools.cache
+def _attribute(word: bytes) -> re.Pattern[bytes]:
+    """An attribute is a whole name: `.grad` does not stand in `self.gradient_checkpointing`."""
+    return re.compile(re.escape(word) + rb"(?!\w)")
+
+
 def stems(words: Collection[bytes]) -> dict[bytes, bytes]:
-    """The shortest other word in each word that has one."""
-    by_length = sorted(words, key=lambda word: (len(word), word))
+    """The shortest other word in each word that has one; that of an attribute, which ends with it, is in no other."""
+    by_length = sorted((word for word in words if not word.startswith(b".")), key=lambda word: (len(word), word))
     found = ((word, next((x for x in by_length if x in word and x != word), None)) for word in words)
     return {word: stem for word, stem in found if stem is not None}
 

@@ -328,12 +328,13 @@ class Explorer:
         """Definitions, imports and constants of the module, without running its code again."""
         if self._module_run is not None:
             run.module.names.update(self._module_run.module.names)
+        names = run.module.names
         for stmt in self.program.core:
-            if isinstance(stmt, s.Def):
-                run.module.names.setdefault(stmt.name, v.Function(stmt.name, stmt, run.module))
-            elif isinstance(stmt, s.Class):
-                run.module.names.setdefault(stmt.name, v.ClassValue(stmt.name, stmt, run.module))
-        for value in run.module.names.values():
+            if isinstance(stmt, s.Def) and stmt.name not in names:
+                names[stmt.name] = v.Function(stmt.name, stmt, run.module)
+            elif isinstance(stmt, s.Class) and stmt.name not in names:
+                names[stmt.name] = v.ClassValue(stmt.name, stmt, run.module)
+        for value in names.values():
             if isinstance(value, v.Function | v.ClassValue) and value.env is not None and value.env.outer is None:
                 value.env = run.module
             if isinstance(value, v.Optimizer):

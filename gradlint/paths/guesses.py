@@ -13,10 +13,13 @@ from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, identifiers, target_names
+from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
+    from gradlint.python.scope import Scope
 
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
@@ -46,6 +49,8 @@ class Guesses:
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.run = it.run
+        #: whether a text names the number of micro-batches, by where it stands and the files that are known
+        self._windows: dict[tuple[str, Scope, int], bool] = {}
 
     def call_by_name(self, value: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         """A value with a name: a scaler, a criterion, a model, or a function of which nothing else is known."""
@@ -105,9 +110,14 @@ class Guesses:
         if len(text) >= 80:
             return False
         scope = self.run.env.scope
-        return "accum" in text.lower() or any(
-            self.run.does_with(Use.COUNTED_TO, word, scope) for word in _WORDS.findall(text)
-        )
+        asked = text, scope, len(self.run.programs)
+        known = self._windows.get(asked)
+        if known is None:
+            known = "accum" in text.lower() or any(
+                self.run.does_with(Use.COUNTED_TO, word, scope) for word in _WORDS.findall(text)
+            )
+            self._windows[asked] = known
+        return known
 
     @staticmethod
     def _numbers(a: v.Arguments) -> frozenset[float]:
@@ -134,6 +144,10 @@ class Guesses:
             steps = roles.unseen(s.render(node), "only steps")
             for optimizer in optimizers:
                 self.run.emit(Step, node, optimizer=optimizer.ref.id, framework=HELPER, guess=steps)
+            return
+        if optimizers and naming.GIVES_LOSS.search(name) and self._is_differentiated(node):
+            for optimizer in optimizers:
+                self.run.doubt(node, optimizer.ref.params, clears=True)
             return
         if optimizers and not naming.HARMLESS.search(name):
             self.it.gradients.opaque(frozenset(o.ref.id for o in optimizers), node)
@@ -163,6 +177,18 @@ class Guesses:
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
         elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
             self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
+
+    def _is_differentiated(self, node: s.Call) -> bool:
+        """`out = model.train_step(batch, optimizer)`, then `out["loss"].backward()`: it has made no gradients yet."""
+        scopes = self.it.program.once(Scopes)
+        stmt = scopes.stmt_of(node.node)
+        names = {x for target in stmt.targets for x in target_names(target)} if isinstance(stmt, s.Assign) else set()
+        scope = scopes.of(node.node)
+        calls = (call for call in self.it.program.calls() if called(call) == "backward" and names)
+        return any(
+            scopes.of(call.node) is scope and isinstance(call.func, s.Attr) and names & {*identifiers(call.func.base)}
+            for call in calls
+        )
 
     def _doubt(self, every: list[v.Value], node: s.Call, *, clears: bool) -> None:
         """A function that is not seen has a model in its hands, or gradients, and a name that does not calm."""

@@ -61,7 +61,7 @@ class Interpreter:
     @property
     def program(self) -> Module:
         """The file whose code is running."""
-        return self.run.env.program
+        return self.run.env.scope.program
 
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:

@@ -193,9 +193,21 @@ class Loops:
         itself = list(_outside_of_loops(stmt.body))
         own = self.it.program.collect_words(itself)
         for definition in self.it.program.callees.under(itself):
-            if not _holds_any_loop(definition.body):
+            if not self._trains_in_loop(definition):
                 own.add(self.it.program.words_of(definition))
-        return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
+        if (own.steps and not _only_schedules(stmt)) or own.backward:
+            return True
+        return own.events and not _holds_any_loop(stmt.body)
+
+    def _trains_in_loop(self, definition: s.Def) -> bool:
+        """`train_one_epoch(…)`, in a loop over epochs; a function that goes over parameters is called for a batch."""
+        program = self.it.program.owner(definition.node)
+        for stmt in s.walk_stmts(definition.body):
+            if isinstance(stmt, s.For | s.While):
+                words = program.words(stmt.body)
+                if words.backward or words.steps:
+                    return True
+        return False
 
     def _over_training_objects(self, iterable: v.Value) -> bool:
         """`for opt in self.optimizers`: one stands for all."""

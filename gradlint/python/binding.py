@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gradlint.python import syntax as s
 from gradlint.records import dataclass
@@ -25,15 +25,16 @@ def own_statements(body: list[s.Stmt]) -> Iterator[s.Stmt]:
                 yield from own_statements(block)
 
 
-def bound_by(stmt: s.Stmt) -> Iterator[Bound]:
-    """What a statement binds, but for imports and inner blocks.
+def bound_by(stmt: s.Stmt, inside: Iterable[s.Expr] | None = None) -> Iterator[Bound]:
+    """What a statement binds, but for imports and inner blocks; `inside`: what binds names in its expressions, if that
+    is known.
 
     Names of lambdas and comprehensions live in scopes of their own; here they count for the whole function.
     """
-    for expr in s.expressions(stmt):
-        for part in s.walk_expr(expr):
-            if type(part) in _BINDING:  # few of very many are
-                yield from _bound_inside(part)
+    if inside is None:
+        inside = (part for expr in s.expressions(stmt) for part in s.walk_expr(expr) if type(part) in BINDING)
+    for part in inside:
+        yield from _bound_inside(part)
     match stmt:
         case s.Assign():
             yield from (Bound(target, stmt.value) for target in stmt.targets)
@@ -49,7 +50,8 @@ def bound_by(stmt: s.Stmt) -> Iterator[Bound]:
             return
 
 
-_BINDING = frozenset({s.Walrus, s.Comprehension, s.Lambda})
+#: expressions that bind names
+BINDING: frozenset[type[s.Node]] = frozenset({s.Walrus, s.Comprehension, s.Lambda})
 
 
 def _bound_inside(part: s.Expr) -> Iterator[Bound]:

@@ -61,11 +61,8 @@ class Callees:
         return known
 
     def of_expression(self, expr: s.Expr) -> Iterator[s.Def]:
-        if not self._program.said(expr).called:
-            return
-        for part in s.walk_expr(expr):
-            if isinstance(part, s.Call):
-                yield from self.of(part)
+        for call in self._program.said(expr).calls:
+            yield from self.of(call)
 
     def of(self, call: s.Call) -> tuple[s.Def, ...]:
         known = self._of_call.get(call.node)

@@ -202,6 +202,9 @@ class Lowering:
         return None if node is None else self.expr(node)
 
     def expr(self, node: ast.expr) -> s.Expr:
+        if type(node) is ast.Name and self._depth < DEEPEST:  # nearly half of all
+            self.origins.append(node)
+            return s.Name(self.first + len(self.origins) - 1, node.id)
         handler = _EXPRESSIONS.get(type(node))
         if handler is None or self._depth == DEEPEST:
             self.too_deep |= handler is not None

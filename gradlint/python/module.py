@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
@@ -10,7 +11,7 @@ from gradlint.knowledge.frameworks import PACKAGES
 from gradlint.knowledge.torch_api import OTHER_LIBRARIES
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
-from gradlint.python.binding import own_statements
+from gradlint.python.binding import BINDING, own_statements
 from gradlint.python.callees import Callees, components
 from gradlint.python.scope import Scopes
 from gradlint.python.slicing import LEAVES, Slice, bound
@@ -73,6 +74,10 @@ class Said(NamedTuple):
     names: set[str]
     #: what is called, by the name that it has here
     callees: set[str]
+    #: the calls themselves, what binds names of its own inside it, and the numbers of all its nodes
+    calls: Sequence[s.Call]
+    binding: Sequence[s.Expr]
+    nodes: Sequence[int]
 
 
 class Module:
@@ -123,6 +128,16 @@ class Module:
         self.all_words = self.collect_words(body)
         self._core: list[s.Stmt] | None = None
 
+    def seen_from(self, project: Project, target_torch: tuple[int, int] | None) -> Module:
+        """The same file in an analysis: what its text says is shared by all, what other files make of it is not."""
+        seen = copy.copy(self)
+        seen.project, seen.target_torch = project, target_torch
+        seen._foreign, seen._reached, seen.met, seen._words, seen.innermost = {}, {}, {}, {}, {}
+        seen._own, seen._said, seen._remembered = {**self._own}, {**self._said}, []
+        seen._closure, seen._core, seen._calls = None, None, None
+        seen._made, seen.usage = {}, self.usage.seen_from(seen)
+        return seen
+
     @property
     def _closed(self) -> dict[int, Words]:
         """The words of each function, by its node."""
@@ -165,9 +180,10 @@ class Module:
 
     def once(self, make: Callable[[Module], T]) -> T:
         """What a function makes of this program; it is asked once, however many rules want to know."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return cast("T", self._made[make])
+        found = self._made.get(make)
+        if found is None:
+            found = self._made[make] = make(self)
+        return cast("T", found)
 
     # -- other files
 
@@ -211,12 +227,7 @@ class Module:
         """Every call of the file, in source order of statements."""
         if self._calls is None:
             self._calls = [
-                part
-                for stmt in self._statements
-                for expr in s.expressions(stmt)
-                if self.said(expr).called
-                for part in s.walk_expr(expr)
-                if isinstance(part, s.Call)
+                call for stmt in self._statements for expr in s.expressions(stmt) for call in self.said(expr).calls
             ]
         return iter(self._calls)
 
@@ -394,12 +405,15 @@ class Module:
 
     def _listen(self, expr: s.Expr, imports: Mapping[str, str]) -> Said:
         if isinstance(expr, s.Name):
-            self.usage.note_names({expr.id})
-            return Said(_NOTHING, {expr.id}, {expr.id}, _NOTHING)
+            names = {expr.id}
+            self.usage.note_names(names)
+            return Said(_NOTHING, names, names, _NOTHING, (), (), (expr.node,))
         names = set()
         words: set[str] = set()
         calls: list[s.Call] = []
-        for part in s.walk_expr(expr):
+        binding: list[s.Expr] = []
+        parts = s.walked(expr)
+        for part in parts:
             kind = type(part)
             if kind is s.Name:
                 names.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
@@ -413,9 +427,12 @@ class Module:
                     words.add(part.value)
             elif isinstance(part, s.Bin):
                 self._index_operation(part)
+            elif kind in BINDING:
+                binding.append(part)
         self.usage.note_names(names)
         called, callees = self._called(calls, imports) if calls else (_NOTHING, _NOTHING)
-        return Said(called, words | names if words else names, names, callees)
+        nodes = [part.node for part in parts]
+        return Said(called, words | names if words else names, names, callees, calls, binding, nodes)
 
     def _called(self, calls: Iterable[s.Call], imports: Mapping[str, str]) -> tuple[set[str], set[str]]:
         called, callees = set(), set()

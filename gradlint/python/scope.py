@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.knowledge.torch_api import USUAL_NAMES
@@ -104,11 +104,10 @@ class Scopes:
         #: what each class, by its node, binds `self.name` to, in any of its methods
         self.attributes: dict[int, dict[str, list[tuple[Binding, Scope]]]] = {}
         self.of_def: dict[int, Scope] = {}
-        self._of_node: dict[int, Scope] = {}
-        self._exprs: dict[int, s.Expr] = {}
+        #: where each node stands: for an expression the statement, too, and its number
+        self._places: dict[int, tuple[Scope, s.Stmt | None, int]] = {}
+        self._exprs: dict[int, s.Expr] | None = None
         self._stmts: dict[int, s.Stmt] = {}
-        #: the statement that an expression stands in, and its number
-        self._rows: dict[int, tuple[s.Stmt, int]] = {}
         #: the statement that a statement stands in
         self._above: dict[int, s.Stmt] = {}
         self._row = 0
@@ -120,9 +119,13 @@ class Scopes:
             values.sort(key=lambda x: x.row)
 
     def of(self, node: int) -> Scope:
-        return self._of_node.get(node, self.module)
+        place = self._places.get(node)
+        return self.module if place is None else place[0]
 
     def expr(self, node: int) -> s.Expr | None:
+        if self._exprs is None:
+            exprs = (expr for stmt in self.program.statements() for expr in s.expressions(stmt))
+            self._exprs = {part.node: part for expr in exprs for part in s.walk_expr(expr)}
         return self._exprs.get(node)
 
     def stmt(self, node: int) -> s.Stmt | None:
@@ -130,11 +133,13 @@ class Scopes:
 
     def row(self, node: int) -> int:
         """The number of the statement that an expression stands in."""
-        return self._rows[node][1] if node in self._rows else 0
+        place = self._places.get(node)
+        return 0 if place is None else place[2]
 
     def stmt_of(self, node: int) -> s.Stmt | None:
         """The statement that an expression stands in."""
-        return self._rows[node][0] if node in self._rows else None
+        place = self._places.get(node)
+        return None if place is None else place[1]
 
     def around(self, stmt: s.Stmt) -> Iterator[s.Stmt]:
         """The statements that a statement stands in, from the inside out."""
@@ -209,8 +214,8 @@ class Scopes:
         """The first parameter is the object: it is no argument of this call."""
         if owner.cls is None or not owner.params or owner.definition is None:
             return False
-        body = self._of_node.get(owner.definition.node)
-        if body is None or body.definition is not None or body.cls is not owner.cls:
+        stands = self._places.get(owner.definition.node)
+        if stands is None or stands[0].definition is not None or stands[0].cls is not owner.cls:
             return False  # a function inside a method
         if any(last(decorator) == "staticmethod" for decorator in owner.definition.decorators):
             return False
@@ -250,15 +255,22 @@ class Scopes:
     # -- building
 
     def _visit(self, body: list[s.Stmt], scope: Scope, above: s.Stmt | None, quiet: bool) -> None:
+        here = scope, None, 0
         for stmt in body:
-            self._of_node[stmt.node] = scope
+            self._places[stmt.node] = here
             self._stmts[stmt.node] = stmt
             if above is not None:
                 self._above[stmt.node] = above
             self._row += 1
+            place = scope, stmt, self._row
+            inside: list[s.Expr] = []
             for expr in s.expressions(stmt):
-                self._visit_expr(expr, stmt, scope, quiet)
-            for bound in bound_by(stmt):
+                said = self.program.said(expr)
+                self._places.update(dict.fromkeys(said.nodes, place))
+                inside += said.binding
+                if said.calls:
+                    self._note_calls(said.calls, scope, quiet)
+            for bound in bound_by(stmt, inside):
                 if bound.source is not None:
                     how = How.WHOLE if isinstance(stmt, s.Assign) and bound.source is stmt.value else How.PART
                     self._bind(bound.target, Binding(bound.source, how, quiet, self._row), scope)
@@ -291,16 +303,12 @@ class Scopes:
                 for block in s.blocks(stmt):
                     self._visit(block, scope, stmt, under)
 
-    def _visit_expr(self, expr: s.Expr, stmt: s.Stmt, scope: Scope, quiet: bool) -> None:
-        for part in s.walk_expr(expr):
-            self._of_node[part.node] = scope
-            self._exprs[part.node] = part
-            self._rows[part.node] = stmt, self._row
-            if isinstance(part, s.Call):
-                name = called(part)
-                self.calls.setdefault(name, []).append((part, scope))
-                if isinstance(part.func, s.Attr) and name in ("append", "extend") and part.args:
-                    self._bind(part.func.base, Binding(part.args[0], How.ADDED, quiet, self._row), scope)
+    def _note_calls(self, calls: Iterable[s.Call], scope: Scope, quiet: bool) -> None:
+        for call in calls:
+            name = called(call)
+            self.calls.setdefault(name, []).append((call, scope))
+            if isinstance(call.func, s.Attr) and name in ("append", "extend") and call.args:
+                self._bind(call.func.base, Binding(call.args[0], How.ADDED, quiet, self._row), scope)
 
     def _bind(self, target: s.Expr, binding: Binding, scope: Scope) -> None:
         match target:

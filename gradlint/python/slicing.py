@@ -48,8 +48,12 @@ class Slice:
         self._program = program
         self._names: dict[int, set[str]] = {}
         self._suggestive: dict[str, bool] = {}
+        #: the expressions that are known to have to do with gradients, or, once all names are known, not to
+        self._eventful: dict[int, bool] = {}
+        self._settled = False
         self.needed: set[str] = set()
         self._find_needed()
+        self._settled = True
 
     def cut(self, body: list[s.Stmt]) -> list[s.Stmt]:
         """The block without what does not matter; definitions keep their (cut) bodies."""
@@ -147,6 +151,14 @@ class Slice:
         return any(self._program.words(b).events or self._program.words(b).contexts for b in s.blocks(stmt) if b)
 
     def _event_expr(self, expr: s.Expr) -> bool:
+        known = self._eventful.get(id(expr))
+        if known is None:
+            known = self._is_eventful(expr)
+            if known or self._settled:  # a name that is met later may make it so
+                self._eventful[id(expr)] = known
+        return known
+
+    def _is_eventful(self, expr: s.Expr) -> bool:
         names = self._of(expr)
         if not names.isdisjoint(_EVENT_WORDS) or any(map(self._suggests, names)):
             return True

@@ -93,6 +93,7 @@ def test_what_is_gone_is_named_with_how_to_refresh(gradlint: Command, known: Pat
     assert gradlint("check", "--baseline", FILE).err == ""
 
 
+@pytest.mark.slow
 def test_a_long_list_of_what_is_gone_is_cut(gradlint: Command, project: Path) -> None:
     for number in range(13):
         (project / f"train_{number:02}.py").write_text(CLIP_AFTER_STEP)
@@ -323,6 +324,7 @@ def test_statistics_and_exit_zero(gradlint: Command, known: Path) -> None:
     assert outcome.out.splitlines()[0] == "1  GL101  error  clip-after-step  [*] 1"
 
 
+@pytest.mark.slow
 def test_the_cache_holds_everything_and_processes_change_nothing(gradlint: Command, project: Path) -> None:
     for number in range(30):
         (project / f"train_{number:02}.py").write_text(CLIP_AFTER_STEP)

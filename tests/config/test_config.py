@@ -350,6 +350,7 @@ def test_another_repository_does_not_inherit_dependencies(tmp_path: Path) -> Non
     assert ConfigTree().at(str(tmp_path / "vendored")).target_torch is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["torch" + " " * 20_000, "torch" + " " * 20_000 + "(", "torch>=" + "1" * 20_000, "torch[" * 20_000,

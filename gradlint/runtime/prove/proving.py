@@ -296,7 +296,7 @@ class Proofs:
         return any(proof.broken for proof in self.proofs)
 
 
-def prove(cases: Sequence[Case], device: str, progress: Progress = quiet) -> Proofs:
+def prove(cases: Sequence[Case], device: str, progress: Progress = quiet, *, limit: float = LIMIT) -> Proofs:
     """Lints, mends, runs and measures."""
     early: dict[str, Proof] = {}
     pairs: list[Pair] = []
@@ -309,7 +309,7 @@ def prove(cases: Sequence[Case], device: str, progress: Progress = quiet) -> Pro
             pairs.append(pair(case))
         except PairError as error:
             early[case.code] = Proof(case, device, note=str(error))
-    late = {proof.case.code: proof for proof in prove_pairs(pairs, device, progress=progress)}
+    late = {proof.case.code: proof for proof in prove_pairs(pairs, device, limit=limit, progress=progress)}
     return Proofs([early.get(case.code) or late[case.code] for case in cases])
 
 
