@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +14,7 @@ from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
 from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, finder_of, overrides_of, refuse
-from gradlint.cli.selection import rules_option, selecting
+from gradlint.cli.selection import Function, rules_option, selecting
 from gradlint.config.keys import SEVERITIES
 from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from gradlint.runner.importers import Importers
     from gradlint.runner.write import FixPlan
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
 _FILE = click.Path(dir_okay=False)  # shells complete it
 
 
-def patterns_option(flag: str, words: str) -> Callable[[_Function], _Function]:
+def patterns_option(flag: str, words: str) -> Callable[[Function], Function]:
     """An option that takes patterns of files, in any number."""
     return click.option(flag, multiple=True, metavar="PATTERNS", help=f"{words} Names or paths; comma-separated.")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PRESETS = "The rules to start from: strict (every rule), default, or quiet (errors only)."
 SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 #: of every command that tells people and programs
@@ -57,13 +57,13 @@ def words(values: tuple[str, ...], option: str) -> tuple[str, ...]:
     return words
 
 
-def rules_option(flag: str, words: str) -> Callable[[_Function], _Function]:
+def rules_option(flag: str, words: str) -> Callable[[Function], Function]:
     """An option that takes rules, in any number."""
     about = f"{words} {SELECTORS}"
     return click.option(flag, multiple=True, metavar="RULES", help=about, shell_complete=complete_selectors)
 
 
-def selecting(command: _Function) -> _Function:
+def selecting(command: Function) -> Function:
     """The options that choose the rules."""
     for option in (
         rules_option("--extend-select", "Use these rules, too."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -15,9 +15,10 @@ from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.fingerprints import Print, fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
 from gradlint.python.lines import lines_of
-from gradlint.report.text import split_lines
+from gradlint.report.text import ReadSource, split_lines
 
-ReadSource = Callable[[str], bytes | None]
+#: what most formats are made of
+Json = dict[str, object]
 
 
 def json_rows(source: bytes) -> dict[int, list[int]]:

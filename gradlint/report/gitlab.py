@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gradlint.fingerprints import Print
 from gradlint.model import Finding, Position, Severity
-from gradlint.report.document import Document, Report
+from gradlint.report.document import Document, Json, Report
 from gradlint.report.paths import relative, root_folder, writable
 
 _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.ADVICE: "info"}
@@ -25,7 +25,7 @@ def as_gitlab(report: Report) -> Iterator[str]:
     yield json.dumps(rows, indent=2)
 
 
-def _finding(finding: Finding, made: Print, document: Document, path: str) -> dict[str, object]:
+def _finding(finding: Finding, made: Print, document: Document, path: str) -> Json:
     place = document.result.place(finding.span.start)
     return {
         # GitLab does not show the name of the check, so it is told here as well
@@ -38,7 +38,7 @@ def _finding(finding: Finding, made: Print, document: Document, path: str) -> di
     }
 
 
-def _place(finding: Finding, document: Document) -> dict[str, object]:
+def _place(finding: Finding, document: Document) -> Json:
     """In a notebook the line of its JSON, where columns mean nothing."""
     span = finding.span
     if document.result.cells:

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from gradlint.model import FileResult, Finding, Place, Position, Span
 from gradlint.registry import rule_url
-from gradlint.report.document import CellEdit, Document, Report
+from gradlint.report.document import CellEdit, Document, Json, Report
 from gradlint.report.paths import writable
 from gradlint.report.text import statistics
-
-Row = dict[str, object]
 
 
 def as_json(report: Report) -> Iterator[str]:
@@ -41,11 +39,11 @@ def statistics_as_json(results: Iterable[FileResult], unsafe: bool) -> str:
     return json.dumps(rows, indent=2)
 
 
-def _rows(report: Report) -> Iterator[Row]:
+def _rows(report: Report) -> Iterator[Json]:
     return (_finding(finding, document) for document, finding in report.findings())
 
 
-def _finding(finding: Finding, document: Document) -> Row:
+def _finding(finding: Finding, document: Document) -> Json:
     result = document.result
     start = result.place(finding.span.start)
     return {
@@ -81,7 +79,7 @@ def _finding(finding: Finding, document: Document) -> Row:
     }
 
 
-def _edit(change: CellEdit) -> Row:
+def _edit(change: CellEdit) -> Json:
     span = change.edit.span
     return {
         "content": change.edit.content,
@@ -91,12 +89,12 @@ def _edit(change: CellEdit) -> Row:
     }
 
 
-def _cell(number: int | None) -> Row:
+def _cell(number: int | None) -> Json:
     """Edits and the story may be in another cell than the finding."""
     return {} if number is None else {"cell": number}
 
 
-def _locations(span: Span, result: FileResult) -> Row:
+def _locations(span: Span, result: FileResult) -> Json:
     return {"location": _position(result.place(span.start)), "end_location": _position(result.place(span.end))}
 
 

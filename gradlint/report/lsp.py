@@ -11,7 +11,7 @@ from gradlint.registry import rule_url
 from gradlint.report.paths import file_uri
 
 if TYPE_CHECKING:
-    from gradlint.report.document import CellEdit, Document, Report
+    from gradlint.report.document import CellEdit, Document, Json, Report
 
 
 #: DiagnosticSeverity: Error, Warning, Information
@@ -35,13 +35,13 @@ def diagnostic(
     cells: Mapping[int, str] = _NO_CELLS,
     *,
     width: Width = utf16,
-) -> dict[str, object]:
+) -> Json:
     """A `Diagnostic` with its fix in `data`.
 
     `lines` are those of the linted program, `cells` the documents of a notebook's cells: rows are those of the cell.
     """
     places = Places(result, lines, uri, cells, width)
-    made: dict[str, object] = {
+    made: Json = {
         "range": places.range(finding.span),
         "severity": SEVERITIES[finding.severity],
         "code": finding.code,
@@ -63,7 +63,7 @@ def diagnostic(
     return made
 
 
-def _elsewhere(said: Related) -> dict[str, object]:
+def _elsewhere(said: Related) -> Json:
     """A line of another file, of which only rows and columns are known."""
     start, end = said.span.start, said.span.end
     return {
@@ -93,14 +93,14 @@ class Places(NamedTuple):
         row = self.result.place(position).row
         return {"line": row - 1, "character": self.width(line, position.column - 1)}
 
-    def range(self, span: Span) -> dict[str, object]:
+    def range(self, span: Span) -> Json:
         return {"start": self.position(span.start), "end": self.position(span.end)}
 
-    def text_edit(self, edit: Edit) -> dict[str, object]:
+    def text_edit(self, edit: Edit) -> Json:
         return {"range": self.range(edit.span), "newText": edit.content}
 
 
-def _data(finding: Finding, edits: list[dict[str, object]]) -> dict[str, object]:
+def _data(finding: Finding, edits: list[Json]) -> Json:
     fix = finding.fix
     offered = None if fix is None else {"message": fix.message, "safety": fix.safety.value, "edits": edits}
     return {"code": finding.code, "name": finding.name, "fix": offered}
@@ -114,7 +114,7 @@ def as_lsp(report: Report) -> Iterator[str]:
     for document in report.documents():
         uri, result = file_uri(document.path), document.result
         cells = {cell.number: f"{uri}#cell={cell.number}" for cell in result.cells}
-        told: dict[str, list[dict[str, object]]] = {}
+        told: dict[str, list[Json]] = {}
         for finding in result.ordered():
             made = diagnostic(finding, result, document.lines, uri, cells)
             if cells and finding.fix is not None:
@@ -124,7 +124,7 @@ def as_lsp(report: Report) -> Iterator[str]:
             yield json.dumps({"uri": name, "diagnostics": diagnostics})
 
 
-def _cell_edit(document: Document, cells: Mapping[int, str], change: CellEdit) -> dict[str, object]:
+def _cell_edit(document: Document, cells: Mapping[int, str], change: CellEdit) -> Json:
     """With the cell that it changes: a fix may reach into others."""
     lines = document.cell_lines(change.cell)
     places = Places(FileResult(document.path), lines, "")

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 from gradlint.model import Finding, Fix, Position, Severity, Span
 from gradlint.registry import HOME, rule_url
-from gradlint.report.document import Document, Report
+from gradlint.report.document import Document, Json, Report
 from gradlint.report.paths import named, root_folder
 
 _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.ADVICE: "INFO"}
 _FOLDER = "GITHUB_WORKSPACE", "CI_PROJECT_DIR"
-
-Row = dict[str, object]
 
 
 def as_rdjson(report: Report) -> Iterator[str]:
@@ -23,7 +21,7 @@ def as_rdjson(report: Report) -> Iterator[str]:
     yield json.dumps({"source": {"name": "gradlint", "url": HOME}, "diagnostics": found}, indent=2)
 
 
-def _diagnostic(finding: Finding, document: Document, root: str) -> Row:
+def _diagnostic(finding: Finding, document: Document, root: str) -> Json:
     place = document.result.place(finding.span.start)
     return {
         "message": "".join((place.in_cell, finding.message, *_story(finding, document, root))),
@@ -34,7 +32,7 @@ def _diagnostic(finding: Finding, document: Document, root: str) -> Row:
     }
 
 
-def _suggestions(fix: Fix | None, document: Document) -> Row:
+def _suggestions(fix: Fix | None, document: Document) -> Json:
     """Each is applied alone, so a fix of several edits would be half done; in a notebook's JSON none fits."""
     if fix is None or len(fix.edits) != 1 or document.result.cells:
         return {}
@@ -50,14 +48,14 @@ def _story(finding: Finding, document: Document, root: str) -> Iterator[str]:
         yield f" ({where}{place.said}: {related.message})"
 
 
-def _range(span: Span, document: Document) -> Row:
+def _range(span: Span, document: Document) -> Json:
     """In a notebook the line of its JSON, where columns mean nothing."""
     if document.result.cells:
         return {"start": {"line": document.file_row(span.start)}}
     return {"start": _position(span.start, document), "end": _position(span.end, document)}
 
 
-def _position(position: Position, document: Document) -> Row:
+def _position(position: Position, document: Document) -> Json:
     before = document.line(position)[: position.column - 1]
     # behind the end of the line, or of a file that is gone meanwhile, characters are taken for bytes
     missing = position.column - 1 - len(before)

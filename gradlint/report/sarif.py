@@ -17,7 +17,7 @@ from gradlint.docs.pages import page, sections
 from gradlint.fingerprints import Print
 from gradlint.model import FileResult, Finding, Fix, Related, Severity, Span
 from gradlint.registry import HOME, by_code, rule_url
-from gradlint.report.document import Document, Report
+from gradlint.report.document import Document, Json, Report
 from gradlint.report.paths import encoded, file_uri, is_absolute, named, relative, root_folder, writable
 from gradlint.report.text import help_text
 from gradlint.rule import Rule
@@ -25,7 +25,6 @@ from gradlint.rule import Rule
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 _PROBLEMS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "recommendation"}
 
-Json = dict[str, object]
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "gradlint/v1"
 _ROOT = "%SRCROOT%"
@@ -33,13 +32,13 @@ _ROOT = "%SRCROOT%"
 _LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
 
 
-def descriptors(codes: Sequence[str], severities: Mapping[str, Severity]) -> list[dict[str, object]]:
+def descriptors(codes: Sequence[str], severities: Mapping[str, Severity]) -> list[Json]:
     """Those that fired, in this order: the pages of all would make every log a megabyte's fraction longer."""
     rules = by_code()
     return [_descriptor(rules[code], severities[code]) for code in codes]
 
 
-def _descriptor(rule: type[Rule], severity: Severity) -> dict[str, object]:
+def _descriptor(rule: type[Rule], severity: Severity) -> Json:
     code, parts = rule.meta.code, sections(rule)
     why = f"{parts['What it does']}\n\n{parts['Why is this bad?']}"
     return {

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gradlint.events import Frame
+from gradlint.report.text import split_lines
 from gradlint.runtime.recording import Place
 
-#: what ends a line for Python; `str.splitlines` knows several more, form feeds among them
-_LINE_END = re.compile(r"\r\n|\r|\n")
 #: behind code; what holds a quote may be a part of a string
 _COMMENT = re.compile(r"\s+#[^\"']*$")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -44,7 +43,7 @@ class File:
     rows: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rows = _LINE_END.split(self.text)
+        self.rows = split_lines(self.text)
         try:
             tree = ast.parse(self.text)
         except (SyntaxError, ValueError, RecursionError):

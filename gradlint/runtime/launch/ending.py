@@ -105,7 +105,7 @@ class Follower:
             self._tell(text)
 
 
-def end_of(path: Path, lines: int = LINES) -> str:
+def end_of(path: Path) -> str:
     """The last lines; of a line that was written over (a progress bar) what was there at the end."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
@@ -115,7 +115,7 @@ def end_of(path: Path, lines: int = LINES) -> str:
     if size > _BYTES:
         shown = shown[1:]  # its beginning is cut off
     ended = shown[-1] == ""
-    kept = shown[:-1][-lines:] if ended else shown[-lines:]
+    kept = shown[:-1][-LINES:] if ended else shown[-LINES:]
     return "\n".join(kept) + ("\n" if ended and kept else "")
 
 

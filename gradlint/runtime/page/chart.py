@@ -63,10 +63,10 @@ def step_axis(steps: Iterable[int]) -> Axis:
     return Axis(low - 0.5, high + 0.5) if low == high else Axis(low, high)
 
 
-def whole_ticks(axis: Axis, most: int = 8) -> list[float]:
+def whole_ticks(axis: Axis) -> list[float]:
     """Ticks for things that are counted."""
     low, high = math.ceil(axis.low), math.floor(axis.high)
-    width = max(1, round(_nice((high - low) / most)))
+    width = max(1, round(_nice((high - low) / 8)))
     start = -(-low // width) * width
     ticks = list(range(start, high + 1, width))
     if ticks[:1] != [low] and (not ticks or ticks[0] - low >= width * 0.6):
