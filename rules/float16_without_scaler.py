@@ -97,7 +97,9 @@ def _words_of_handling(file: File) -> set[str]:
 def _words_of_idle_scalers(file: File) -> set[str]:
     """A scaler that is made, and that nobody ever looks at again, takes care of nothing."""
     made = file.calls(*_CLASSES)
-    idle = all(call.home is not None and call.bound_to.isidentifier() and not file.reads(call.bound_to) for call in made)
+    idle = all(
+        call.home is not None and call.bound_to.isidentifier() and not file.reads(call.bound_to) for call in made
+    )
     if not idle or any(file.mentions(call.name) for call in made):
         return set()
     return {word for call in made for word in (call.bound_to, call.last)}

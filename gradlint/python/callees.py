@@ -118,6 +118,7 @@ class Callees:
             case s.Attr(base=s.Call(func=s.Name(id="super"))):
                 for base in self._classes.lineage(scope.cls)[1:] if scope.cls is not None else ():
                     yield from self._own(base, expr.name)
+                yield from self._of_foreign_bases(scope.cls, expr.name) if scope.cls is not None else ()
             case s.Attr():
                 found = self._elsewhere(expr, scope)
                 if found is not None and isinstance(found.node, s.Def):
@@ -180,12 +181,16 @@ class Callees:
         if own is not None:
             yield own
         else:
-            for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
-                found = self._program.elsewhere(dotted)
-                if found is not None and isinstance(found.node, s.Class):
-                    yield from self.method(found.node, name)
+            yield from self._of_foreign_bases(cls, name)
         for other in self._derived.get(id(cls), ()):
             yield from self._own(other, name)
+
+    def _of_foreign_bases(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+        """A method that a class has from classes of other files."""
+        for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
+            found = self._program.elsewhere(dotted)
+            if found is not None and isinstance(found.node, s.Class):
+                yield from self.method(found.node, name)
 
     def inherited(self, cls: s.Class) -> Iterator[s.Def]:
         """The methods that a class has from classes of other files, and does not replace."""
