@@ -172,7 +172,7 @@ class Callees:
                 return
 
     def method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
-        """A method of a class, its bases' if it has none itself, and those by which its subclasses replace it."""
+        """A method of a class, its bases' if it has none itself, and those that its subclasses have instead."""
         owner = self.owner(cls)
         if owner is not self:
             yield from owner.method(cls, name)
@@ -183,7 +183,9 @@ class Callees:
         else:
             yield from self._of_foreign_bases(cls, name)
         for other in self._derived.get(id(cls), ()):
-            yield from self._own(other, name)
+            # one that has it from another base, a mixin
+            mixed = self._classes.method(other, name) if own is None else None
+            yield from self._own(other, name) if mixed is None else (mixed,)
 
     def _of_foreign_bases(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         """A method that a class has from classes of other files."""
