@@ -187,6 +187,15 @@ class Callees:
             mixed = self._classes.method(other, name) if own is None else None
             yield from self._own(other, name) if mixed is None else (mixed,)
 
+    def is_missing(self, call: s.Expr) -> bool:
+        """`self.start()` in a class that has neither bases nor such a method: who derives from it has."""
+        if not (isinstance(call, s.Call) and isinstance(call.func, s.Attr)):
+            return False
+        cls = self._scopes.of(call.node).cls if s.render(call.func.base) == "self" else None
+        if cls is None or cls.bases or self.of(call):
+            return False
+        return self._classes.member(cls, call.func.name) is None and not self._classes.attribute(cls, call.func.name)
+
     def _of_foreign_bases(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         """A method that a class has from classes of other files."""
         for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
