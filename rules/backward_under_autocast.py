@@ -56,8 +56,9 @@ class BackwardUnderAutocast(Rule):
     would leave the block, too.
 
     ## Known limits
-    An autocast that is entered in another file, or by a decorator there, is not seen. Frameworks that run the
-    backward for you take care of this and are left alone.
+    An autocast that is entered in another file, or by a decorator there, is not seen without `--project`. Frameworks
+    that run the backward for you take care of this and are left alone, but for Accelerate: its `autocast()` is one
+    where `mixed_precision` is given, and its backward is an ordinary one.
 
     ## References
     - [torch.amp: autocasting](https://pytorch.org/docs/stable/amp.html#autocasting)

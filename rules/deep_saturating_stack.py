@@ -67,11 +67,11 @@ class DeepSaturatingStack(Rule):
     where an activation between the layers is the output's as well, or where the weights are initialised for it.
 
     ## Known limits
-    Builders in other files are followed where an activation of this file takes part, and loops only where their count
-    can be read; a default such as `depth=6` counts, an activation that the caller chooses does not. Files that
-    differentiate the model by its inputs (`torch.autograd.grad(…, create_graph=True)`, `torch.func`, ODE solvers), or
-    that speak of equations (`PINN`), are left alone: physics-informed networks need smooth activations. So are tanh
-    layers whose weights are initialised with care (Xavier, orthogonal, a gain), and LeNet.
+    Builders in other files are followed where an activation of this file takes part, and loops only where their
+    count can be read; a default such as `depth=6` counts, an activation that the caller chooses does not. Files
+    that differentiate the model by its inputs (`torch.autograd.grad(…, create_graph=True)`, `torch.func`, ODE
+    solvers), or that speak of equations (`PINN`), are left alone: physics-informed networks need smooth
+    activations. So are tanh layers whose weights are initialised with care (Xavier, orthogonal, a gain), and LeNet.
 
     ## References
     - [Understanding the difficulty of training deep feedforward networks](https://proceedings.mlr.press/v9/glorot10a.html)

@@ -76,8 +76,8 @@ class ScaledGradientsRead(Rule):
     ## Known limits
     Accelerate with `mixed_precision="fp16"` scales, too, until it clips or steps; there is no fix for that: what it
     has for it, `accelerator.unscale_gradients()`, may be called once for each step only. A factor is left alone:
-    halving scaled gradients halves the true ones. So is a measurement that the code divides by `scaler.get_scale()`.
-    Helpers are followed only inside the file.
+    halving scaled gradients halves the true ones. So is a measurement that the code divides by
+    `scaler.get_scale()`. Helpers are followed only inside the file.
 
     ## References
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
 
 
+#: how many bases of bases are looked at
+_DEEPEST_BASE = 6
 _CONTEXT_MANAGERS = ("contextmanager", "asynccontextmanager")
 
 
@@ -236,9 +238,10 @@ class Calls:
     def super_call(self, name: str, node: s.Call) -> v.Value:
         a = self.arguments(node)
         me = self.run.env.find("self")
-        if isinstance(me, v.Instance) and me.cls is not None and me.cls.node is not None:
-            for base in me.cls.node.bases:
-                cls = self.it.names.base_class(base, me.cls)
+        if isinstance(me, v.Instance) and me.cls is not None:
+            mine = self._standing_in(me.cls) or me.cls
+            for base in mine.node.bases if mine.node is not None else ():
+                cls = self.it.names.base_class(base, mine)
                 found = self.it.names.find_in_class(cls, name)
                 if isinstance(found, v.Function):
                     return self.invoke(
@@ -250,6 +253,17 @@ class Calls:
         if name != "__init__" and naming.TOUCHES_GRADIENTS.search(name):
             self.it.gradients.opaque(None, node)
         return v.Unknown(s.render(node), called=name)
+
+    def _standing_in(self, cls: v.ClassValue | None, depth: int = 0) -> v.ClassValue | None:
+        """The class, of these and their bases, whose method is running: what `super()` begins behind."""
+        standing = self.run.env.scope.cls
+        if cls is None or cls.node is None or standing is None or depth > _DEEPEST_BASE:
+            return None
+        if cls.node.node == standing.node:
+            return cls
+        bases = (self.it.names.base_class(base, cls) for base in cls.node.bases)
+        found = (self._standing_in(base, depth + 1) for base in bases)
+        return next((x for x in found if x is not None), None)
 
     def instantiate(self, cls: v.ClassValue, a: v.Arguments, node: s.Call) -> v.Value:
         bases = self.it.names.base_names(cls)

@@ -189,8 +189,8 @@ class Frameworks:
                 model, node, a.at(row.enabled) if row.enabled is not None else None
             )
         if row.context is Switch.WINDOW:
-            whose = a.at(row.model)
-            over = owner(whose) if whose is not None else None
+            window_of = a.at(row.model)
+            over = owner(window_of) if window_of is not None else None
             return v.Context(s.render(node), Switch.WINDOW, self.run.site(node), over, value=base)
         # without a word about precision it decides itself whether it autocasts
         found = Switch.AUTOCAST if row.context is Switch.AUTOCAST and base.precision else Switch.OTHER

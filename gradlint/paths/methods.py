@@ -195,6 +195,8 @@ class Methods:
         elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
             if base.cls is not None and base.cls.node is not None and base.cls.node.bases:
                 self.it.gradients.opaque(None, node)
+        elif self.it.program.callees.is_missing(node):
+            self.run.doubt(node, Params(), clears=True)
         if naming.CRITERION.search(name):
             return self.it.guesses.criterion(name, a, node)
         if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):

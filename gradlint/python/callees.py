@@ -115,6 +115,7 @@ class Callees:
             case s.Attr(base=s.Call(func=s.Name(id="super"))):
                 for base in self._classes.lineage(scope.cls)[1:] if scope.cls is not None else ():
                     yield from self._own(base, expr.name)
+                yield from self._of_foreign_bases(scope.cls, expr.name) if scope.cls is not None else ()
             case s.Attr():
                 found = self._elsewhere(expr, scope)
                 if found is not None and isinstance(found.node, s.Def):
@@ -168,7 +169,7 @@ class Callees:
                 return
 
     def method(self, cls: s.Class, name: str) -> Iterator[s.Def]:
-        """A method of a class, its bases' if it has none itself, and those by which its subclasses replace it."""
+        """A method of a class, its bases' if it has none itself, and those that its subclasses have instead."""
         owner = self.owner(cls)
         if owner is not self:
             yield from owner.method(cls, name)
@@ -177,12 +178,27 @@ class Callees:
         if own is not None:
             yield own
         else:
-            for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
-                found = self._program.elsewhere(dotted)
-                if found is not None and isinstance(found.node, s.Class):
-                    yield from self.method(found.node, name)
+            yield from self._of_foreign_bases(cls, name)
         for other in self._derived.get(id(cls), ()):
-            yield from self._own(other, name)
+            # one that has it from another base, a mixin
+            mixed = self._classes.method(other, name) if own is None else None
+            yield from self._own(other, name) if mixed is None else (mixed,)
+
+    def is_missing(self, call: s.Expr) -> bool:
+        """`self.start()` in a class that has neither bases nor such a method: who derives from it has."""
+        if not (isinstance(call, s.Call) and isinstance(call.func, s.Attr)):
+            return False
+        cls = self._scopes.of(call.node).cls if s.render(call.func.base) == "self" else None
+        if cls is None or cls.bases or self.of(call):
+            return False
+        return self._classes.member(cls, call.func.name) is None and not self._classes.attribute(cls, call.func.name)
+
+    def _of_foreign_bases(self, cls: s.Class, name: str) -> Iterator[s.Def]:
+        """A method that a class has from classes of other files."""
+        for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
+            found = self._program.elsewhere(dotted)
+            if found is not None and isinstance(found.node, s.Class):
+                yield from self.method(found.node, name)
 
     def inherited(self, cls: s.Class) -> Iterator[s.Def]:
         """The methods that a class has from classes of other files, and does not replace."""

@@ -243,8 +243,9 @@ class Slice:
         value = stmt.value
         if self._event_expr(value) or _leaves(value) or isinstance(value, s.Yield):
             return True
-        if isinstance(stmt, s.ExprStmt) and isinstance(value, s.Call) and self._hands_window(value):
-            return True
+        if isinstance(stmt, s.ExprStmt) and isinstance(value, s.Call):
+            if self._hands_window(value) or self._program.callees.is_missing(value):
+                return True
         return isinstance(stmt, s.Assign | s.AugAssign) and any(
             self._event_expr(t) for t in (stmt.targets if isinstance(stmt, s.Assign) else [stmt.target])
         )

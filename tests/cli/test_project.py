@@ -83,7 +83,6 @@ def test_what_a_neighbour_has_of_its_own_is_not_told(gradlint: Command, project:
     assert _told(gradlint, "model.py") == [("model.py", "GL701", 4)]
 
 
-
 def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE, main=MAIN)
     assert _told(gradlint, "main.py") == [("engine.py", "GL501", 4)]
