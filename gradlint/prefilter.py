@@ -36,6 +36,8 @@ _SETTINGS: dict[type, About] = {ClipSetting: Setting.LIMIT, DivisionSetting: Set
 #: what is asked on the way along a path
 _PATHS = frozenset({*_EVENTS, "on_mark", "on_trace"})
 STACK = "layers in a row"
+#: a file below this size is read as quickly as it is looked through for comments
+_SMALL = 2_000
 #: files of which it is remembered what is in them
 _MOST_KNOWN = 256
 
@@ -55,7 +57,9 @@ class _Held:
 
     def for_certain(self, clause: Clause) -> bool:
         """The same if words in comments and in prose do not count; how operations look is seen in the file as it is."""
-        return self.all_of(clause) and all(map(self._stands_in_code, clause))
+        if not self.all_of(clause):
+            return False
+        return len(self.source) < _SMALL or all(map(self._stands_in_code, clause))
 
     def _stands_in_code(self, part: Part) -> bool:
         if not isinstance(part, frozenset):

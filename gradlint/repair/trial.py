@@ -208,8 +208,8 @@ class Trial:
         if self._left < before.steps:
             return Refusal(_SPENT)
         self._inquiry.crashes.clear()
-        given = (new, part.starts) if narrow else (None, None)
-        after = self._paid(self._inquiry.read(change.source, *given, self._reading))
+        only, starts = (new, part.starts) if narrow else (None, None)
+        after = self._paid(self._inquiry.read(change.source, only, starts, self._reading))
         if self._inquiry.crashes:
             return Refusal(f"{next(iter(self._inquiry.crashes))} fails on the result")
         return _Verdict(before, after, part, narrow)
