@@ -1,17 +1,19 @@
 """Looks for inputs that break it: mutants of the fixtures and of small files of every other kind, without an end.
 
-    python -m benchmarks.fuzz --minutes 10 [--seed 1] [--out DIR]
+    python -m benchmarks.fuzz --minutes 10 [--seed 1] [--out DIR] [--guide coverage|paths]
 
-An input that takes a new way (another order of events, other findings, constructs nested as never before) is kept, and
-mutated in turn. `tests.fuzz.holds` says what must hold; what does not is made small, told, and written to DIR. The work
-is done in a process of its own: one that dies, or does not come back, is a find as well. The exit code is 1 if there
-were any. A seed gives the same inputs again, as long as the fixtures are the same.
+An input that takes a new way is kept, and mutated in turn. What a way is, a guide says: with atheris installed the code
+that it comes by (`benchmarks.covered`), else what gradlint makes of it: another order of events, other findings,
+constructs nested as never before. `tests.fuzz.holds` says what must hold; what does not is made small, told, and
+written to DIR. The work is done in a process of its own: one that dies, or does not come back, is a find as well. The
+exit code is 1 if there were any. A seed gives the same inputs again, as long as the fixtures are the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import mmap
 import multiprocessing
 import os
@@ -20,6 +22,7 @@ import re
 import resource
 import signal
 import struct
+import subprocess
 import sys
 import time
 import traceback
@@ -33,11 +36,13 @@ from tests.fuzz.mutants import Input
 from tests.fuzz.seeds import SMALL, next_of, seeds
 
 #: what is larger is not mutated on: inputs would only grow
-_LARGEST = 2_000
+LARGEST = 2_000
 #: how often something is tried to make a find smaller
 _TRIES = 400
 #: of an input's own time; and of anybody's, for what even a signal does not reach
 _SECONDS, _PATIENCE = 10.0, 300.0
+#: seconds that are worth a look, though no find
+_SLOW = 1.0
 _MEMORY = 4 << 30
 _SHARED = 1 << 20
 _HEAD = struct.Struct("<QQII")
@@ -133,30 +138,39 @@ class Worker:
         self._known: set[str] = set()
         self._kinds: Counter[str] = Counter()
         self._slowest = 0.0
+        self._done = self._finds = 0
+        self._begun = self._told = time.monotonic()
 
     def run(self, until: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        begun = told = time.monotonic()
-        done = finds = 0
-        while (now := time.monotonic()) < until:
-            if now - told > 60:
-                told = now
-                self._tell(done, finds, now - begun)
-            given = self._next()
-            self._shared.begin(done, finds, given)
-            before = time.process_time()
-            found = tried(given)
-            self._slowest = max(self._slowest, time.process_time() - before)
-            done += 1
-            self._kinds[given.name] += 1
-            if isinstance(found, Failed):
-                finds += self._report(given, found)
-            elif not found <= self._seen:
-                self._seen |= found
-                if len(given.data) <= _LARGEST:
-                    self._grown.append(given)
-        self._shared.begin(done, finds, Input("", b""))
-        self._tell(done, finds, time.monotonic() - begun)
+        while time.monotonic() < until:
+            self.take(self._next())
+        self.end()
+
+    def take(self, given: Input) -> None:
+        """Try one input, and keep it if its way is new."""
+        if (now := time.monotonic()) - self._told > 60:
+            self._told = now
+            self._tell()
+        self._shared.begin(self._done, self._finds, given)
+        before = time.process_time()
+        found = tried(given)
+        if (took := time.process_time() - before) > self._slowest:
+            self._slowest = took
+            if took > _SLOW:
+                write(given, "slow", f"{took:.1f} seconds", self._out)
+        self._done += 1
+        self._kinds[given.name] += 1
+        if isinstance(found, Failed):
+            self._finds += self._report(given, found)
+        elif not found <= self._seen:
+            self._seen |= found
+            if len(given.data) <= LARGEST:
+                self._grown.append(given)
+
+    def end(self) -> None:
+        self._shared.begin(self._done, self._finds, Input("", b""))
+        self._tell()
         print("  " + ", ".join(f"{name}: {count:,}" for name, count in self._kinds.most_common()), flush=True)
 
     def _next(self) -> Input:
@@ -182,30 +196,35 @@ class Worker:
         tell(given if failed.kind == "hang" else smaller(given, still), failed, self._out)
         return 1
 
-    def _tell(self, done: int, finds: int, seconds: float) -> None:
+    def _tell(self) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rate = self._done / (time.monotonic() - self._begun)
         print(
-            f"{done:,} inputs, {done / seconds:.0f} a second; {len(self._grown):,} kept, {len(self._seen):,} marks; "
-            f"the slowest took {self._slowest:.1f} s, {peak:.0f} MB; {finds} finds",
+            f"{self._done:,} inputs, {rate:.0f} a second; {len(self._grown):,} kept, {len(self._seen):,} marks; "
+            f"the slowest took {self._slowest:.1f} s, {peak:.0f} MB; {self._finds} finds",
             flush=True,
         )  # fmt: skip
 
 
 def tell(given: Input, failed: Failed, out: Path | None) -> None:
     print(f"-- {given.name}\n{given.data!r}\n{failed}\n", flush=True)
+    write(given, failed.kind, str(failed), out)
+
+
+def write(given: Input, kind: str, story: str, out: Path | None) -> None:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        name = f"{failed.kind}-{hashlib.blake2b(given.data, digest_size=4).hexdigest()}"
+        name = f"{kind}-{hashlib.blake2b(given.data, digest_size=4).hexdigest()}"
         # as it would be called, behind a name of its own
         (out / f"{name}-{given.name.removeprefix('.')}").write_bytes(given.data)
-        (out / f"{name}.story").write_text(str(failed), "utf-8", "backslashreplace")
+        (out / f"{name}.story").write_text(story, "utf-8", "backslashreplace")
 
 
-def watched(seed: int, until: float, out: Path | None) -> tuple[int, int]:
+def watched(guide: type[Worker], seed: int, until: float, out: Path | None) -> tuple[int, int]:
     """One worker, to its end or death: inputs, and finds."""
     shared = Shared()
     worker = multiprocessing.get_context("fork").Process(
-        target=lambda: Worker(shared, seed, out).run(until), daemon=True
+        target=lambda: guide(shared, seed, out).run(until), daemon=True
     )  # fmt: skip
     worker.start()
     before, since = (0, 0), time.monotonic()
@@ -225,21 +244,29 @@ def watched(seed: int, until: float, out: Path | None) -> tuple[int, int]:
     return done + 1, finds + 1
 
 
-def main() -> int:
+def main(guide: type[Worker] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=None, help="as the last run told it; another one each time")
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="where finds are written")
+    parser.add_argument("--guide", choices=("coverage", "paths"), default=_usual_guide(), help="[default: %(default)s]")
     options = parser.parse_args()
+    if guide is None and options.guide == "coverage":
+        # what is to be watched must be imported under the eyes of atheris, and here it is imported already
+        return subprocess.call([sys.executable, "-m", "benchmarks.covered", *sys.argv[1:]])
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "little")
-    print(f"seed {seed}", flush=True)
+    print(f"seed {seed}, guided by {options.guide}", flush=True)
     until = time.monotonic() + options.minutes * 60
     inputs = finds = 0
     while time.monotonic() < until:
-        done, found = watched(seed, until, options.out)
+        done, found = watched(guide or Worker, seed, until, options.out)
         inputs, finds, seed = inputs + done, finds + found, seed + 1
     print(f"{inputs:,} inputs in all, {finds} finds", flush=True)
     return 1 if finds else 0
+
+
+def _usual_guide() -> str:
+    return "paths" if importlib.util.find_spec("atheris") is None else "coverage"
 
 
 if __name__ == "__main__":

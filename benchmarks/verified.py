@@ -31,11 +31,9 @@ from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, few, mutants
 from benchmarks.mutate.scene import Scene
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
-from gradlint.runtime.measure import all_measures
+from gradlint.runtime.measure import Spot, all_measures
 from gradlint.runtime.recording import Raised, Recording
-from gradlint.runtime.scene import Spot
-from gradlint.runtime.verdicts import Case, Linted, cured, judged, seen_only_in_run
-from gradlint.runtime.verification import Cure, Judged, Side, Verdict
+from gradlint.runtime.verdicts import Case, Cure, Judged, Linted, Side, Verdict, cured, judged, seen_only_in_run
 from tests.runtime.drivers.running import LOOPS, Text, recordings
 
 #: of the reported mutants that the run reached: confirmed; of the confirmed ones that have a fix: cured
@@ -184,7 +182,7 @@ def _judge(mutant: Mutant, run: list[Recording], right: Case) -> None:
 
 
 def _hears(mutant: Mutant, case: Case) -> bool:
-    return any(word.code == mutant.code for word in case.heard(Settings()))
+    return any(word.code == mutant.code for word in case.objections(Settings()))
 
 
 def _slander(code: str, case: Case, right: Case, path: str, line: int) -> str:

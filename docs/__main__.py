@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docs import hooks, pages, picture, reference, schema
 from docs.table import placed, rule_table
-from gradlint.docs.facts import all_facts
+from gradlint.docs.pages import all_facts
 from gradlint.registry import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent

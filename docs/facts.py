@@ -17,12 +17,14 @@ from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
 
-from gradlint.docs.facts import FILE, Facts, Row, all_facts
+from gradlint.docs.pages import FILE, Facts, Row, all_facts
 from gradlint.model import Category
 from gradlint.registry import by_code
 from gradlint.runtime.prove.case import Case, Value, chosen
 from gradlint.runtime.prove.proving import Proof, prove
 
+#: seconds until a run counts as one that never ends; nobody waits for it, and the machine may be slow or busy
+_LIMIT = 3600.0
 #: rows of a table
 FEWEST, MOST = 2, 4
 
@@ -69,7 +71,7 @@ def tables(codes: Sequence[str]) -> dict[str, Facts]:
     """Runs the proofs of these rules, of all if there are none."""
     torch = metadata.version("torch").partition("+")[0]
     found = {}
-    for proof in prove(chosen(codes), "cpu").proofs:
+    for proof in prove(chosen(codes), "cpu", limit=_LIMIT).proofs:
         if not proof.passed:
             raise SystemExit(f"{proof.case.code} is not proved: {proof.note}")
         found[proof.case.code] = Facts(proof.case.code, _setting(proof.case), tuple(_rows(proof)), torch)

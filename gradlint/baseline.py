@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from gradlint.config.reading import ConfigError, read_small
 from gradlint.fingerprints import fingerprints
-from gradlint.model import SYNTAX_ERROR, FileResult, Finding
+from gradlint.model import SYNTAX_ERROR, FileResult
 from gradlint.records import replace
 from gradlint.runner.write import write_whole
 
 _VERSION = 1
+#: what a baseline may take: some hundred thousand findings
+_LARGEST = 100_000_000
 #: nothing else can be found in a file that does not parse: known or not, this is always told
 _NEVER_KNOWN = frozenset({SYNTAX_ERROR})
 
@@ -27,7 +30,7 @@ ReadText = Callable[[str], str | None]
 IsOn = Callable[[str, str], bool]
 
 
-class BaselineError(Exception):
+class BaselineError(ConfigError):
     """Why a baseline cannot be used, in words for the user."""
 
 
@@ -106,7 +109,7 @@ class Baseline:
             Entry(self.place(result.path), finding.code, one.function, one.line, one.value)
             for result in results
             if result.findings
-            for finding, one in zip(_ordered(result), fingerprints(result, read(result.path)), strict=True)
+            for finding, one in zip(result.ordered(), fingerprints(result, read(result.path)), strict=True)
         ]
         within_reach = self._reach(results, is_on, asked)
         kept = [entry for entry in _Matching(self, results, read).unmet if not within_reach(entry)]
@@ -138,11 +141,10 @@ class Baseline:
         # a file name that is no Unicode comes out as JSON's own escape
         content = self.text().encode("utf-8", "backslashreplace")
         try:
-            with open(self.file, "rb") as file:
-                if file.read() == content:
-                    return
+            if _read(self.file) == content:
+                return
         except OSError:
-            pass
+            pass  # not there yet
         try:
             write_whole(os.path.realpath(self.file), content)
         except OSError as error:
@@ -194,11 +196,17 @@ class _Matching:
         return sorted((path for path in shared if shared[path]), key=lambda path: (-shared[path], path))
 
 
+def _read(file: str) -> bytes:
+    try:
+        return read_small(file, _LARGEST)
+    except ConfigError as error:
+        raise BaselineError(str(error)) from None
+
+
 def read_baseline(file: str) -> Baseline:
     """The baseline of a file; BaselineError if it is not there or not one."""
     try:
-        with open(file, "rb") as opened:
-            raw = opened.read()
+        raw = _read(file)
     except OSError as error:
         raise BaselineError(f"{file}: cannot be read: {error.strerror}") from None
     try:
@@ -224,11 +232,6 @@ def _entry(row: dict[str, object]) -> Entry:
     return Entry(*(str(value) for value in values))
 
 
-def _ordered(result: FileResult) -> list[Finding]:
-    """In the order of the fingerprints."""
-    return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
-
-
 def without(result: FileResult, text: str | None, known: frozenset[str]) -> FileResult:
     """A result without the findings of these fingerprints."""
     return _dropped(result, [one.value in known for one in fingerprints(result, text)])
@@ -237,7 +240,7 @@ def without(result: FileResult, text: str | None, known: frozenset[str]) -> File
 def _dropped(result: FileResult, known: list[bool]) -> FileResult:
     if not any(known):
         return result
-    pairs = zip(_ordered(result), known, strict=True)
+    pairs = zip(result.ordered(), known, strict=True)
     return replace(result, findings=tuple(finding for finding, is_known in pairs if not is_known))
 
 

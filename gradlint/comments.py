@@ -21,7 +21,7 @@ from gradlint.model import (
 )
 from gradlint.python.lines import lines_of
 from gradlint.records import dataclass, field, replace
-from gradlint.registry import all_rules, by_code, by_name
+from gradlint.registry import by_code, by_name, default_codes
 
 if TYPE_CHECKING:
     from gradlint.model import Finding
@@ -232,7 +232,12 @@ def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines:
             continue
         if suppression.selectors is None:
             # it may silence a rule that is off in this run
-            if UNUSED_SUPPRESSION in enabled and suppression.own and not suppression.used and _usual_rules() <= enabled:
+            if (
+                UNUSED_SUPPRESSION in enabled
+                and suppression.own
+                and not suppression.used
+                and default_codes() <= enabled
+            ):
                 yield _unused(suppression, None, lines)
             continue
         for selector in suppression.selectors:
@@ -241,10 +246,6 @@ def _complaints(suppressions: list[Suppression], enabled: frozenset[str], lines:
                     yield _unknown(suppression, selector)
             elif UNUSED_SUPPRESSION in enabled and not selector.used and _could_fire(selector, enabled):
                 yield _unused(suppression, selector, lines)
-
-
-def _usual_rules() -> frozenset[str]:
-    return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
 def _looks_like_ours(code: str) -> bool:

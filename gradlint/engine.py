@@ -157,6 +157,8 @@ def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings
     if not isinstance(text, reading.Source):
         return Counter()
     project = project_of(path, settings)
+    if project is not None:
+        project.begin(os.path.abspath(path), source)
     return _inquiry(watched, settings, {}, project, os.path.abspath(path)).read(text).grave
 
 
@@ -187,6 +189,8 @@ def _judged(
     reading: Reading | None = None
     location = os.path.abspath(path)
     asked: list[Inquiry] = []
+    if project is not None:
+        project.begin(location, text.data)
     if worth_reading(text.data, settings, path, project):
         inquiry = _inquiry(enabled, settings, crashes, project, location)
         reading = read(inquiry, text)
@@ -254,6 +258,7 @@ def _imported(reading: Reading, settings: Settings) -> frozenset[str]:
 def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project | None) -> tuple[Finding, ...]:
     """What was found in other files, as far as the rules are on there and no comment of theirs silences it."""
     from gradlint import comments
+    from gradlint.python.source import decoded
 
     known = frozenset(rule.meta.code for rule in all_rules())
     kept: list[Finding] = []
@@ -262,7 +267,8 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
         here = [finding for finding in findings if finding.path == path]
         enabled = settings.enabled_for(path)
         if file is not None:
-            told = here if settings.ignore_noqa else comments.apply(file.source.text, here, enabled, known)[0]
+            whole = decoded(file.source.data)
+            told = here if settings.ignore_noqa else comments.apply(whole, here, enabled, known)[0]
             kept += [f for f in told if f.path and f.code in enabled]
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 
@@ -279,8 +285,11 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
     if not holds_objects(source):
         return False
     # what it lacks may be in what it imports
-    imported = project.imported(source, os.path.abspath(path))
-    return chosen.accepts_with(source, frozenset().union(*(chosen.parts(data) for data in imported)))
+    location = os.path.abspath(path)
+    if not chosen.accepts_with(source, project.at_once(location, source, chosen.parts)):
+        return False
+    project.begin(location, source)
+    return chosen.accepts_with(source, frozenset().union(*map(chosen.parts, project.texts())))
 
 
 def holds_objects(source: bytes) -> bool:
@@ -303,7 +312,7 @@ def _inquiry(
 ) -> Inquiry:
     rules = chosen_rules(codes, settings)
     # what a text lacks may be in the files that it imports
-    speaking = _prefilter(codes).speaking if settings.prefilter and project is None else None
+    speaking = _prefilter(codes).speaking if settings.prefilter and (project is None or project.is_empty) else None
     return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
 
 

@@ -291,6 +291,8 @@ class Backward(Event):
     #: that number: in the words that the framework was given, and its value
     managed_by: str = ""
     managed_size: int | None = None
+    #: the framework multiplies the loss by a scale, which is in the gradients until it clips or steps
+    managed_scale: bool = False
     #: all that the loss was divided by, products included, where every divisor is a known number; else nothing
     divisors: frozenset[float] = frozenset()
     #: numbers that were handed to what made the loss: it may have divided by one of them

@@ -48,7 +48,7 @@ def fingerprints(result: FileResult, text: str | None) -> list[Print]:
         scopes = _scopes(_MAGIC.sub(r"\1pass", text))
     seen: Counter[tuple[str, str, str]] = Counter()
     prints = []
-    for finding in sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message)):
+    for finding in result.ordered():
         row = finding.span.start.row
         line = normalised(lines[row - 1]) if row <= len(lines) else ""
         function = _indented_name(lines, row) if scopes is None else _name(scopes, row)

@@ -179,10 +179,12 @@ class Inquiry:
         from gradlint.paths.explorer import Explorer
         from gradlint.python.module import Module
 
-        program = Module(reading.lowering.body, self._target, "", self._project, self._location)
+        # most files have nothing that matters from others, and are read as if there were none
+        project = self._project if self._project is not None and not self._project.is_empty else None
+        program = Module(reading.lowering.body, self._target, "", project, self._location)
         self._programs.append(program)
-        if self._project is not None:
-            self._project.main = program
+        if project is not None:
+            project.main = program
         if program.foreign:
             return reading
         # to look for words in all of a text costs more than to ask all rules about a part of it

@@ -21,6 +21,11 @@ def harmless(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 class Severity(enum.IntEnum):
     """How much a finding matters; the order is the order of `--fail-on`."""
 
@@ -165,6 +170,24 @@ class Place:
     def __str__(self) -> str:
         return f"{'' if self.cell is None else f'cell {self.cell}:'}{self.row}:{self.column}"
 
+    @property
+    def said(self) -> str:
+        """`line 12`, `cell 3, line 2`."""
+        return f"line {self.row}" if self.cell is None else f"cell {self.cell}, line {self.row}"
+
+    @property
+    def in_cell(self) -> str:
+        """`cell 3, line 2: `, in front of a message whose own line is that of the file; "" outside of notebooks."""
+        return "" if self.cell is None else f"{self.said}: "
+
+
+def place_in(cells: Sequence[Cell], position: Position) -> Place:
+    """Where a position of a program is for people: in its file, or in a cell of the notebook."""
+    for cell in reversed(cells):
+        if cell.first_row <= position.row:
+            return Place(cell.number, position.row - cell.first_row + 1, position.column)
+    return Place(None, position.row, position.column)
+
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
@@ -196,11 +219,11 @@ class FileResult:
         return FileResult(path) if path else self
 
     def place(self, position: Position) -> Place:
-        """Where a position is for people: in the file, or in a cell of the notebook."""
-        for cell in reversed(self.cells):
-            if cell.first_row <= position.row:
-                return Place(cell.number, position.row - cell.first_row + 1, position.column)
-        return Place(None, position.row, position.column)
+        return place_in(self.cells, position)
+
+    def ordered(self) -> list[Finding]:
+        """Findings in reading order, whatever order the rules ran in."""
+        return sorted(self.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
 
 
 def mended(told: Sequence[Finding], left: FileResult) -> tuple[Finding, ...]:

@@ -93,6 +93,7 @@ class Prefilter:
         self._clauses = _least({clause for found in self._of.values() for clause in found})
         #: what stands on a path may be in several files; a call, an operation or layers are those of one file
         self._on_paths = _least({c for rule in chosen for c in clauses_of(rule, rule.hooks & _PATHS)})
+        self._training = frozenset({needs(Backward), needs(Step)})
         self._parts: dict[bytes, frozenset[Part]] = {}
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
         self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
@@ -105,7 +106,7 @@ class Prefilter:
     def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
         held = _Held(source, self._stems)
-        trains = any(needs(event) in elsewhere for event in (Backward, Step))
+        trains = not elsewhere.isdisjoint(self._training)
         return any(
             all(part in elsewhere or held.part(part) for part in clause) and (trains or any(map(held.part, clause)))
             for clause in self._on_paths

@@ -39,6 +39,12 @@ def by_name() -> dict[str, type[Rule]]:
     return {rule.rule_name(): rule for rule in all_rules()}
 
 
+@functools.cache
+def default_codes() -> frozenset[str]:
+    """Rules that are on without configuration; a file that does not parse is always worth a line."""
+    return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
+
+
 def find(word: str) -> type[Rule] | None:
     """The rule of this code or name, in any case."""
     return by_code().get(word.upper()) or by_name().get(word.lower().replace("_", "-"))

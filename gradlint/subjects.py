@@ -32,6 +32,8 @@ class Argument:
     constant: bool = False
     #: that value
     value: object = None
+    #: of `a if flag else b`: the full names of both, as far as they are known
+    either: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +137,17 @@ class Layer:
     used: int
     #: "tanh" or "sigmoid"
     name: str = ""
-    path: str = ""
+    #: the files of both, "" for that which is linted
+    made_in: str = ""
+    used_in: str = ""
 
     @property
     def made_at(self) -> Site:
-        return Site(self.made, "", self.path)
+        return Site(self.made, "", self.made_in)
 
     @property
     def used_at(self) -> Site:
-        return Site(self.used, "", self.path)
+        return Site(self.used, "", self.used_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,8 @@ class Stack:
     hidden: tuple[Layer, ...]
     #: no activation of it is used for anything else, such as the output
     alone: bool
+    #: the words of the other files that parts of it stand in
+    seen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +261,10 @@ class Operation(Protocol):
     @property
     def fused(self) -> str:
         """The one function of torch that does both steps, "" if there is none."""
+
+    @property
+    def ends_model(self) -> bool:
+        """The operand is what a model's forward gives, and the last thing done there is a sigmoid."""
 
     @property
     def near(self) -> bool:

@@ -67,11 +67,11 @@ class DeepSaturatingStack(Rule):
     where an activation between the layers is the output's as well, or where the weights are initialised for it.
 
     ## Known limits
-    Only what stands in the file is followed, and loops only where their count can be read; a default such as
-    `depth=6` counts, an activation that the caller chooses does not. Files that differentiate the model by its inputs
-    (`torch.autograd.grad(…, create_graph=True)`, `torch.func`, ODE solvers), or that speak of equations (`PINN`), are
-    left alone: physics-informed networks need smooth activations. So are tanh layers whose weights are initialised with
-    care (Xavier, orthogonal, a gain), and LeNet.
+    Builders in other files are followed where an activation of this file takes part, and loops only where their count
+    can be read; a default such as `depth=6` counts, an activation that the caller chooses does not. Files that
+    differentiate the model by its inputs (`torch.autograd.grad(…, create_graph=True)`, `torch.func`, ODE solvers), or
+    that speak of equations (`PINN`), are left alone: physics-informed networks need smooth activations. So are tanh
+    layers whose weights are initialised with care (Xavier, orthogonal, a gain), and LeNet.
 
     ## References
     - [Understanding the difficulty of training deep feedforward networks](https://proceedings.mlr.press/v9/glorot10a.html)
@@ -85,8 +85,11 @@ class DeepSaturatingStack(Rule):
     def on_stack(self, stack: Stack) -> Iterator[Draft]:
         if len(stack.hidden) < int(self.settings["layers"]) or self.file.once(_wants_smooth):
             return
+        if any(map(_EQUATION.search, stack.seen)):
+            return
         names = {layer.name for layer in stack.hidden}
-        if names != {"tanh"} or not self.file.once(_is_careful):
+        careful = self.file.once(_is_careful) or any(map(_CAREFUL.search, stack.seen))
+        if names != {"tanh"} or not careful:
             yield self._draft(stack, names)
 
     def _draft(self, stack: Stack, names: set[str]) -> Draft:

@@ -58,7 +58,8 @@ class ForwardOutsideNoSync(Rule):
 
     ## Known limits
     Forward inside and backward outside works, and is not flagged. FSDP, both versions, reads its flag in the backward,
-    so this rule is about DDP only. A forward that happens in a function of another file cannot be seen.
+    so this rule is about DDP only. Accelerate's `accumulate` withholds synchronisation, too, and is judged like
+    `no_sync`. A forward that happens in a function of another file cannot be seen.
 
     ## References
     - [no_sync of DDP](https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
@@ -74,12 +75,22 @@ class ForwardOutsideNoSync(Rule):
         if backward.wrap in (Wrap.FSDP, Wrap.FSDP2) or backward.forward is None:
             return  # FSDP reads its flag in the backward
         if backward.no_sync is not None and backward.sync is Sync.OFF and backward.forward_sync is Sync.ON:
+            window = backward.framework.windows and "no_sync" not in backward.no_sync.text
             yield self.finding(
                 backward.forward,
+                message=_WINDOW if window else None,
                 forward=backward.forward.text,
-                related=[(backward.no_sync, "no_sync begins only here")],
-                repairs=[Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],
+                opened=backward.no_sync.text,
+                related=[(backward.no_sync, "the window begins only here" if window else "no_sync begins only here")],
+                severity=Severity.ADVICE if window else None,  # on one device there is nothing to synchronise
+                # what else stands in a window would run with the forward: only you can tell
+                repairs=[] if window else [Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],
             )
 
 
 _PULL = "Pull the forward into the no_sync block"
+#: a framework's window is no_sync for all but its last micro-batch
+_WINDOW = (
+    "`{forward}` runs outside `{opened}`: DDP decides in the forward, so on several devices every backward still "
+    "synchronises"
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Edit, EditKind, Read, Unscale
+from gradlint.events import Backward, Clip, Edit, EditKind, Read, Unscale
 from gradlint.knowledge.rows import Thing
 from gradlint.rule import (
     Aspect,
@@ -74,8 +74,10 @@ class ScaledGradientsRead(Rule):
     skipped behind it (`continue`).
 
     ## Known limits
-    A factor is left alone: halving scaled gradients halves the true ones. So is a measurement that the code divides
-    by `scaler.get_scale()`. Helpers are followed only inside the file.
+    Accelerate with `mixed_precision="fp16"` scales, too, until it clips or steps; there is no fix for that: what it
+    has for it, `accelerator.unscale_gradients()`, may be called once for each step only. A factor is left alone:
+    halving scaled gradients halves the true ones. So is a measurement that the code divides by `scaler.get_scale()`.
+    Helpers are followed only inside the file.
 
     ## References
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
@@ -96,11 +98,22 @@ class ScaledGradientsRead(Rule):
 
     def _while_scaled(self, event: Read | Edit, state: GradientState) -> Iterator[Draft]:
         # whoever asks for the scale divides by it
-        if state.scaled is not None and "get_scale" not in self.file.words.called:
+        inside = next((b for b in state.pending if b.managed_scale), None)
+        if inside is not None and isinstance(event, Read) and not self._is_unscaled(event, state):
+            yield self.finding(
+                event, what=short(event), related=[(inside, f"{inside.framework.name} scales the loss here")]
+            )
+        elif state.scaled is not None and "get_scale" not in self.file.words.called:
             yield self.finding(
                 event, what=short(event), related=[(state.scaled, "scaled gradients are made here")],
                 repairs=_repairs(event, state),
             )  # fmt: skip
+
+    def _is_unscaled(self, event: Read, state: GradientState) -> bool:
+        """A framework's clip unscales first, and so does what it has for this alone."""
+        if self.file.words.called & {"unscale_gradients", "get_scale"}:
+            return True
+        return any(clip.framework.windows for clip in state.window.before(event, Clip))
 
 
 def _repairs(event: Read | Edit, state: GradientState) -> Iterator[Repair]:

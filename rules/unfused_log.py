@@ -54,9 +54,10 @@ class UnfusedLog(Rule):
 
     ## Known limits
     The softmax or sigmoid and the logarithm must be in one function. Numbers that are made by hand and have no gradient
-    are left alone. A model that ends in `nn.Sigmoid` and is trained
-    with `BCELoss` is left alone: whoever uses the model may rely on its probabilities. `log(softmax(x) + eps)` is left
-    alone, too; `log_softmax` would still be better.
+    are left alone. A model whose `forward` ends in a sigmoid and whose output goes straight into `BCELoss` is advice,
+    without a fix: whoever else uses the model may rely on its probabilities. Where the sigmoid is the last layer of an
+    `nn.Sequential`, or the model is the discriminator of a GAN, nothing is said. `log(softmax(x) + eps)` is left alone,
+    too; `log_softmax` would still be better.
 
     ## References
     - [torch.nn.functional.log_softmax](https://pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html)
@@ -71,6 +72,8 @@ class UnfusedLog(Rule):
 
     def on_operation(self, operation: Operation) -> Iterator[Draft]:
         fused, made = operation.fused, operation.made_at
+        if operation.kind is Kind.BCE and not fused and operation.ends_model:
+            yield self._model_ends(operation)
         if not fused:
             return
         message = severity = None
@@ -85,6 +88,19 @@ class UnfusedLog(Rule):
             operation.site, message=message, operation=_short(operation), fused=fused, prob=_probability(operation),
             related=[(made, f"the {_kind(operation)} is taken here")] if made is not None and told else [],
             repairs=_repairs(operation, fused), severity=severity,
+        )  # fmt: skip
+
+    def _model_ends(self, operation: Operation) -> Draft:
+        """There is no fix: whoever else calls the model gets its probabilities, too."""
+        message = (
+            "`{operation}` gets the sigmoid that the model ends in, and where that saturates there is no gradient: "
+            "let the model give logits and use `{fused}`"
+        )
+        fused = "nn.BCEWithLogitsLoss" if operation.criterion is not None else "binary_cross_entropy_with_logits"
+        made = operation.made_at
+        return self.finding(
+            operation.site, message=message, operation=_short(operation), fused=fused,
+            related=[(made, "the model's sigmoid")] if made is not None else [], severity=Severity.ADVICE,
         )  # fmt: skip
 
 

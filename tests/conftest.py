@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -14,19 +15,36 @@ from pathlib import Path
 import pytest
 
 from tests import searching
+from tests.sampling import is_quick, leave_out_slow, take_every_file
 
 _BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-expected", action="store_true", help="write every fixtures/*/expected.txt anew")
+    parser.addoption("--every-file", action="store_true", help="all files where the usual run takes a sample of them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--every-file"):
+        take_every_file()
+    if is_quick(config):
+        leave_out_slow()
+        if not config.getoption("--hypothesis-profile"):
+            searching.try_few()
     if config.getoption("--update-expected") and not hasattr(config, "workerinput"):
         from tests.rules.recorded import write_all
 
         write_all()
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for as in `gradlint check`, from the first test on, and not among the tests themselves."""
+    from gradlint.runner.run import relax_collector
+
+    relax_collector()
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

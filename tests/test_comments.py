@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gradlint.comments import apply
-from gradlint.config.selectors import default_codes, known_codes
+from gradlint.config.selectors import known_codes
 from gradlint.model import Finding, Position, Severity, Span
+from gradlint.registry import default_codes
 from gradlint.repair.edits import applied
 
 ENABLED = default_codes()

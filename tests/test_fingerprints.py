@@ -10,7 +10,6 @@ from gradlint.config import Settings
 from gradlint.engine import lint
 from gradlint.fingerprints import _indented_name, _name, _scopes, fingerprints, normalised
 from gradlint.model import FileResult, Finding, Position, Severity, Span
-from gradlint.report.text import ordered
 from tests.sources import BROKEN, CLIP_AFTER_STEP
 
 
@@ -178,7 +177,7 @@ def test_prints_are_in_the_order_of_the_reports() -> None:
     findings = (_at(7, code="GL102"), _at(6), _at(7), _at(7, code="GL101", message="a"))
     result = FileResult("a.py", findings)
     lines = TRAIN.splitlines()
-    expected = [lines[finding.span.start.row - 1].strip() for finding in ordered(result)]
+    expected = [lines[finding.span.start.row - 1].strip() for finding in result.ordered()]
     assert [made.line for made in fingerprints(result, TRAIN)] == expected
 
 

@@ -21,6 +21,7 @@ LOSS = '''class Loss:
 SOURCE = f"import torch\n\n\n{PADDING}{LOSS}{PADDING}"
 
 
+@pytest.mark.slow
 def test_findings_and_edits_of_a_large_file_hold_for_the_whole_of_it() -> None:
     small = lint(f"import torch\n\n\n{LOSS}".encode(), "small.py", Settings())
     large = lint(SOURCE.encode(), "large.py", Settings())

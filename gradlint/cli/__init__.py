@@ -74,12 +74,17 @@ def _called() -> str:
     return "torch-gradlint" if name.startswith("torch-gradlint") else "gradlint"
 
 
+def _clash() -> str | None:
+    """What another distribution of the same name does to this one."""
+    from torch_gradlint import clash
+
+    return clash()
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     _open_what_is_closed()
     if not hasattr(package, "DISTRIBUTION"):  # the `__init__` of another distribution lies where ours was
-        from torch_gradlint import clash
-
-        click.echo(f"gradlint: error: {clash()}", err=True)
+        click.echo(f"gradlint: error: {_clash()}", err=True)
         return USAGE
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name or a message must never fail on a narrow encoding
@@ -111,10 +116,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(
             f"gradlint: internal error: {type(error).__name__}: {error} ({where.filename}:{where.lineno})", err=True
         )
-        if isinstance(error, ImportError | AttributeError):  # a module of ours may be another distribution's by now
-            from torch_gradlint import clash
-
-            if told := clash():
-                click.echo(f"gradlint: error: {told}", err=True)
+        # a module of ours may be another distribution's by now
+        if isinstance(error, ImportError | AttributeError) and (told := _clash()):
+            click.echo(f"gradlint: error: {told}", err=True)
         return INTERNAL
     return code if isinstance(code, int) else CLEAN

@@ -13,9 +13,8 @@ import click
 from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
 from gradlint.cli.output import FormatType, Output, Progress, Target, targets
-from gradlint.cli.overrides import finder_of, overrides_of
-from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, refuse
-from gradlint.cli.selection import PRESETS, complete_presets, rules_option
+from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, finder_of, overrides_of, refuse
+from gradlint.cli.selection import rules_option, selecting
 from gradlint.config.keys import SEVERITIES
 from gradlint.config.load import FILES, ConfigTree
 from gradlint.model import SYNTAX_ERROR, Severity
@@ -48,10 +47,7 @@ class _Check(click.Command):
 
 @click.command(cls=_Check)
 @click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
-@click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
-@rules_option("--select", "Use only these rules.")
-@rules_option("--ignore", "Leave these rules out.")
-@rules_option("--extend-select", "Use these rules, too.")
+@selecting
 @click.option(
     "--per-file-ignores",
     multiple=True,
@@ -152,7 +148,7 @@ class _Checking:
         chosen_targets = targets(asked, request.output_file, statistics=request.statistics, diff=request.diff)
         self._output = Output(chosen_targets, request.statistics, request.quiet)
         self._bar = Progress(enabled=False if request.quiet else None)
-        self._gates = Gates(request, self._output.sources)
+        self._gates = Gates(request, self._output)
         self.written: dict[str, bytes] = {}
         self.around: frozenset[str] = frozenset()
 
@@ -193,7 +189,7 @@ class _Checking:
                 self._output.warn("no Python files found under the given paths")
             for skipped in finder.skipped:
                 self._output.warn(f"{skipped.shown}: {skipped.reason}")
-        return self._gates.admitted(files, self._output)
+        return self._gates.admitted(files)
 
     def _narrowed(self, settings: Settings) -> Settings:
         prefilter = settings.prefilter and not self._request.no_prefilter
@@ -289,7 +285,7 @@ class _Checking:
             self.written = {os.path.abspath(file.path): file.after for file in run.fixed}
             self._output.results(run, fixing)
         if not self._request.quiet:
-            self._gates.tell_gone(self._output, self._request.paths)
+            self._gates.tell_gone()
         return self._exit_code(run, fixing)
 
     def _tell(self, run: Run) -> None:

@@ -8,6 +8,7 @@ import click
 
 from gradlint.cli.request import CACHE_DIR
 from gradlint.config.load import ConfigTree
+from gradlint.model import counted
 from gradlint.runner.cache import user_folder
 
 
@@ -24,7 +25,7 @@ def clean(cache_dir: str | None) -> int:
             pass
         except OSError as error:
             raise click.ClickException(f"{file} cannot be removed: {error.strerror}") from None
-    many = f"the results of {len(kept)} project{'' if len(kept) == 1 else 's'}"
+    many = f"the results of {counted(len(kept), 'project')}"
     click.echo(f"Removed {many} from {folder}" if kept else f"Nothing is kept in {folder or 'any folder'}")
     return 0
 

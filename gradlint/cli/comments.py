@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.documents.ignores import ignored
+from gradlint.model import counted
 from gradlint.runner.files import SourceFile, read_bytes
 from gradlint.runner.write import WriteError, replace_file
 
@@ -40,6 +41,6 @@ def add_comments(run: Run, files: Sequence[SourceFile], reason: str, output: Out
         for wish in found.left:
             output.warn(f"{result.path}:{wish.first}: {wish.code} stays: no comment can stand on this line")
     if not quiet:
-        many = f"{silenced} finding{'' if silenced == 1 else 's'} in {written} file{'' if written == 1 else 's'}"
+        many = f"{counted(silenced, 'finding')} in {counted(written, 'file')}"
         output.lines([f"Silenced {many}" if silenced else "Nothing to silence"])
     return 3 if any(result.crashes for result in run.results) else 2 if failed else 1 if left else 0

@@ -12,50 +12,44 @@ from click.shell_completion import (
 )
 
 
-def _whole(items: list[CompletionItem], incomplete: str) -> list[CompletionItem]:
+class _Whole(ShellComplete):
     """Behind `--option=` a shell that has not split the word wants all of it back."""
-    option, equals, _ = incomplete.partition("=")
-    if not equals or not option.startswith("--"):
-        return items
-    return [
-        CompletionItem(f"{option}={item.value}", type=item.type, help=item.help) if item.type == "plain" else item
-        for item in items
-    ]
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        items = super().get_completions(args, incomplete)
+        option, equals, _ = incomplete.partition("=")
+        if not equals or not option.startswith("--"):
+            return items
+        return [
+            CompletionItem(f"{option}={item.value}", type=item.type, help=item.help) if item.type == "plain" else item
+            for item in items
+        ]
 
 
-class Bash(BashComplete):
+class Bash(_Whole, BashComplete):
     """It splits words at `=`, unless it is told not to."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         args, incomplete = super().get_completion_args()
         return [word for word in args if word != "="], incomplete
 
-    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        return _whole(super().get_completions(args, incomplete), incomplete)
 
-
-class Zsh(ZshComplete):
+class Zsh(_Whole, ZshComplete):
     """Its completion is switched on, if nobody has done so."""
 
     source_template = ZshComplete.source_template.replace(
         "    compdef ", "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n    compdef "
     )
 
-    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        return _whole(super().get_completions(args, incomplete), incomplete)
 
-
-class Fish(FishComplete):
+class Fish(_Whole, FishComplete):
     """What it is told has one comma that parts, and others that are words of the description, or of a list."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
 
-    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        return _whole(super().get_completions(args, incomplete), incomplete)
-
 
 def improve() -> None:
     """Make click use these."""
-    classes: tuple[type[ShellComplete], ...] = (Bash, Zsh, Fish)
-    for kind in classes:
-        add_completion_class(kind)
+    add_completion_class(Bash)
+    add_completion_class(Zsh)
+    add_completion_class(Fish)

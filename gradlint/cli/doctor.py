@@ -21,6 +21,7 @@ from gradlint.cli.check import cache_root
 from gradlint.config.load import SOURCES, ConfigTree, folder_floor
 from gradlint.config.reading import ConfigError
 from gradlint.config.selectors import preset_of
+from gradlint.model import counted
 from gradlint.registry import all_rules
 from gradlint.report.text import Paint, wants_colour
 from gradlint.runner.cache import Cache
@@ -74,7 +75,7 @@ def _questions(path: str, no_torch: bool) -> Iterator[Line]:
     yield Line("gradlint", f"{__version__}, in {os.path.dirname(os.path.abspath(gradlint.__file__))}")
     yield from _foreign()
     yield Line("python", f"{sys.version.split()[0]}, {sys.executable}")
-    yield _asked("platform", _platform)
+    yield _asked("platform", lambda: Line("platform", f"{platform.platform()}, {os.cpu_count()} processors"))
     for package in ("click", "libcst", "rich"):
         yield Line(package, _version(package) or "unknown")
     for package, extra, purpose in _EXTRAS:
@@ -108,10 +109,6 @@ def _show(line: Line) -> None:
     role = {"ok": "good", "missing": "warning", "wrong": "error"}[line.state]
     mark = {"ok": "+", "missing": "-", "wrong": "!"}[line.state]
     click.echo(f"{Paint(wants_colour(sys.stdout))(mark, role)} {line.name:<13}  {line.answer}", color=True)
-
-
-def _platform() -> Line:
-    return Line("platform", f"{platform.platform()}, {os.cpu_count()} processors")
 
 
 def _version(package: str) -> str | None:
@@ -190,7 +187,7 @@ def _baseline(file: str) -> Line:
         known = len(read_baseline(file).entries)
     except BaselineError as error:
         return Line("baseline", str(error), "wrong")
-    return Line("baseline", f"{file}: {known} known finding{'' if known == 1 else 's'}")
+    return Line("baseline", f"{file}: {counted(known, 'known finding')}")
 
 
 def _target(settings: Settings, folder: str) -> Line:

@@ -13,6 +13,7 @@ import click
 from gradlint import documents
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
+from gradlint.model import counted
 from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.run import mend, mend_text
 
@@ -31,9 +32,9 @@ _SHOWN = 10  # entries that are gone; a long list helps nobody
 class Gates:
     """The gates of one run; what they hold back is counted in `asides`, for the summary."""
 
-    def __init__(self, choice: Request, sources: Mapping[str, bytes]) -> None:
+    def __init__(self, choice: Request, output: Output) -> None:
         self._choice = choice
-        self._sources = sources
+        self._output = output
         self._changes: Changes | None = None
         self._known: dict[str, frozenset[str]] = {}
         self._touched: dict[str, Touched] = {}
@@ -41,7 +42,7 @@ class Gates:
         self.asides: list[str] = []
         self._asked = choice.paths or (".",)
 
-    def admitted(self, files: list[SourceFile], output: Output) -> list[SourceFile]:
+    def admitted(self, files: list[SourceFile]) -> list[SourceFile]:
         """The files that are worth a look: with `--diff-base` those that have changed."""
         if self._choice.diff_base is None:
             return files
@@ -51,7 +52,7 @@ class Gates:
             self._changes = Changes(self._choice.diff_base)
             admitted = [file for file in files if self._changes.of(file.path) is not None]
         for warning in self._changes.warnings:
-            output.warn(warning)
+            self._output.warn(warning)
         return admitted
 
     def closed(self, files: Sequence[SourceFile]) -> bool:
@@ -75,9 +76,9 @@ class Gates:
             return None if plan is None else self._mend(run, files, plan)
 
     def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
-        if self._sources:
+        if sources := self._output.sources:
             (file,) = files
-            return mend_text(run, self._sources[file.shown], file, self._keep(file), plan)
+            return mend_text(run, sources[file.shown], file, self._keep(file), plan)
         mend(run, files, self._keep, plan)
         return None
 
@@ -135,17 +136,12 @@ class Gates:
         return keep
 
     def _text(self, path: str) -> str | None:
-        source = self._sources.get(path)
-        try:
-            if source is None:
-                with open(path, "rb") as file:
-                    source = file.read()
-        except OSError:
-            return None  # gone since it was linted
-        return documents.program_text(source, path)
+        source = self._output.read(path)
+        return None if source is None else documents.program_text(source, path)
 
-    def tell_gone(self, output: Output, paths: Sequence[str]) -> None:
+    def tell_gone(self) -> None:
         """Entries of a baseline that nothing stands for any more."""
+        output, paths = self._output, self._choice.paths
         for baseline, entries in self._gone:
             name = _short(baseline.file)
             many = "1 finding of" if len(entries) == 1 else f"{len(entries)} findings of"
@@ -159,17 +155,13 @@ class Gates:
 
     def write(self, file: str, run: Run, files: Sequence[SourceFile]) -> str:
         """Make all findings of a run known; says what was done."""
-        from gradlint.baseline import Baseline, BaselineError
+        from gradlint.baseline import Baseline
 
         by_name = {found.shown: found for found in files}
         old = _opened(file) if os.path.lexists(file) else Baseline(file)
         new = old.renewed(run.results, self._text, lambda code, path: _is_on(code, by_name.get(path)), self._asked)
-        try:
-            new.write()
-        except BaselineError as error:
-            raise ConfigError(str(error)) from None
-        count = len(new.entries)
-        return f"Wrote {count} finding{'' if count == 1 else 's'} to {_short(new.file)}"
+        new.write()
+        return f"Wrote {counted(len(new.entries), 'finding')} to {_short(new.file)}"
 
 
 @contextmanager
@@ -189,11 +181,11 @@ def _is_on(code: str, file: SourceFile | None) -> bool:
 
 
 def _opened(file: str) -> Baseline:
-    from gradlint.baseline import BaselineError, read_baseline
+    from gradlint.baseline import read_baseline
 
     try:
         return read_baseline(file)
-    except BaselineError as error:
+    except ConfigError as error:
         hint = "" if os.path.lexists(file) else f"; `gradlint check --write-baseline {_short(file)}` makes it"
         raise ConfigError(f"{error}{hint}") from None
 

@@ -265,7 +265,8 @@ class Output:
 
     def results(self, run: Run, fixing: Fixing) -> None:
         """Files first: whoever reads the terminal then finds them written."""
-        failures = [self._to_file(target.file, target, run, fixing) for target in self._targets if target.file]
+        named = ((target.file, target) for target in self._targets if target.file)
+        failures = [_written(file, _utf8(self._told(target, run, fixing, Paint(False)))) for file, target in named]
         printed = next((target for target in self._targets if target.file is None), None)
         if printed is not None and not printed.is_text:
             self.raw(_utf8(self._told(printed, run, fixing, self._paint())))
@@ -275,10 +276,6 @@ class Output:
             self.lines(_summary(run, fixing, self._paint(), self.asides))
         if told := [failure for failure in failures if failure is not None]:
             raise click.ClickException("\n".join(told))
-
-    def _to_file(self, file: str, target: Target, run: Run, fixing: Fixing) -> str | None:
-        """Without colours; what went wrong, if anything."""
-        return _written(file, _utf8(self._told(target, run, fixing, Paint(False))))
 
     def _told(self, target: Target, run: Run, fixing: Fixing, paint: Paint) -> Iterable[str]:
         if target.is_text:
@@ -291,7 +288,7 @@ class Output:
             return (statistics_as_json(run.results, fixing.unsafe),)
         from gradlint.report.document import Report
 
-        return rendered(target.format, Report(run.results, run.checked, self._read, self.asides))
+        return rendered(target.format, Report(run.results, run.checked, self.read, self.asides))
 
     def diff(self, run: Run, fixing: Fixing) -> None:
         """What `--fix` would change, on stdout or in the file; how much that is, on stderr."""
@@ -331,12 +328,12 @@ class Output:
         elif target.format == "grouped":
             yield from grouped(results, paint, unsafe=unsafe)
         else:
-            yield from full(results, self._read, paint, unsafe=unsafe)
+            yield from full(results, self.read, paint, unsafe=unsafe)
 
     def _paint(self) -> Paint:
         return Paint(wants_colour(self._stream))
 
-    def _read(self, path: str) -> bytes | None:
+    def read(self, path: str) -> bytes | None:
         if path in self.sources:
             return self.sources[path]
         try:

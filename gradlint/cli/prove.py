@@ -6,15 +6,15 @@ import importlib.util
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.cli.selection import complete_rule
+from gradlint.cli.selection import FORMAT, complete_rule
 from gradlint.config.reading import ConfigError
-
-if TYPE_CHECKING:
-    from gradlint.runtime.prove.proving import Progress, Proof, Proofs
+from gradlint.runtime.launch.run import resolve
+from gradlint.runtime.prove.case import chosen
+from gradlint.runtime.prove.proving import Progress, Proof, Proofs, quiet
+from gradlint.runtime.prove.proving import prove as run
 
 _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'torch-gradlint[runtime]'"
 
@@ -28,23 +28,16 @@ _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'to
     show_default=True,
     help="Where to run; auto takes an accelerator if there is one.",
 )
-@click.option(
-    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
-)
+@FORMAT
 def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     """Prove rules: run a script with the mistake and its fixed copy, and measure both.
 
     CODE is a rule's code, its name, or the beginning of a code like GL2; without any, all rules that a run can show
     are proved. Exits with 0 if all are proved, 1 if one is not, 3 if a run failed.
     """
-    from gradlint.runtime.prove.case import chosen
-
     cases = chosen(codes)
     if importlib.util.find_spec("torch") is None:
         raise ConfigError(_INSTALL)
-    from gradlint.runtime.launch.run import resolve
-    from gradlint.runtime.prove.proving import prove as run
-
     begun = time.monotonic()
     proofs = run(cases, resolve(device), _progress(2 * len(cases)))
     if output_format == "json":
@@ -56,8 +49,6 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
 
 def _progress(scripts: int) -> Progress:
     """Who sits before a terminal sees how far it is; a line that is written over."""
-    from gradlint.runtime.prove.proving import quiet
-
     if not sys.stderr.isatty():
         return quiet
     shown = -1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.cli.selection import complete_presets, complete_rule
+from gradlint.cli.selection import FORMAT, complete_presets, complete_rule
 from gradlint.config.reading import unknown
 from gradlint.config.selectors import expand, preset_codes, preset_named
 from gradlint.docs.example import page_with_fix, record_with_fix
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 #: columns that a table needs: with less, its last one would be a few letters wide
 _TABLE = 90
-_FORMAT = click.option(
-    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
-)
 
 
 @click.command()
@@ -35,7 +32,7 @@ _FORMAT = click.option(
     help="Only the rules of a preset: strict, default or quiet.",
     shell_complete=complete_presets,
 )
-@_FORMAT
+@FORMAT
 def rules(preset: str | None, output_format: str) -> int:
     """List all rules, or those of a preset."""
     listed = _listed(preset)
@@ -51,7 +48,7 @@ def rules(preset: str | None, output_format: str) -> int:
 @click.command()
 @click.argument("rule", metavar="CODE_OR_NAME", required=False, shell_complete=complete_rule)
 @click.option("--all", "everything", is_flag=True, help="Explain all rules.")
-@_FORMAT
+@FORMAT
 def rule(rule: str | None, everything: bool, output_format: str) -> int:
     """Explain one rule: what it finds, why it matters, what to write instead.
 

@@ -20,6 +20,12 @@ SELECTORS = "Codes, prefixes like GL2, names, or ALL; comma-separated."
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
+#: of every command that tells people and programs
+FORMAT = click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
+)
+
+
 class Selecting(Protocol):
     """The options of any command that lints."""
 
@@ -55,6 +61,18 @@ def rules_option(flag: str, words: str) -> Callable[[_Function], _Function]:
     """An option that takes rules, in any number."""
     about = f"{words} {SELECTORS}"
     return click.option(flag, multiple=True, metavar="RULES", help=about, shell_complete=complete_selectors)
+
+
+def selecting(command: _Function) -> _Function:
+    """The options that choose the rules."""
+    for option in (
+        rules_option("--extend-select", "Use these rules, too."),
+        rules_option("--ignore", "Leave these rules out."),
+        rules_option("--select", "Use only these rules."),
+        click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets),
+    ):
+        command = option(command)
+    return command
 
 
 def complete_presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gradlint.cli.selection import FORMAT
 from gradlint.events import Mark, OptimizerRef, Params, ScalerRef, Site
 from gradlint.machine.judge import walk
 from gradlint.machine.trace import build
-from gradlint.model import Unreadable
+from gradlint.model import Unreadable, counted
 from gradlint.paths.explorer import Explorer
 from gradlint.python import source as reading
 from gradlint.python.lower import Lowering
@@ -39,9 +40,7 @@ _COMMON = {"site", "frames", "index", "via", "guess"}
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--all", "every", is_flag=True, help="Show the unusual paths, too.")
 @click.option("--function", metavar="NAME", help="Only the paths that start with this function.")
-@click.option(
-    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print it."
-)
+@FORMAT
 def trace(file: str, every: bool, function: str | None, output_format: str) -> int:
     """Show the paths of FILE and the events on them, for those who write rules."""
     explorer, line = _explorer(file)
@@ -62,8 +61,7 @@ def trace(file: str, every: bool, function: str | None, output_format: str) -> i
         click.echo()
     hidden = len(paths) - len(shown)
     if hidden:
-        ways = "1 unusual path" if hidden == 1 else f"{hidden} unusual paths"
-        click.echo(f"{ways} not shown (--all).")
+        click.echo(f"{counted(hidden, 'unusual path')} not shown (--all).")
     for what in explorer.exhausted:
         click.echo(f"Note: {what}.")
     return 0

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
+from rich.console import Console
 
-from gradlint.cli.selection import PRESETS, complete_presets, layer_of, rules_option
+from gradlint.cli.selection import layer_of, selecting
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.runtime.launch.orders import Entry, find_module
-
-if TYPE_CHECKING:
-    from gradlint.runtime.verification import Verification
+from gradlint.runtime.launch.run import Job, LaunchError, resolve, too_few, torch_is_installed
+from gradlint.runtime.page.render import PageError, write
+from gradlint.runtime.page.verification import verification_page
+from gradlint.runtime.report import as_json, show
+from gradlint.runtime.verdicts import Verification
+from gradlint.runtime.verify import Wanted
+from gradlint.runtime.verify import verify as run
 
 
 class Request(NamedTuple):
@@ -98,10 +103,7 @@ class _Command(click.Command):
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the unsafe fixes to the copy as well.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", metavar="FILE", help="Write a report with the timeline of events and the norms.")
-@click.option("--preset", metavar="PRESET", help=PRESETS, shell_complete=complete_presets)
-@rules_option("--select", "Use only these rules.")
-@rules_option("--ignore", "Leave these rules out.")
-@rules_option("--extend-select", "Use these rules, too.")
+@selecting
 @click.option("--config", metavar="FILE", help="Use this configuration file.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what the script prints, on stderr.")
@@ -125,11 +127,12 @@ def _verify(request: Request) -> int:
         raise click.UsageError(f"--html: {page} is a folder.")
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"--html: the folder {page.parent} does not exist.")
-    require_torch("verify")
+    if not torch_is_installed():
+        raise click.UsageError(
+            "`gradlint verify` runs code and needs torch, which is not installed here: "
+            'pip install "torch-gradlint[runtime]"'
+        )
     tree = ConfigTree(Overrides(layer_of(request), request.config, request.isolated))
-    from gradlint.runtime.launch.run import Job, LaunchError, resolve, too_few
-    from gradlint.runtime.verify import Wanted, verify
-
     device = resolve("cpu" if request.pretend_gpus else request.device)
     if note := too_few(device, request.nproc):
         device = "cpu"
@@ -142,7 +145,7 @@ def _verify(request: Request) -> int:
     name = request.module or request.script
     _say(f"gradlint runs {name} on this machine ({device}), for {request.steps} optimizer steps")
     try:
-        result = verify(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
+        result = run(wanted, tree, lambda text: _say(f"gradlint: {text}") if request.verbose else None)
     except LaunchError as error:
         raise click.ClickException(str(error)) from None
     _print(result, request.output_format)
@@ -179,9 +182,6 @@ def _what_to_run(request: Request) -> tuple[Entry | None, Path, tuple[str, ...]]
 
 
 def _write(result: Verification, page: Path) -> None:
-    from gradlint.runtime.page.render import PageError, write
-    from gradlint.runtime.page.verification import verification_page
-
     try:
         write(verification_page(result), page)
     except PageError as error:
@@ -191,20 +191,7 @@ def _write(result: Verification, page: Path) -> None:
     _say(f"gradlint: the report is in {page}")
 
 
-def require_torch(command: str) -> None:
-    """What runs code needs torch; linting never does."""
-    from gradlint.runtime.launch.run import torch_is_installed
-
-    if not torch_is_installed():
-        raise click.UsageError(
-            f"`gradlint {command}` runs code and needs torch, which is not installed here: "
-            'pip install "torch-gradlint[runtime]"'
-        )
-
-
 def _print(result: Verification, output_format: str) -> None:
-    from gradlint.runtime.report import as_json, show
-
     if result.failure:
         _say("gradlint: the script failed; this is its own output:")
         for line in result.failure.rstrip().splitlines():
@@ -212,8 +199,6 @@ def _print(result: Verification, output_format: str) -> None:
     if output_format == "json":
         click.echo(as_json(result))
         return
-    from rich.console import Console
-
     show(result, Console(width=None if sys.stdout.isatty() else 120))
 
 

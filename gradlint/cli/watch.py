@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from gradlint.cli.overrides import finder_of, overrides_of
+from gradlint.cli.request import Request, finder_of, overrides_of
 from gradlint.config.load import FILES, SOURCES, ConfigTree
 from gradlint.config.reading import ConfigError
 from gradlint.runner.files import UNKNOWN, MissingPathError, Stamp, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from gradlint.cli.request import Request
 
 _CONFIGURING = frozenset((*FILES, *SOURCES, ".gitignore"))
 _TICK = 1000  # milliseconds between two looks at configurations above the watched folders

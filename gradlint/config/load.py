@@ -215,14 +215,11 @@ class ConfigTree:
         found = self._known.get(folder)
         if found is None:
             parent = os.path.dirname(folder)
-            above = self._base() if parent == folder else self._at(parent, None)
+            above = (self._fixed or Settings()) if parent == folder else self._at(parent, None)
             if names is None:
                 names = {name for name in _INTERESTING if os.path.exists(os.path.join(folder, name))}
             found = self._known[folder] = self._below(above, folder, names)
         return found
-
-    def _base(self) -> Settings:
-        return self._fixed or Settings()
 
     def _below(self, above: Settings, folder: str, names: Container[str]) -> Settings:
         settings = above

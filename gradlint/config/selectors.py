@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gradlint.config.reading import unknown
 from gradlint.model import SYNTAX_ERROR, Severity
-from gradlint.registry import all_rules, by_code, by_name
+from gradlint.registry import by_code, by_name, default_codes
 
 ALL = "ALL"
 
@@ -31,12 +31,6 @@ class Layer(NamedTuple):
 @functools.cache
 def known_codes() -> frozenset[str]:
     return frozenset(by_code())
-
-
-@functools.cache
-def default_codes() -> frozenset[str]:
-    """Rules that are on without configuration; a file that does not parse is always worth a line."""
-    return frozenset(rule.meta.code for rule in all_rules() if rule.meta.default)
 
 
 @functools.cache

@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradlint.docs.example import Comparison, comparison
-from gradlint.docs.facts import COLUMNS, HEADING, Facts, facts
-from gradlint.docs.pages import page_without_facts
+from gradlint.docs.pages import COLUMNS, HEADING, Facts, facts, page_without_facts
 from gradlint.rule import Rule
 
 if TYPE_CHECKING:

@@ -67,11 +67,9 @@ def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason:
     texts: dict[int, str] = {}
     left: list[Wish] = []
     for cell in result.cells:
-        own = [wish for wish in wishes if cell.first_row <= wish.first < cell.first_row + cell.rows]
         text = notebook.sources[cell.number].text
-        inside = [Wish(w.code, w.first - cell.first_row + 1, w.last - cell.first_row + 1) for w in own]
-        edits, missed = _comments(text, inside, reason)
-        left += [own[inside.index(wish)] for wish in missed]
+        edits, missed = _inside(text, cell.first_row, cell.rows, wishes, reason)
+        left += missed
         if edits:
             texts[cell.number] = applied(text, edits)
     return Ignored(notebook.with_sources(texts), len(wishes) - len(left), tuple(left))
@@ -81,12 +79,20 @@ def _in_blocks(source: bytes, wishes: Sequence[Wish], reason: str) -> Ignored:
     edits: list[Edit] = []
     left: list[Wish] = []
     for block in blocks(source.decode("utf-8-sig")):
-        own = [wish for wish in wishes if block.first_row <= wish.first < block.first_row + len(block.lines)]
-        inside = [Wish(w.code, w.first - block.first_row + 1, w.last - block.first_row + 1) for w in own]
-        made, missed = _comments(block.text, inside, reason)
+        made, missed = _inside(block.text, block.first_row, len(block.lines), wishes, reason)
         edits += [block.edit(edit) for edit in made]
-        left += [own[inside.index(wish)] for wish in missed]
+        left += missed
     return Ignored(edited(source, edits), len(wishes) - len(left), tuple(left))
+
+
+def _inside(
+    text: str, first: int, rows: int, wishes: Sequence[Wish], reason: str
+) -> tuple[list[Edit], list[Wish]]:  # fmt: skip
+    """The same for a part of the file, whose edits are in rows of its own."""
+    own = [wish for wish in wishes if first <= wish.first < first + rows]
+    moved = [Wish(w.code, w.first - first + 1, w.last - first + 1) for w in own]
+    edits, missed = _comments(text, moved, reason)
+    return edits, [own[moved.index(wish)] for wish in missed]
 
 
 def _comments(text: str, wishes: Sequence[Wish], reason: str) -> tuple[list[Edit], list[Wish]]:

@@ -276,16 +276,13 @@ def fix_cells(
     mended, done, result, told = engine.fixed(
         tuple(cells), path, settings, unsafe=unsafe, lint=linted, programs=_programs, edited=_edited
     )
-    return FixedCells(_changed(cells, mended), done, result, told)
+    texts = {new.number: new.text for old, new in zip(cells, mended, strict=True) if new.text != old.text}
+    return FixedCells(texts, done, result, told)
 
 
 def _programs(cells: Cells) -> list[bytes]:
     joined = join(cells)
     return [part.program for part in (joined, *joined.files)]
-
-
-def _changed(before: Sequence[CodeCell], after: Sequence[CodeCell]) -> dict[int, str]:
-    return {new.number: new.text for old, new in zip(before, after, strict=True) if new.text != old.text}
 
 
 def per_cell(cells: Sequence[CodeCell], edits: Sequence[Edit]) -> dict[int, tuple[Edit, ...]]:

@@ -178,8 +178,11 @@ class File:
     def _argument(self, value: s.Expr, scope: Scope) -> Argument:
         constant = isinstance(value, s.Const)
         written = value.value if isinstance(value, s.Const) else None
-        name = self._name(self.program.resolve(value) or value, scope)
-        return Argument(self.program.site(value, s.render(value)), name, constant, written)
+        meant = self.program.resolve(value) or value
+        either = (self._name(x, scope) for x in (meant.then, meant.other)) if isinstance(meant, s.IfExp) else ()
+        return Argument(
+            self.program.site(value, s.render(value)), self._name(meant, scope), constant, written, tuple(either)
+        )
 
     def trains_round(self, call: Call) -> bool:
         stmt = self._scopes.stmt_of(call.site.node)

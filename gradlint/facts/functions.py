@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradlint.facts import numbers
 from gradlint.facts.numbers import DATA, UNKNOWN, Fact, as_fact, combine, join, join_low
 from gradlint.facts.operations import Losses, Operation
 from gradlint.knowledge import tensor_api as api
+from gradlint.knowledge.rows import Passes
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
 from gradlint.python.values import Collection, Rest, Value
+from gradlint.python.values import Kind as Held
 from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low, Prob
+
+if TYPE_CHECKING:
+    from gradlint.events import Framework
+    from gradlint.knowledge.rows import Row
 
 CRITERIA = {
     **dict.fromkeys(api.CROSS_ENTROPY, Kind.CROSS_ENTROPY), **dict.fromkeys(api.NLL, Kind.NLL),
@@ -138,6 +146,17 @@ class Functions:
 
 def facts_of(given: Arguments[Value]) -> list[Fact]:
     return [as_fact(value) for value in given.every]
+
+
+def passed_on(found: tuple[Framework, Row | None] | None, given: Arguments[Value]) -> Value | None:
+    """`model, optimizer = amp.initialize(model, optimizer)`, `accelerator.prepare(…)`: what a framework gives back."""
+    row = found[1] if found is not None else None
+    if not isinstance(row, Passes):
+        return None
+    if row.argument is not None:
+        return given.at(row.argument)
+    values = given.every if row.first is None else given.args[: row.first]
+    return values[0] if len(values) == 1 else Collection(list(values), {}, Held.TUPLE) if values else None
 
 
 def marked(result: Fact, operation: Operation | None) -> Fact:

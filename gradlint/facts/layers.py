@@ -35,9 +35,12 @@ from gradlint.subjects import Layer, Stack
 
 if TYPE_CHECKING:
     from gradlint.python.module import Module
+    from gradlint.python.project import Definition
 
 #: methods of collections that only look
 _LOOKS = frozenset({"keys", "index", "count", "get", "values", "items"})
+#: another file is followed if it has one of these
+_FOLLOWED = frozenset({"Sequential", *SATURATING})
 
 
 def saturating_stacks(program: Module) -> list[Stack]:
@@ -49,8 +52,21 @@ def saturating_stacks(program: Module) -> list[Stack]:
         layers.run()
     except (Enough, RecursionError):
         return []
-    path = program.path
-    return [replace(x, hidden=tuple(replace(y, path=path) for y in x.hidden)) for x in layers.chains.stacks()]
+    placed = (_placed(stack, program) for stack in layers.chains.stacks())
+    # of a stack that stands in other files altogether, nothing here says where it is put together
+    return [x for x in placed if any(program.path in (y.made_in, y.used_in) for y in x.hidden)]
+
+
+def _placed(stack: Stack, program: Module) -> Stack:
+    """The same, with the files that its layers stand in. What another file uses stands where it was made here."""
+    owners = {node: program.owner(node) for layer in stack.hidden for node in (layer.made, layer.used)}
+    others = (owner.all_words.seen for owner in owners.values() if owner is not program)
+    hidden = []
+    for layer in stack.hidden:
+        used = layer.made if owners[layer.made] is program else layer.used
+        used = layer.used if owners[layer.used] is program else used
+        hidden.append(replace(layer, used=used, made_in=owners[layer.made].path, used_in=owners[used].path))
+    return replace(stack, hidden=tuple(hidden), seen=frozenset().union(*others))
 
 
 class Layers:
@@ -58,7 +74,7 @@ class Layers:
 
     def __init__(self, program: Module) -> None:
         self.program = program
-        self.core = Evaluator(program, self, joined.run, budget=40_000, depth=12)
+        self.core = Evaluator(program, self, joined.run, budget=40_000, depth=12, words=_FOLLOWED)
         self.chains = Chains()
         #: every `nn.Sequential`, as it is in the end
         self._rows: list[Collection] = []
@@ -288,7 +304,8 @@ class Layers:
         return made
 
     def _is_row(self, module: Instance) -> bool:
-        return any(base.endswith("Sequential") for base in self.core.classes.foreign(module.cls))
+        foreign = self.core.files.classes_of(module.cls).foreign(module.cls)
+        return any(base.endswith("Sequential") for base in foreign)
 
     def _through(
         self, module: Value, tensor: Value, used: int | None = None, given: Arguments[Value] | None = None
@@ -411,13 +428,26 @@ def _saturating_words(program: Module) -> set[str]:
     }
 
 
+def _imported_builders(program: Module) -> set[str]:
+    """What the file calls the functions and classes of other files that have one in them."""
+    return {local for local, dotted in program.imports.items() if _has_saturating(program.elsewhere(dotted))}
+
+
+def _has_saturating(found: Definition | None) -> bool:
+    return (
+        found is not None
+        and found.node is not None
+        and not found.program.words(found.node.body).seen.isdisjoint(SATURATING)
+    )
+
+
 def _with_saturating(program: Module) -> set[str]:
     """The functions and classes with a saturating activation in them, and those that use one of these."""
     seen: dict[str, set[str]] = {}
     for stmt in program.statements():
         if isinstance(stmt, s.Def | s.Class):
             seen.setdefault(stmt.name, set()).update(program.own_words(stmt.body).seen)
-    activations = _saturating_words(program)
+    activations = _saturating_words(program) | _imported_builders(program)
     wanted = {name for name, words in seen.items() if words & activations}
     while True:
         more = {name for name, words in seen.items() if name not in wanted and words & wanted}

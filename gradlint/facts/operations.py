@@ -140,6 +140,22 @@ class Operation:
         return ""
 
     @property
+    def ends_model(self) -> bool:
+        """Its class stands in the project, and does not tell real from made up: GANs are trained on probabilities."""
+        fact = self.fact
+        if fact.prob is not Prob.SIGMOID or not fact.pure or fact.grad is False or fact.home is None:
+            return False
+        cls = self._class_of(fact.home) if fact.home.name in OF_MODELS else None
+        if cls is None or api.LOSS_CLASS.search(cls.name):
+            return False
+        said = {cls.name, self.function.name if self.function is not None else "", *identifiers(self.operand)}
+        return not any(api.ADVERSARIAL.search(name) for name in said)
+
+    def _class_of(self, method: s.Def) -> s.Class | None:
+        classes = self.program.owner(method.node).classes.values()
+        return next((cls for cls in classes if any(stmt is method for stmt in cls.body)), None)
+
+    @property
     def unbounded(self) -> bool:
         """Not shifted, not a distance or a similarity, not the logarithm of a scale that a model predicts."""
         operand, fact, name = self.operand, self.fact, last(self.operand)
@@ -269,7 +285,16 @@ class Losses:
         if api.TARGET.search(function.name) and not loss:
             frame.no_grad = True  # `def ground_truth(…)`
         tests = cls is not None and any(api.TEST.search(name) for name in (cls.name, *foreign))
-        return State(around.quiet or bool(api.EVALUATION.search(function.name)) or tests, loss)
+        evaluates = bool(api.EVALUATION.search(function.name)) and not self._trains(function)
+        return State(around.quiet or evaluates or tests, loss)
+
+    def _trains(self, function: s.Def) -> bool:
+        """`def test_time_training(…)` runs a backward and steps; in a file of unit tests that is no training."""
+        program = self._program.owner(function.node)
+        words = program.own_words(function.body)
+        if not (words.backward and words.steps):
+            return False
+        return not any(name.partition(".")[0] in api.TEST_PACKAGES for name in program.imports.values())
 
     def operate(
         self, kind: Kind, node: s.Call | s.Bin, operand: s.Expr, fact: Fact, *,

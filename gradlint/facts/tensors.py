@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.facts import joined, numbers
-from gradlint.facts.functions import CRITERIA, Functions, Layer, facts_of, marked, same_text
+from gradlint.facts.functions import CRITERIA, Functions, Layer, facts_of, marked, passed_on, same_text
 from gradlint.facts.numbers import DATA, UNKNOWN, Fact, as_fact, combine, join
 from gradlint.facts.operations import OF_MODELS, Losses, Operation, State, gives_loss
-from gradlint.knowledge import naming
+from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import tensor_api as api
 from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
@@ -95,10 +95,8 @@ def _has_delicate(program: Module) -> bool:
 
 
 def _imports_probabilities(program: Module) -> bool:
-    """A file of the project that it imports has the word for one."""
-    if program.project is None:
-        return False
-    texts = program.project.texts({*program.imports.values(), *program.stars}, program.location)
+    """What it may come by in other files of the project has the word for one."""
+    texts = program.project.texts() if program.project is not None else ()
     return any(word.encode() in text for text in texts for word in _PROBABILITIES)
 
 
@@ -370,6 +368,9 @@ class Tensors:
                 self.losses.reach(value)
             # the norm of a gradient in a penalty: zero only where the network is flat
             return combine(facts_of(given)).but(grad=True, low=Low.GUARDED)
+        passed = passed_on(frameworks.of_call(dotted), given)
+        if passed is not None:
+            return passed
         if last in ("rearrange", "OrderedDict") and given.args:
             return given.args[0]
         if dotted.endswith("checkpoint.checkpoint") and given.args:
@@ -424,7 +425,9 @@ class Tensors:
             case Collection() if name in ("get", "pop"):
                 return as_fact(base)
             case Fact() | Constant():
-                return self._of_tensor(as_fact(base), name, node, given)
+                framework = frameworks.named(last(node.func.base)) if isinstance(node.func, s.Attr) else None
+                passed = passed_on((framework, frameworks.method(framework, name)), given) if framework else None
+                return passed or self._of_tensor(as_fact(base), name, node, given)
             case _:
                 return self._unknown_call(name, given)
 

@@ -51,7 +51,7 @@ _LOOP = re.compile(rb"\bfor [\w, ]+ in |\] \* \w")
 _CLASS = b"\nclass "
 _DEF = b"def "
 _AS_VALUE = re.compile(
-    rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
+    rb"(?:torch|nn|F)\.(?:tanh|sigmoid|Tanh|Sigmoid)(?:,|\)|\n)|from torch\S* import [^\n]*\b(?:tanh|sigmoid)\b"
 )
 #: up to this size a helper with one activation is looked for in the rest of the file
 _FOLLOWED = 40_000

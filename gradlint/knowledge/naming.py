@@ -26,6 +26,8 @@ BOUNDARY = Pattern(
 )
 #: a loop that goes over parts of one batch
 MICRO = Pattern(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
+#: the number of items in a batch
+BATCH_LENGTH = Pattern(r"(?i)\.shape\[0\]$|\.size\(0\)$|\.size\(\)\[0\]$|^len\(|(^|[._])(batch_?size|batch_?len|bsz?)$")
 #: the number of batches or steps in all, not the N of a window
 TOTAL = Pattern(
     r"(?i)total|max|num|len|n_|end|last|final|epochs?$|until|limit|budget|stop|patience|best|start|warm|begin"
@@ -56,6 +58,8 @@ HARMLESS = Pattern(
     r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
     r"write|report|^_?(get|is|has|num|count|find|make_param)|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
 )
+#: a model's own step, which is handed the optimizer by convention (mmcv's) and gives a loss
+GIVES_LOSS = Pattern(r"(?i)^(train(ing)?|forward|val)_step$")
 #: a helper that is given a model and may change its gradients, one that may clear them, and one that only looks
 MAY_CHANGE_GRADIENTS = Pattern(r"(?i)grad|backprop|backward|clip|zero|clear|reset|reduce|average|sync")
 CLEARS = Pattern(r"(?i)zero|clear|reset")

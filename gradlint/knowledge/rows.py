@@ -171,7 +171,7 @@ class Makes(Row):
         self, thing: Thing, *names: str, named: str = "", prepared_by: str = "", window: str = "",
         within: tuple[At, ...] = (), divides: Callable[[Given], bool] | None = None, accumulates: bool = False,
         model: At | None = None, classes: tuple[str, ...] = (), settings: Mapping[str, At] | None = None,
-        words: tuple[str, ...] = (),
+        words: tuple[str, ...] = (), precision: str = "",
     ) -> None:  # fmt: skip
         super().__init__(names, words)
         self.about = self.thing = thing
@@ -190,6 +190,8 @@ class Makes(Row):
         self.classes = classes
         #: of a plugin: which arguments hold which settings
         self.settings = settings or {}
+        #: the argument that says in what it autocasts; with float16 it scales losses, until it clips or steps
+        self.precision = precision
 
 
 class Does(Row):

@@ -84,6 +84,8 @@ LOSS_FUNCTION = Pattern(
 )
 #: classes whose forward gives a loss
 LOSS_CLASS = Pattern(r"(?i)loss|criterion|objective|divergence|cross_?entropy|penalty|nll$|^kl")
+#: a network that tells real from made up, and what it is trained on
+ADVERSARIAL = Pattern(r"(?i)discr|critic|adversar|gan($|_)|real|fake|^(net_?)?d(_?net|is)?(_?[a-z0-9])?$")
 #: a variable that holds a loss
 LOSS_NAME = Pattern(
     r"(?i)(^|_)loss(es)?($|_|\d)|[a-z]Loss(es)?($|_|\d)|^(loss|err|error|cost|objective)\w?$|loss(es)?$"
@@ -123,6 +125,7 @@ CONFIG = Pattern(
 UNIT = Pattern(r"(?i)(^|_)(emb\w*|feats?|features?|proj\w*|sims?|similarit\w+|cos\w*|probs?|p)($|_|\d)|^z(_\w+|\d)?$")
 #: code that checks other code
 TEST = Pattern(r"^Test|TestCase$|Test$")
+TEST_PACKAGES = ("pytest", "unittest")
 #: the last layer of well-known models
 HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear"})
 #: names of numbers that are not negative, so that exp() of what is behind the minus is at most 1

@@ -37,8 +37,12 @@ SCHEDULER_CLASS = Pattern(
     r"^(LambdaLR|MultiplicativeLR|StepLR|MultiStepLR|ConstantLR|LinearLR|ExponentialLR|PolynomialLR|CosineAnnealingLR|"
     r"ChainedScheduler|SequentialLR|CyclicLR|OneCycleLR|CosineAnnealingWarmRestarts|ReduceLROnPlateau|SWALR)$"
 )
-#: `torch.optim.Adam`, `torch.optim.adam.Adam`, but neither `torch.optim.swa_utils.AveragedModel` nor a scheduler
-TORCH_OPTIMIZER = Pattern(r"^torch\.optim\.(?!swa_utils\.|lr_scheduler\.)(\w+\.)?(?!\w*(LR|Model|Scheduler)$)[A-Z]\w*$")
+#: `torch.optim.Adam`, `torch.optim.adam.Adam`, `apex.optimizers.FusedAdam`, but neither
+#: `torch.optim.swa_utils.AveragedModel` nor a scheduler
+TORCH_OPTIMIZER = Pattern(
+    r"^(torch\.optim|apex\.optimizers)\."
+    r"(?!swa_utils\.|lr_scheduler\.)(\w+\.)?(?!\w*(LR|Model|Scheduler)$)[A-Z]\w*$"
+)
 #: where a wrapper keeps the optimizer that it wraps
 INNER_OPTIMIZER = {
     "optimizer", "_optimizer", "optim", "_optim", "opt", "_opt", "base_optimizer", "_base_optimizer", "inner_optimizer",
@@ -77,7 +81,10 @@ NO_GRAD = {
 }
 
 #: tensor methods that cut the graph
-CUTS = {"detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int"}
+CUTS = {
+    "detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int", "size",
+    "numel",
+}  # fmt: skip
 MODULE_PASSTHROUGH = {
     "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "xpu",
     "npu", "share_memory", "type", "compile", "module",

@@ -68,5 +68,4 @@ def _is_stale(known: _Known, file: SourceFile) -> bool:
     """Whether a file that the result was made of holds something else by now."""
     project = engine.project_of(file.path, file.settings)
     assert project is not None
-    project.probes.update(known.result.probes)
-    return project.changed
+    return project.differs(dict(known.result.probes))

@@ -99,11 +99,23 @@ class Calls:
     def _call_instance(self, value: v.Instance, a: v.Arguments, node: s.Call) -> v.Value:
         method = self.it.names.find_in_class(value.cls, "__call__")
         if isinstance(method, v.Function):
+            if self._is_criterion_elsewhere(value, method):
+                return self.it.guesses.module_forward(value, "__call__", a, node)
             bound = v.Function(f"{value.key}()", method.node, method.env, value, method.cls)
             return self.invoke(bound, a.args, a.kwargs, node)
         if value.module:
-            return self.it.guesses.module_forward(value, a, node)
+            return self.it.guesses.module_forward(value, "forward", a, node)
         return self.it.guesses.unknown_call(value.key, a, node)
+
+    @staticmethod
+    def _is_criterion_elsewhere(value: v.Instance, method: v.Function) -> bool:
+        """A class of another file that computes a loss and nothing else: it is looked into once, not at every batch."""
+        program = method.env.program if method.env is not None else None
+        if program is None or not program.path or value.cls is None or not naming.LOSS.search(value.cls.key):
+            return False
+        assert isinstance(method.node, s.Def)
+        words = program.words_of(method.node)
+        return not (words.events or words.contexts)
 
     # -- functions
 

@@ -24,6 +24,7 @@ from gradlint.knowledge import naming
 from gradlint.knowledge.rows import Argument, Does, Given, Makes, Opens, Passes, Switch, Thing
 from gradlint.paths import roles
 from gradlint.paths import values as v
+from gradlint.paths.run import owner
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
 
@@ -74,6 +75,7 @@ class Frameworks:
         return v.Managing(
             "", framework, steps.key if steps is not None else "", divides,
             accumulates=row.accumulates or divides or bool(within), model=model, size=v.whole_number(steps),
+            precision=_precision(a.kwargs.get(row.precision)),
         )  # fmt: skip
 
     def _engine(self, framework: Framework, row: Makes, a: v.Arguments, node: s.Call) -> v.Value:
@@ -187,8 +189,12 @@ class Frameworks:
                 model, node, a.at(row.enabled) if row.enabled is not None else None
             )
         if row.context is Switch.WINDOW:
-            return v.Context(s.render(node), Switch.WINDOW, self.run.site(node), value=base)
-        return v.Context(s.render(node), Switch.OTHER, self.run.site(node))  # it decides itself in what it autocasts
+            whose = a.at(row.model)
+            over = owner(whose) if whose is not None else None
+            return v.Context(s.render(node), Switch.WINDOW, self.run.site(node), over, value=base)
+        # without a word about precision it decides itself whether it autocasts
+        found = Switch.AUTOCAST if row.context is Switch.AUTOCAST and base.precision else Switch.OTHER
+        return v.Context(s.render(node), found, self.run.site(node))
 
     def enter_window(self, managing: v.Managing) -> None:
         """Starts a micro-batch; the attribute that tells of the boundary keeps its value behind the block."""
@@ -256,6 +262,12 @@ def _plugin(dotted: str, row: Makes, a: v.Arguments) -> v.Value:
         if value is not None and not (isinstance(value, v.Known) and isinstance(value.value, str)):
             entries[f'"{key}"'] = value
     return v.Collection(naming.last(dotted), [], entries, s.Display.DICT)
+
+
+def _precision(value: v.Value | None) -> str:
+    if isinstance(value, v.Known):
+        return value.value if isinstance(value.value, str) and value.value != "no" else ""
+    return value.key if value is not None else ""
 
 
 def _entry(config: v.Value | None, key: str) -> v.Value | None:

@@ -162,8 +162,8 @@ class Gradients:
         if tensor.norm is Norm.RAW and any(hooked.may_meet(params) for hooked in self.run.hooked):
             tensor = tensor.but(norm=Norm.WEIGHTED)
         autocast = self.run.autocast()
-        no_sync = self.run.no_sync()
         key = tensor.model or ""
+        no_sync = self.run.no_sync() or self.run.window(key)
         self.run.emit(
             Backward, node, params=params, scaler=tensor.scaler, norm=tensor.norm, loss=tensor.key or "loss",
             divisor=tensor.divisor, divisor_value=tensor.divisor_value, autocast=autocast.site if autocast else None,
@@ -172,6 +172,7 @@ class Gradients:
             framework=tensor.framework if framework is PLAIN else framework,
             managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
             divisors=tensor.divisors, handed=tensor.handed, guess=guess,
+            managed_scale=by is not None and by.precision == "fp16",
         )  # fmt: skip
 
     # -- gradients by hand

@@ -13,6 +13,8 @@ from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
+from gradlint.python.binding import called, identifiers, target_names
+from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ _TAKES_NUMBER = Pattern(r"(?i)accum|micro|steps?$|scal|div|factor|weight|norm|wi
 _ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
 #: what may be called where a constructor keeps a number
 _CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
-_DIVIDE = {"div", "divide", "true_divide", "mul", "multiply"}
+#: what changes how large a loss is
+_RESIZE = {"div", "divide", "true_divide", "mul", "multiply", "sum", "nansum"}
 #: for a look into a method of the file
 _SMALL_BUDGET = 400
 _NORMALISES = Pattern(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
@@ -142,6 +145,10 @@ class Guesses:
             for optimizer in optimizers:
                 self.run.emit(Step, node, optimizer=optimizer.ref.id, framework=HELPER, guess=steps)
             return
+        if optimizers and naming.GIVES_LOSS.search(name) and self._is_differentiated(node):
+            for optimizer in optimizers:
+                self.run.doubt(node, optimizer.ref.params, clears=True)
+            return
         if optimizers and not naming.HARMLESS.search(name):
             self.it.gradients.opaque(frozenset(o.ref.id for o in optimizers), node)
             return
@@ -170,6 +177,18 @@ class Guesses:
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
         elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
             self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
+
+    def _is_differentiated(self, node: s.Call) -> bool:
+        """`out = model.train_step(batch, optimizer)`, then `out["loss"].backward()`: it has made no gradients yet."""
+        scopes = self.it.program.once(Scopes)
+        stmt = scopes.stmt_of(node.node)
+        names = {x for target in stmt.targets for x in target_names(target)} if isinstance(stmt, s.Assign) else set()
+        scope = scopes.of(node.node)
+        calls = (call for call in self.it.program.calls() if called(call) == "backward" and names)
+        return any(
+            scopes.of(call.node) is scope and isinstance(call.func, s.Attr) and names & {*identifiers(call.func.base)}
+            for call in calls
+        )
 
     def _doubt(self, every: list[v.Value], node: s.Call, *, clears: bool) -> None:
         """A function that is not seen has a model in its hands, or gradients, and a name that does not calm."""
@@ -221,12 +240,12 @@ class Guesses:
             self.it.gradients.opaque(frozenset(o.ref.id for o in found) if found else None, node)
         return v.Unknown(s.render(node), called="scaler")
 
-    def module_forward(self, value: v.Instance, a: v.Arguments, node: s.Call) -> v.Value:
+    def module_forward(self, value: v.Instance, method: str, a: v.Arguments, node: s.Call) -> v.Value:
         name = value.cls.key if value.cls else value.key
         result = (
             self.criterion(name, a, node) if naming.LOSS.search(name) else self.it.gradients.forward(value, a, node)
         )
-        return self.normalised_inside(value, "forward", a, result, node)
+        return self.normalised_inside(value, method, a, result, node)
 
     def normalised_inside(self, value: v.Instance, name: str, a: v.Arguments, result: v.Value, node: s.Call) -> v.Value:
         """A module of this file may divide what it returns: its method is run to see whether it does."""
@@ -244,7 +263,7 @@ class Guesses:
 
     def _run_unseen(self, value: v.Instance, method: v.Function, a: v.Arguments, node: s.Call) -> v.Tensor | None:
         """What a method returns; nothing that happens in it is told."""
-        if not self._may_divide(method):
+        if not self._may_resize(method):
             return None
         before, reached, budget = len(self.run.events), set(self.run.reached), self.run.budget
         doubts = len(self.run.doubts)
@@ -266,8 +285,8 @@ class Guesses:
             found = next((part for part in parts if part is not None), found)
         return found if isinstance(found, v.Tensor) else None
 
-    def _may_divide(self, method: v.Function) -> bool:
-        """It divides or multiplies, or calls something that may."""
+    def _may_resize(self, method: v.Function) -> bool:
+        """It divides, multiplies or adds up, or calls something that may."""
         assert isinstance(method.node, s.Def)
         for stmt in s.walk_stmts(method.node.body):
             if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
@@ -277,7 +296,7 @@ class Guesses:
                     {*self.it.program.functions, *tensors.IN_PLACE, "super"}
                 ):
                     return True
-                if not self.it.program.said(expr).callees.isdisjoint(_DIVIDE):
+                if not self.it.program.said(expr).callees.isdisjoint(_RESIZE):
                     return True
                 if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
                     return True
@@ -305,6 +324,8 @@ class Guesses:
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
+        if inside.norm is Norm.SUMMED:
+            return result.but(norm=Norm.SUMMED)
         if inside.norm not in (Norm.DIVIDED, Norm.WEIGHTED):
             return result
         if inside.divisors:

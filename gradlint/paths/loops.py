@@ -190,12 +190,24 @@ class Loops:
 
     def _makes_gradients_itself(self, stmt: s.For | s.While) -> bool:
         """Events stand right in this loop, not only in a loop inside it."""
-        itself = [x for x in stmt.body if not _holds_loop(x)]
+        itself = list(_outside_of_loops(stmt.body))
         own = self.it.program.collect_words(itself)
         for definition in self.it.program.callees.under(itself):
-            if not _holds_any_loop(definition.body):
+            if not self._trains_in_loop(definition):
                 own.add(self.it.program.words_of(definition))
-        return (own.steps and not _only_schedules(stmt)) or own.backward or not _holds_any_loop(stmt.body)
+        if (own.steps and not _only_schedules(stmt)) or own.backward:
+            return True
+        return own.events and not _holds_any_loop(stmt.body)
+
+    def _trains_in_loop(self, definition: s.Def) -> bool:
+        """`train_one_epoch(…)`, in a loop over epochs; a function that goes over parameters is called for a batch."""
+        program = self.it.program.owner(definition.node)
+        for stmt in s.walk_stmts(definition.body):
+            if isinstance(stmt, s.For | s.While):
+                words = program.words(stmt.body)
+                if words.backward or words.steps:
+                    return True
+        return False
 
     def _over_training_objects(self, iterable: v.Value) -> bool:
         """`for opt in self.optimizers`: one stands for all."""
@@ -245,6 +257,16 @@ def _holds_loop(stmt: s.Stmt) -> bool:
     return isinstance(stmt, s.For | s.While) or _holds_any_loop([x for b in s.blocks(stmt) for x in b])
 
 
+def _outside_of_loops(body: list[s.Stmt]) -> Iterator[s.Stmt]:
+    """The statements that stand in no loop; of a `try`, `with` or `if` round a loop, those beside it."""
+    for stmt in body:
+        if not _holds_loop(stmt):
+            yield stmt
+        elif not isinstance(stmt, s.For | s.While | s.Def | s.Class):
+            for block in s.blocks(stmt):
+                yield from _outside_of_loops(block)
+
+
 def _all_known(value: v.Value | None) -> bool:
     """A list with these entries and no more; what a comprehension made goes on as long as its source does."""
     return isinstance(value, v.Collection) and bool(value.items) and not value.open
@@ -256,9 +278,7 @@ def _holds_any_loop(body: list[s.Stmt]) -> bool:
 
 def _only_schedules(stmt: s.For | s.While) -> bool:
     """The only `.step()` right in the loop is a scheduler's: this is the loop over epochs."""
-    for inner in stmt.body:
-        if _holds_loop(inner):
-            continue
+    for inner in _outside_of_loops(stmt.body):
         for x in s.walk_stmts([inner]):
             for expr in s.expressions(x):
                 for part in s.walk_expr(expr):
@@ -269,8 +289,13 @@ def _only_schedules(stmt: s.For | s.While) -> bool:
 
 
 def _skips_rest(stmt: s.Stmt) -> bool:
-    """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out."""
+    """`if step >= steps_per_epoch: continue`: what is behind the last whole window is left out.
+
+    `if to_skip > 0: to_skip -= 1; continue` leaves out the first batches, where a run is resumed.
+    """
     if not isinstance(stmt, s.If) or not isinstance(stmt.test, s.Compare) or stmt.test.op not in (">", ">="):
+        return False
+    if isinstance(stmt.test.right, s.Const) and stmt.test.right.value == 0:
         return False
     return len(stmt.body) == 1 and isinstance(stmt.body[0], s.Jump) and stmt.body[0].kind is s.Leave.CONTINUE
 

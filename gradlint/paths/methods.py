@@ -160,7 +160,7 @@ class Methods:
         member = self.it.names.find_in_class(base.cls, name)
         if member is not None:
             if name == "forward" and base.module:
-                return self.it.guesses.module_forward(base, a, node)
+                return self.it.guesses.module_forward(base, "forward", a, node)
             if base.module and not self._follows(member):
                 if self.run.no_grad:
                     return None

@@ -313,10 +313,17 @@ class Run:
                 return context
         return None
 
+    def window(self, key: str) -> v.Context | None:
+        """The framework's window of this model."""
+        contexts = (x for x in reversed(self.contexts) if x.kind is Switch.WINDOW)
+        return next((x for x in contexts if key and x.model == key), None)
+
     def sync_of(self, key: str) -> Sync:
         """Whether gradients of this model are synchronised by what runs now."""
         if self.unsure_sync:
             return Sync.MANAGED
+        if self.window(key) is not None and self.window_full is False:
+            return Sync.OFF
         context = self.no_sync()
         if context is not None:
             return context.sync

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gradlint.events import Norm, Params, Sync, Wrap
+from gradlint.knowledge import naming
 from gradlint.knowledge.torch_api import CUTS
 from gradlint.paths import values as v
 
@@ -154,6 +155,9 @@ def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
         whole = int(value) if value is not None and float(value).is_integer() else None
         divisors = _divided_again(tensor, value)
         return result.but(norm=Norm.DIVIDED, divisor=by, divisor_value=whole, divisors=divisors)
+    if naming.BATCH_LENGTH.search(other.key):
+        # a mean times the number of items is their sum
+        return _as(result, tensor).but(norm=max(tensor.norm, Norm.SUMMED, key=_RANK.index))
     if isinstance(other, v.Known) and isinstance(other.value, int | float) and abs(other.value) >= 1:
         kept = tensor.divisors if other.value == 1 else frozenset[float]()
         return _as(result, tensor).but(divisors=kept)

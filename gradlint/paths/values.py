@@ -307,6 +307,8 @@ class Managing(Value):
     guess: Guess | None = None
     #: N as a number
     size: int | None = None
+    #: in what it autocasts, in words ("fp16", or those of an expression); "" if it does not, or if nobody knows
+    precision: str = ""
 
 
 #: what a call is given

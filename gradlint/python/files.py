@@ -24,7 +24,6 @@ class Files:
         #: the other files, by their frames
         self._programs: dict[int, Module] = {}
         self._frames: dict[int, Frame] = {}
-        self._mattering: dict[tuple[str, str], bool] = {}
 
     def find(self, name: str) -> Value | None:
         """What a name is where the evaluator stands."""
@@ -44,8 +43,6 @@ class Files:
         if not self._words:
             return None
         program = self._programs.get(id(self._core.frame.top), self._core.program)
-        if not self._may_matter(dotted, program):
-            return None
         found = program.elsewhere(dotted)
         if found is None or found.program.all_words.seen.isdisjoint(self._words):
             return None
@@ -53,16 +50,6 @@ class Files:
         if isinstance(found.node, s.Def):
             return Function(found.node, top)
         return Class(found.node, top) if found.node is not None else None
-
-    def _may_matter(self, dotted: str, program: Module) -> bool:
-        """The file has one of the words, or only hands the class on; few files can be parsed, so others are not."""
-        key = dotted, program.location
-        if key not in self._mattering:
-            name = dotted.rpartition(".")[2]
-            text = next(program.project.texts([dotted], program.location), b"") if program.project is not None else b""
-            handed_on = name[:1].isupper() and b"import" in text and f"class {name}".encode() not in text
-            self._mattering[key] = handed_on or any(word.encode() in text for word in self._words)
-        return self._mattering[key]
 
     def classes_of(self, cls: s.Class) -> Classes:
         """Those of the file that defines a class."""

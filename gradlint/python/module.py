@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -126,6 +127,16 @@ class Module:
         self._index(body, False, self.imports)
         self.all_words = self.collect_words(body)
         self._core: list[s.Stmt] | None = None
+
+    def seen_from(self, project: Project, target_torch: tuple[int, int] | None) -> Module:
+        """The same file in an analysis: what its text says is shared by all, what other files make of it is not."""
+        seen = copy.copy(self)
+        seen.project, seen.target_torch = project, target_torch
+        seen._foreign, seen._reached, seen.met, seen._words, seen.innermost = {}, {}, {}, {}, {}
+        seen._own, seen._said, seen._remembered = {**self._own}, {**self._said}, []
+        seen._closure, seen._core, seen._calls = None, None, None
+        seen._made, seen.usage = {}, self.usage.seen_from(seen)
+        return seen
 
     @property
     def _closed(self) -> dict[int, Words]:

@@ -6,33 +6,31 @@ answers the same.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.python import source as reading
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes
 from gradlint.python.lower import Lowering
-from gradlint.python.roots import MOST_BYTES, Roots
+from gradlint.python.roots import Roots
 from gradlint.python.scope import Scopes
+from gradlint.python.surroundings import Asked, Kept, Surroundings, around, outline_of
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
     from gradlint.python.module import Module
 
-#: the files that one analysis may read beside its own, of `MOST_BYTES` together
-MOST_MODULES = 12
-#: how often a name may lead on to another file
-_HOPS = 4
-#: nodes of different files have different numbers: each file has so many of its own
-_NUMBERS = 10_000_000
+T = TypeVar("T")
 
-Read = Callable[[str], bytes | None]
+#: nodes of different files have different numbers: each file has so many of its own
+_NUMBERS = 1 << 23
+#: texts of which it is remembered what they were parsed to, and how much they are together
+_MOST_PARSED = 96
+_MOST_TEXT = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +44,13 @@ class Definition:
 
 @dataclass(slots=True, eq=False)
 class Foreign:
-    """A file that was asked for."""
+    """A file that was asked for, as far as it can matter."""
 
     path: str
+    #: the text is that of the pieces that were read; the bytes are those of the whole file
     source: reading.Source
     lowering: Lowering
     program: Module
-
-
-@functools.lru_cache(maxsize=64)
-def _read(data: bytes) -> reading.Source | None:
-    text = reading.read(data)
-    return text if isinstance(text, reading.Source) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,36 +73,58 @@ class Words:
 
 @dataclass(slots=True, eq=False)
 class Project:
-    """The files that one analysis may ask for.
+    """The files that one analysis may ask for."""
 
-    `read` is the only way to them: whoever has other texts than the disk (open buffers, a fix on trial) hands its own.
-    """
-
-    roots: Sequence[str]
-    read: Read
+    surroundings: Surroundings
     target_torch: tuple[int, int] | None = None
-    #: every path that was asked for, and what it held: a digest, or None for what is not there
-    probes: dict[str, str | None] = field(default_factory=dict)
     #: what was not read because there was enough, in sentences
     exhausted: list[str] = field(default_factory=list)
-    #: files that an import names and that are not there
-    missing: set[str] = field(default_factory=set)
     #: the file that is analysed
     main: Module = field(init=False)
+    _asked: Asked = field(default_factory=Asked)
+    _kept: Kept = field(default_factory=Kept)
+    _begun: tuple[str, bytes] = "", b""
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
-    _count: int = 0
-    _bytes: int = 0
 
     @classmethod
     def on_disk(cls, folders: Sequence[str], target_torch: tuple[int, int] | None = None) -> Project:
-        roots = Roots(folders)
-        return cls(roots.folders, roots.read, target_torch)
+        return cls(around(folders), target_torch)
+
+    def begin(self, path: str, source: bytes) -> None:
+        """Look for what of other files the text at a path may come by; nothing else of them is read."""
+        if self._begun != (path, source):
+            self._begun = path, source
+            self._kept = self.surroundings.kept(path, source)
+            self._asked.add(self._kept.asked)
+            self.exhausted = [*self._kept.exhausted]
+            self._files, self._resolved = {}, {}
+
+    @property
+    def probes(self) -> dict[str, str | None]:
+        """Every path that was asked for, and what it held: a digest, or None for what is not there."""
+        roots = self.surroundings.roots
+        return {path: roots.digest(path) if roots.has(path) else None for path in self._asked.paths}
 
     @property
     def changed(self) -> bool:
         """Whether a file that was asked for holds something else by now."""
-        return any(_digest(self.read(path)) != known for path, known in self.probes.items())
+        return self.differs(self.probes)
+
+    def differs(self, probes: Mapping[str, str | None]) -> bool:
+        """Whether one of these files holds something else by now."""
+        now = Roots(self.surroundings.roots.folders)
+        return any((now.digest(path) if now.has(path) else None) != known for path, known in probes.items())
+
+    @property
+    def missing(self) -> set[str]:
+        """Files that an import names and that are not there."""
+        return self._asked.missing
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of other files can matter."""
+        return not self._kept.pieces
 
     # -- names
 
@@ -117,110 +132,53 @@ class Project:
         """What a full name of an import means, seen from a file; None if that is nothing of the project."""
         known = self._resolved
         if (dotted, importer) not in known:
-            known[dotted, importer] = self._resolve(dotted, importer, _HOPS)
+            known[dotted, importer] = self._resolve(dotted, importer)
         return known[dotted, importer]
 
-    def _resolve(self, dotted: str, importer: str, hops: int) -> Definition | None:
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = dotted[level:].split(".")
-        if not level and parts[0] in _ELSEWHERE:
+    def _resolve(self, dotted: str, importer: str) -> Definition | None:
+        if self._kept.names.isdisjoint(dotted.split(".")[-2:]):
             return None
-        for base in self._bases(importer, level):
-            for length in range(len(parts), 0, -1):
-                module = self._module(os.path.join(base, *parts[:length]))
-                if module is not None:
-                    found = self._inside(module, parts[length:], hops)
-                    if found is None and length < len(parts) - 1:
-                        self._miss(os.path.dirname(module.path), parts[length : length + 1], module)
-                    return found
-            if level:
-                self._miss(base, parts[:-1] or parts)
-        return None
-
-    def _miss(self, folder: str, parts: Sequence[str], package: Foreign | None = None) -> None:
-        """Take down that an import names a file which is not there; a package may define the name itself."""
-        if package is None or (
-            package.path.endswith("__init__.py") and not package.program.once(Scopes).module.binds(parts[0])
-        ):
-            self.missing.add(os.path.join(folder, *parts) + ".py")
-
-    def _inside(self, module: Foreign, names: Sequence[str], hops: int) -> Definition | None:
-        """A name of a file, or a name of a class of it."""
-        if not names or len(names) > 2:
+        meaning = self.surroundings.find(dotted, importer, self._asked)
+        module = self.file(meaning.path) if meaning is not None and meaning.names else None
+        if meaning is None or module is None:
             return None
         scope = module.program.once(Scopes).module
-        first = names[0]
+        first, *rest = meaning.names
         if first in scope.defined:
-            return _member(Definition(module.program, scope.defined[first][-1]), names[1:])
-        if first in scope.imports and hops:
-            return self._resolve(".".join((scope.imports[first][0], *names[1:])), module.path, hops - 1)
-        if first in scope.names:
-            values = scope.names[first]
-            return Definition(module.program, None, values[0].value) if len(values) == 1 and len(names) == 1 else None
-        for star in module.program.stars if hops else ():
-            joint = "" if star.endswith(".") else "."
-            found = self._resolve(f"{star}{joint}{'.'.join(names)}", module.path, hops - 1)
-            if found is not None:
-                return found
-        return None
+            return _member(Definition(module.program, scope.defined[first][-1]), rest)
+        values = scope.names.get(first, ())
+        return Definition(module.program, None, values[0].value) if len(values) == 1 and not rest else None
 
-    def _bases(self, importer: str, level: int) -> Iterator[str]:
-        """The folders in which the first part of a name is looked for."""
-        folder = os.path.dirname(importer)
-        if level:
-            for _ in range(level - 1):
-                folder = os.path.dirname(folder)
-            yield folder
-            return
-        yield folder
-        seen = {folder}
-        top = folder
-        while self._is_package(top) and os.path.dirname(top) != top:
-            top = os.path.dirname(top)
-        for base in (top, *self.roots, *(os.path.join(root, "src") for root in self.roots)):
-            if base not in seen:
-                seen.add(base)
-                yield base
+    def at_once(self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]]) -> frozenset[T]:
+        """What a function makes of all files that the text at a path names."""
+        paths = self.surroundings.named_in(path, source, self._asked)
+        found = (self.surroundings.once(other, make) for other in paths)
+        return frozenset().union(*(one for one in found if one is not None))
 
-    def _is_package(self, folder: str) -> bool:
-        return self._bytes_of(os.path.join(folder, "__init__.py")) is not None
-
-    def texts(self, dotted: Iterable[str], importer: str) -> Iterator[bytes]:
-        """The texts of the files that full names are of; they are not parsed."""
-        for name in sorted(dotted):
-            parent = name.rpartition(".")[0]
-            data = self._text_of(name, importer) or (self._text_of(parent, importer) if parent.strip(".") else None)
-            if data is not None:
-                yield data
-
-    def imported(self, source: bytes, importer: str) -> Iterator[bytes]:
-        """The texts of the files of the project that a file imports, found by its words alone."""
-        for line in _IMPORTS.finditer(source):
-            base = line[1] or line[2]
-            for dotted in base.decode(errors="replace").split(","):
-                data = self._text_of(dotted.split(" as ")[0].strip(), importer)
-                if data is not None:
-                    yield data
+    def texts(self) -> Iterator[bytes]:
+        """What is read of other files; it is not parsed."""
+        for path, numbers in self._kept.pieces.items():
+            outline = self.surroundings.outline(path)
+            if outline is not None:
+                yield b"\n".join(outline.pieces[number].code for number in sorted(numbers))
 
     def is_used_by(self, path: str, words: Words) -> bool:
         """Whether a text with these words may use something of a file: it names something that the file defines, and
-        imports the file, or one that was read for it and hands it on."""
+        imports the file, or one that was asked for and hands it on."""
         if words.all.isdisjoint(self.defined_in(path)):
             return False
         names = self.names_of(path)
         return not words.imports.isdisjoint(names) or any(
-            stem_of(other.path) in words.imports and not names.isdisjoint(Words.of(other.source.data).imports)
-            for other in list(self._files.values())
-            if other is not None
+            stem_of(other) in words.imports and not names.isdisjoint(Words.of(data).imports)
+            for other in sorted(self._asked.paths)
+            if (data := self.surroundings.roots.read(other)) is not None
         )
 
     def defined_in(self, path: str) -> frozenset[bytes]:
         """The names that a file gives something to."""
-        file = self.file(path)
-        if file is None:
-            return frozenset()
-        scope = file.program.once(Scopes).module
-        return frozenset(name.encode() for name in (*scope.defined, *scope.names))
+        self._asked.paths_here.add(path)
+        outline = self.surroundings.outline(path)
+        return frozenset() if outline is None else frozenset((*outline.defined, *outline.names))
 
     def names_of(self, path: str) -> frozenset[bytes]:
         """The words of which one stands in every statement that imports a file, or a package that hands it on."""
@@ -230,80 +188,83 @@ class Project:
             names.add(_HERE)
             folder = os.path.dirname(folder)
         while folder != os.path.dirname(folder):
-            package = self._bytes_of(os.path.join(folder, "__init__.py"))
+            above = os.path.join(folder, "__init__.py")
+            self._asked.paths_here.add(above)
+            package = self.surroundings.roots.read(above) if self.surroundings.roots.has(above) else None
             if package is None or names.isdisjoint(Words.of(package).imports):
                 break
             names |= {os.path.basename(folder).encode(), _HERE}
             folder = os.path.dirname(folder)
         return frozenset(names)
 
-    def _text_of(self, dotted: str, importer: str) -> bytes | None:
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = [part for part in dotted[level:].split(".") if part]
-        if not level and (not parts or parts[0] in _ELSEWHERE):
-            return None
-        for base in self._bases(importer, level):
-            stem = os.path.join(base, *parts)
-            for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-                data = self._bytes_of(path)
-                if data is not None:
-                    return data
-        return None
-
     # -- files
 
-    def _module(self, stem: str) -> Foreign | None:
-        """The file of a module, or that of a package."""
-        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-            found = self.file(path)
-            if found is not None:
-                return found
-        return None
-
     def file(self, path: str) -> Foreign | None:
-        """A file of the project as a program; None if it is not there, cannot be read, or enough was read."""
+        """What is read of a file of the project, as a program; None if that is nothing."""
         if path not in self._files:
-            self._files[path] = self._opened(path)
+            numbers = self._kept.pieces.get(path)
+            parsed = _parsed(path, self.surroundings.roots.read(path), numbers) if numbers else None
+            self._files[path] = parsed and Foreign(
+                path, parsed.source, parsed.lowering, parsed.program.seen_from(self, self.target_torch)
+            )
         return self._files[path]
 
     def at(self, node: int) -> Foreign | None:
         """The file that a node stands in; None if it is of the file that is analysed."""
         number = node // _NUMBERS
+        if number <= 0:
+            return None
         return next((f for f in self._files.values() if f and f.lowering.first // _NUMBERS == number), None)
 
-    def _opened(self, path: str) -> Foreign | None:
-        from gradlint.python.module import Module
 
-        data = self._bytes_of(path)
-        if data is None:
-            return None
-        if self._count >= MOST_MODULES or self._bytes + len(data) > MOST_BYTES:
-            self.exhausted.append(f"{path} was not read: enough other files were")
-            return None
-        text = _read(data)
-        if text is None:
-            return None
-        self._count += 1
-        self._bytes += len(data)
-        lowering = Lowering(text.tree, first=self._count * _NUMBERS)
-        program = Module(lowering.body, self.target_torch, path, self)
-        return Foreign(path, text, lowering, program)
+@dataclass(slots=True, eq=False)
+class _Parsed:
+    """What is the same for all analyses."""
 
-    def _bytes_of(self, path: str) -> bytes | None:
-        data = self.read(path)
-        self.probes[path] = _digest(data)
-        return data
+    source: reading.Source
+    lowering: Lowering
+    program: Module
+
+
+#: by file, content and pieces; what was used last comes last
+_known: dict[tuple[str, bytes, frozenset[int]], _Parsed | None] = {}
+
+
+def _parsed(path: str, data: bytes | None, numbers: frozenset[int]) -> _Parsed | None:
+    """Some pieces of a file as a program; many files ask for the same ones."""
+    if data is None:
+        return None
+    key = path, data, numbers
+    if key in _known:
+        _known[key] = found = _known.pop(key)
+        return found
+    found = _known[key] = _parse(*key)
+    size = sum(len(one.source.text.strip()) for one in _known.values() if one is not None)
+    while len(_known) > _MOST_PARSED or (size > _MOST_TEXT and len(_known) > 1):
+        oldest = _known.pop(next(iter(_known)))
+        size -= len(oldest.source.text.strip()) if oldest is not None else 0
+    return found
+
+
+def _parse(path: str, data: bytes, numbers: frozenset[int]) -> _Parsed | None:
+    from gradlint.python.module import Module
+
+    source = reading.part(data, outline_of(data).without(numbers, data)) or reading.read(data)
+    if not isinstance(source, reading.Source):
+        return None
+    lowering = Lowering(source.tree, first=_number(path) * _NUMBERS)
+    return _Parsed(source, lowering, Module(lowering.body, None, path))
+
+
+def _number(path: str) -> int:
+    """Of a file; the same whoever asks, in whichever order."""
+    return 1 + int.from_bytes(hashlib.blake2b(os.fsencode(path), digest_size=5).digest(), "big")
 
 
 def stem_of(path: str) -> bytes:
     """The last part of the name of a module."""
     folder, name = os.path.split(path)
     return (os.path.basename(folder) if name == "__init__.py" else name.removesuffix(".py")).encode()
-
-
-@functools.lru_cache(maxsize=512)
-def _digest(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _member(found: Definition, names: Sequence[str]) -> Definition | None:
@@ -317,6 +278,3 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
 _HERE = b"."
 _STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
 _WORDS = re.compile(rb"\w+|\.(?= import\b)")
-_IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M)
-#: libraries that no project has files of its own for, as long as it is not one of them
-_ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}

@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-#: no module is larger; all that one analysis reads of other files together is not, either
+#: no module is larger
 MOST_BYTES = 400_000
 #: a file written this shortly ago may be written again within the same tick of the clock
 _RACY_NS = 2_000_000_000
 
-#: texts that count instead of what is on the disk, by path
+#: texts that count instead of what is on the disk, by path, and how often they have changed
 _texts: dict[str, bytes] = {}
+_changes = 0
 
 
 @contextmanager
 def overlaid(texts: Mapping[str, bytes]) -> Iterator[None]:
     """Other texts than those on the disk count meanwhile: what an editor has open, or what came through stdin."""
     before = dict(_texts)
+    _count_change()
     _texts.update(texts)
     try:
         yield
     finally:
+        _count_change()
         _texts.clear()
         _texts.update(before)
 
 
 def lay_over(path: str, text: bytes | None) -> None:
     """From now on this text counts for a file; None: its own does again."""
+    _count_change()
     if text is None:
         _texts.pop(path, None)
     else:
         _texts[path] = text
+
+
+def _count_change() -> None:
+    global _changes
+    _changes += 1
+
+
+def changes() -> int:
+    """How often other texts were laid over those of the disk, or taken away again."""
+    return _changes
 
 
 def text_over(path: str) -> bytes | None:
@@ -44,23 +59,71 @@ def text_over(path: str) -> bytes | None:
 
 
 class Roots:
-    """Folders whose files may be read, and the way to them: nothing outside of them is, by whatever link."""
+    """Folders whose files may be read, and the way to them: nothing outside of them is, by whatever link.
+
+    A folder is listed once, and what a file held when it was first asked for counts as long as this is used.
+    """
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = tuple(dict.fromkeys(os.path.abspath(folder) for folder in folders))
         self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
         self._real_folders: dict[str, str] = {}
+        self._listed: dict[str, frozenset[str]] = {}
+        self._digests: dict[str, str | None] = {}
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a module."""
+        if path in self._digests:
+            return self._digests[path] is not None
+        if text_over(path) is None and os.path.basename(path) not in self._names_in(os.path.dirname(path)):
+            self._digests[path] = None
+            return False
+        return self.digest(path) is not None
+
+    def digest(self, path: str) -> str | None:
+        """What names the content of a file; None for what is not there, is outside, or is too large to be a module."""
+        if path not in self._digests:
+            self.read(path)
+        return self._digests[path]
+
+    def read(self, path: str) -> bytes | None:
+        """What is in a file; None for the same."""
+        if path in self._digests and self._digests[path] is None:
+            return None
+        data = self._found(path)
+        known = self._digests.setdefault(path, digest_of(data))
+        # whoever writes a file in the midst of it is heard the next time
+        return data if data is not None and known == digest_of(data) else None
+
+    def _names_in(self, folder: str) -> frozenset[str]:
+        """Most of the files that are asked for are not there, and are asked for again and again."""
+        if folder not in self._listed:
+            self._listed[folder] = self._listing(folder)
+        return self._listed[folder]
+
+    def _listing(self, folder: str) -> frozenset[str]:
+        above, name = os.path.split(folder)
+        inside = any(folder.startswith(os.path.join(root, "")) for root in self.folders)
+        if inside and name not in self._names_in(above):
+            return frozenset()
+        try:
+            real = os.path.join(self._really_folder(folder), "")
+            return frozenset(os.listdir(folder)) if real.startswith(self._real) else frozenset()
+        except (OSError, ValueError):
+            return frozenset()
+
+    def _really_folder(self, folder: str) -> str:
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder)
+        return self._real_folders[folder]
 
     def _really(self, path: str) -> str:
         """The same file without links; most of the files that are asked for share their folders."""
         folder, name = os.path.split(path)
-        if folder not in self._real_folders:
-            self._real_folders[folder] = os.path.realpath(folder)
-        whole = os.path.join(self._real_folders[folder], name)
+        whole = os.path.join(self._really_folder(folder), name)
         return os.path.realpath(path) if os.path.islink(whole) else whole
 
-    def read(self, path: str) -> bytes | None:
-        """What is in a file; None for what is not there, is outside, or is too large to be a module."""
+    def _found(self, path: str) -> bytes | None:
         text = text_over(path)
         if text is not None:
             return text if len(text) <= MOST_BYTES else None
@@ -76,6 +139,12 @@ class Roots:
             return content(real, found.st_mtime_ns, found.st_size)
         except (OSError, ValueError):
             return None
+
+
+@functools.lru_cache(maxsize=512)
+def digest_of(data: bytes | None) -> str | None:
+    """What names a content; None of nothing."""
+    return None if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @functools.lru_cache(maxsize=256)

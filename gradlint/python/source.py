@@ -70,6 +70,15 @@ def read(data: bytes) -> Source | Broken | Newer | Unreadable:
         return Unreadable(f"it cannot be parsed: {str(error) or 'it is nested too deeply'}")
 
 
+def part(data: bytes, some: bytes) -> Source | None:
+    """Some statements of a source, in their places; None if they do not stand alone."""
+    try:
+        text = some.decode(encoding_of(data))
+        return Source(data, text.removeprefix("\ufeff"), parsed(text.removeprefix("\ufeff")))
+    except (SyntaxError, LookupError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def parsed(text: str) -> ast.Module:
     """Python's own tree, without a word about what it thinks of the text."""
     with warnings.catch_warnings():

@@ -46,6 +46,14 @@ class Usage:
         self._known: dict[tuple[Use, str, Scope], bool | None] = {}
         self._named: set[str] = set()
 
+    def seen_from(self, program: Module) -> Usage:
+        """The same in another analysis, which may note more."""
+        seen = Usage(program)
+        seen._noted = {key: [*noted] for key, noted in self._noted.items()}
+        seen._texts = {use: set(texts) for use, texts in self._texts.items()}
+        seen._named = set(self._named)
+        return seen
+
     def texts(self, use: Use) -> set[str]:
         """All that it is done with, in whichever scope."""
         return self._texts[use]

@@ -114,9 +114,12 @@ def first_of(call: cst.Call) -> cst.BaseExpression:
 
 def subject(bench: Bench, call: cst.Call) -> cst.BaseExpression:
     """`x` of `torch.exp(x)` and of `x.exp()`."""
-    if isinstance(call.func, cst.Attribute) and not is_module(bench, call.func.value):
-        return call.func.value
-    return first_of(call)
+    return receiver(call) if is_method(bench, call) else first_of(call)
+
+
+def is_method(bench: Bench, call: cst.Call) -> bool:
+    """`x.exp()`, and not `torch.exp(x)`."""
+    return isinstance(call.func, cst.Attribute) and not is_module(bench, call.func.value)
 
 
 def by_keyword(call: cst.Call, name: str) -> cst.Arg | None:

@@ -19,7 +19,6 @@ from gradlint.repair import (
     clips,
     fuse,
     guard,
-    logging,
     losses,
     renames,
     scaler,
@@ -71,7 +70,7 @@ class Clips(Family):
     when_synced = Verb(clips.clip_when_synced)
     insert = Verb(clips.insert_clip)
     make_list = Verb(clips.make_list)
-    log_norm = Verb(logging.log_norm)
+    log_norm = Verb(clips.log_norm)
 
 
 class Scalers(Family):
@@ -284,7 +283,8 @@ class Bench:
         return found
 
     def names_read(self, node: cst.CSTNode) -> set[str]:
-        return names_of(self.code(node)).read
+        """Of an expression that may go over several rows, inside of parentheses that are not its own."""
+        return names_of(f"({self.code(node)})").read
 
     def names_bound(self, statement: Statement) -> set[str]:
         return merged(self.names_in(x) for x in statement.leaves()).bound

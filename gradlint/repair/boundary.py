@@ -37,18 +37,9 @@ def condition(bench: Bench, step: Step) -> cst.BaseExpression:
 
 def flag_home(guard: Statement, name: str) -> cst.Assign | None:
     """`stepping = (i + 1) % n == 0` before the `if stepping:`, if there is just one in its loop."""
-    loop = loop_of(guard)
+    loop = guard.loop
     found = [x for x in within(loop.node, cst.Assign) if assigns(x, name)] if loop is not None else []
     return found[0] if len(found) == 1 else None
-
-
-def loop_of(statement: Statement) -> Statement | None:
-    for owner in statement.ancestors():
-        if isinstance(owner.node, cst.For | cst.While):
-            return owner
-        if isinstance(owner.node, cst.FunctionDef):
-            return None
-    return None
 
 
 def modulo_in(node: cst.BaseExpression) -> cst.BinaryOperation:
@@ -108,10 +99,8 @@ def last_name(text: str) -> str:
 def inner_loop(bench: Bench, backward: Backward, step: Step) -> Statement | None:
     """The loop over the micro-batches, if the step stands behind it."""
     made, used = bench.pair(backward, step)
-    for owner in made.ancestors():
-        if isinstance(owner.node, cst.For | cst.While):
-            return None if owner.holds(used) else owner
-    return None
+    loop = next((x for x in made.ancestors() if isinstance(x.node, cst.For | cst.While)), None)
+    return loop if loop is not None and not loop.holds(used) else None
 
 
 def size_of_loop(bench: Bench, loop: Statement) -> str:
@@ -139,7 +128,7 @@ def count_from_one(bench: Bench, step: Step, *, everywhere: bool = False) -> Non
     """`i % n == 0` -> `(i + 1) % n == 0`; `everywhere`: in all conditions of the loop that ask the same."""
     modulo = modulo_in(condition(bench, step))
     nodes = [modulo]
-    loop = loop_of(guard_of(bench, step))
+    loop = guard_of(bench, step).loop
     if everywhere and loop is not None:
         same = bench.code(modulo)
         nodes = [x for x in within(loop.node, cst.BinaryOperation) if bench.code(x) == same]
@@ -156,7 +145,7 @@ def step_at_the_end(bench: Bench, step: Step) -> None:
     """`(i + 1) % n == 0` -> `(i + 1) % n == 0 or i + 1 == len(loader)`."""
     test = condition(bench, step)
     guard = guard_of(bench, step)
-    loop = loop_of(guard)
+    loop = guard.loop
     modulo = modulo_in(test)
     if loop is None or not isinstance(loop.node, cst.For):
         raise NotFixable("the loop over the loader was not found")

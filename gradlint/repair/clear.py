@@ -38,12 +38,7 @@ def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, clos
 def _common_loop(bench: Bench, one: Event, other: Event) -> Statement | None:
     """The innermost loop of the function that runs both."""
     first, second = bench.pair(one, other)
-    for owner in first.ancestors():
-        if isinstance(owner.node, cst.FunctionDef):
-            return None
-        if isinstance(owner.node, cst.For | cst.While) and owner.holds(second):
-            return owner
-    return None
+    return next((x for x in first.around() if isinstance(x.node, cst.For | cst.While) and x.holds(second)), None)
 
 
 class _Choice(enum.Enum):

@@ -137,7 +137,7 @@ def readers(bench: Bench, made: Definition) -> list[cst.Name]:
             break
         if isinstance(owner.node, cst.For | cst.While):
             # the next turn, as far as nothing binds it anew
-            found += reads(_header(owner), made.name)
+            found += reads(owner.header[0], made.name)
             if not _read_by(siblings[: at + 1], made.name, found):
                 found += [x for other in siblings[: at + 1] for x in reads(other.node, made.name)]
         current = owner
@@ -170,11 +170,6 @@ def _seen_by_functions(bench: Bench, made: Definition) -> list[cst.Name]:
     inside = home.leaves() if home is not None else bench.document.statements()
     defs = [x for x in inside if isinstance(x.node, cst.FunctionDef) and x is not home]
     return [name for x in defs if not x.holds(made.statement) for name in reads(x.node, made.name)]
-
-
-def _header(loop: Statement) -> cst.CSTNode:
-    node = loop.node
-    return node.test if isinstance(node, cst.While) else node.iter
 
 
 def reads(node: cst.CSTNode, name: str) -> list[cst.Name]:
@@ -210,7 +205,7 @@ def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
 def check_unchanged(bench: Bench, parts: list[cst.BaseExpression], made: Definition, at: cst.CSTNode) -> None:
     """Expressions of the definition have the same value at another place: nothing in between binds or edits names."""
     here = bench.statement(at)
-    read = {name for part in parts for name in names_read(bench, part)}
+    read = {name for part in parts for name in bench.names_read(part)}
     roots = {name.partition(".")[0] for name in read}
     between = {id(x): x for x in bench.document.between(made.statement.end, here.start)}
     for owner in here.ancestors():
@@ -225,11 +220,6 @@ def check_unchanged(bench: Bench, parts: list[cst.BaseExpression], made: Definit
         edited = roots & _edited(statement) if isinstance(statement.node, cst.SimpleStatementLine) else set()
         if changed or edited:
             raise NotFixable(f"`{min(changed or edited)}` changes on the way")
-
-
-def names_read(bench: Bench, part: cst.BaseExpression) -> set[str]:
-    """Of an expression that may go over several rows, inside of parentheses that are not its own."""
-    return names_of(f"({bench.code(part)})").read
 
 
 def _edited(statement: Statement) -> set[str]:

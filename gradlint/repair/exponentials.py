@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.records import dataclass, field
-from gradlint.repair.arguments import keyword, subject
+from gradlint.repair.arguments import is_method, keyword, subject
 from gradlint.repair.definitions import Definition, check_unchanged, definition, is_cheap, readers, take_out
-from gradlint.repair.imports import FUNCTIONAL, forget_imports, is_module, reference
+from gradlint.repair.imports import FUNCTIONAL, forget_imports, reference
 from gradlint.repair.nodes import (
     NotFixable,
     bare,
@@ -109,8 +109,7 @@ def _beside_one(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _dims(bench: Bench, total: cst.Call) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
     """The dimension of a sum, and its keepdim."""
-    on_tensor = isinstance(total.func, cst.Attribute) and not is_module(bench, total.func.value)
-    given = list(total.args if on_tensor else total.args[1:])
+    given = _given(bench, total)
     found: dict[str, cst.BaseExpression] = {}
     for name, arg in zip(("dim", "keepdim"), [x for x in given if x.keyword is None], strict=False):
         found[name] = arg.value
@@ -122,6 +121,11 @@ def _dims(bench: Bench, total: cst.Call) -> tuple[cst.BaseExpression | None, cst
     if found.keys() - {"dim", "keepdim"} or sum(x.keyword is None for x in given) > 2:
         raise NotFixable("the sum has more arguments than its dimension")
     return found.get("dim"), found.get("keepdim")
+
+
+def _given(bench: Bench, total: cst.Call) -> list[cst.Arg]:
+    """What a sum is told beside what it adds up."""
+    return list(total.args if is_method(bench, total) else total.args[1:])
 
 
 def _kept_dim(bench: Bench, total: cst.Call) -> cst.BaseExpression:
@@ -142,26 +146,20 @@ def _logsumexp(
 ) -> cst.Call:  # fmt: skip
     """As a method if the chain was one; a sum over everything is one over the flat tensor."""
     dim, keep = _dims(bench, total)
-    as_method = all(isinstance(c.func, cst.Attribute) and not is_module(bench, c.func.value) for c in (log, total))
+    given = _given(bench, total)
     if dim is None:
         if keep is not None:
             raise NotFixable("the sum has no dimension")
         x = cst.Call(cst.Attribute(tight(x), cst.Name("flatten")))
     args = [keyword("dim", dim) if dim is not None else keyword("dim", cst.Integer("0"))]
-    if dim is not None and _is_positional(bench, total):
+    if dim is not None and given and given[0].keyword is None:
         args = [cst.Arg(dim)]
     if keep is not None:
         args.append(keyword("keepdim", keep))
     args = [a.with_changes(comma=comma()) for a in args[:-1]] + args[-1:]
-    if as_method:
+    if is_method(bench, log) and is_method(bench, total):
         return cst.Call(cst.Attribute(tight(x), cst.Name("logsumexp")), args)
     return cst.Call(cst.parse_expression(reference(bench, "torch.logsumexp")), [_first(x), *args])
-
-
-def _is_positional(bench: Bench, total: cst.Call) -> bool:
-    on_tensor = isinstance(total.func, cst.Attribute) and not is_module(bench, total.func.value)
-    given = total.args if on_tensor else total.args[1:]
-    return bool(given) and given[0].keyword is None
 
 
 def _finish(

@@ -18,7 +18,6 @@ from gradlint.repair.definitions import (
     definition,
     is_cheap,
     names_of_function,
-    names_read,
     readers,
     take_out,
 )
@@ -401,7 +400,7 @@ def logits_of(bench: Bench, made: Probability) -> cst.BaseExpression:
     if home is None:
         return given
     logits = put(home.value, made.call, given)
-    if made.used and home.name in names_read(bench, given):
+    if made.used and home.name in bench.names_read(given):
         return _with_own_name(bench, made, home, given)
     others = [arg.value for arg in made.call.args if arg.value is not given]
     if is_cheap(logits):

@@ -11,7 +11,7 @@ import libcst as cst
 from gradlint.events import Backward, Edit, EditKind, Norm, Site, Step
 from gradlint.repair.arguments import argument, call_of, loss_of
 from gradlint.repair.boundary import last_name, size_of_window
-from gradlint.repair.nodes import NotFixable, bare, in_product, within
+from gradlint.repair.nodes import NotFixable, bare, in_product, number, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
@@ -110,16 +110,12 @@ def _inverted(bench: Bench, factor: cst.BaseExpression) -> str:
     """`n` of `1 / n`, 4 of 0.25."""
     factor = bare(factor)
     if isinstance(factor, cst.BinaryOperation) and isinstance(factor.operator, cst.Divide):
-        if _value(factor.left) == 1:
+        if number(factor.left) == 1:
             return bench.code(factor.right)
-    number = _value(factor)
-    if number is not None and 0 < number < 1 and (1 / number).is_integer():
-        return str(int(1 / number))
+    known = number(factor)
+    if known is not None and 0 < known < 1 and (1 / known).is_integer():
+        return str(int(1 / known))
     raise NotFixable("what the gradients are multiplied by is not written as 1 / N")
-
-
-def _value(node: cst.BaseExpression) -> float | None:
-    return float(node.evaluated_value) if isinstance(node, cst.Integer | cst.Float) else None
 
 
 def divide(bench: Bench, backwards: Iterable[Backward], by: str) -> None:
@@ -172,7 +168,7 @@ def undivide(bench: Bench, backward: Backward | Site) -> None:
 
 def _is_factor(division: cst.CSTNode) -> bool:
     """`1 / n` that the loss is multiplied by."""
-    return isinstance(division, cst.BinaryOperation) and _value(bare(division.left)) is not None
+    return isinstance(division, cst.BinaryOperation) and number(bare(division.left)) is not None
 
 
 def _multiplied_back(bench: Bench, backward: Backward) -> bool:

@@ -41,10 +41,7 @@ def unscale(
 
 def _once(bench: Bench, place: Statement, step: Step, *, wide: bool) -> Statement:
     """Out of loops that would unscale again and again (over parameters, groups); `wide`: out of conditions, too."""
-    stepping = bench.statement(step)
-    for owner in list(place.ancestors()):
-        if owner.holds(stepping) or isinstance(owner.node, cst.FunctionDef):
-            break
+    for owner in place.around(bench.statement(step)):
         if isinstance(owner.node, cst.Try | cst.TryStar):
             raise NotFixable("a handler could go on without the update")
         if any(isinstance(e, Backward) for e in bench.events_in(owner)):
@@ -59,18 +56,21 @@ def _conditional(bench: Bench, code: str, place: Statement, step: Step, backward
     inside = bench.statement(step)
     round_it = bench.statement(backward).ancestors() if backward is not None else ()
     asked = {bench.code(x.node.test) for x in round_it if isinstance(x.node, cst.If)}
-    for owner in inside.ancestors():
-        if owner.holds(place) or isinstance(owner.node, cst.FunctionDef):
-            break
+    for owner in inside.around(place):
         if not isinstance(owner.node, cst.If) or owner in bench.guards():
             continue
         test = owner.node.test
         if owner.node.orelse is None and bench.code(test) not in asked:
             continue
         bench.check_same_value(test, place, owner)
-        in_body = any(x.holds(inside) for x in owner.blocks[0].items)
-        return f"if {bench.code(test) if in_body else negated(bench, test)}:\n    {code}\n"
+        return f"if {_asked_by(bench, owner, inside)}:\n    {code}\n"
     return code
+
+
+def _asked_by(bench: Bench, choice: Statement, inside: Statement) -> str:
+    """The condition under which a statement inside an `if` runs."""
+    test = choice.node.test
+    return bench.code(test) if any(x.holds(inside) for x in choice.blocks[0].items) else negated(bench, test)
 
 
 def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence[Update]) -> None:
@@ -91,12 +91,7 @@ def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence
 
 def _choice_round(made: Statement, used: Statement) -> Statement | None:
     """The flag under which the loss is scaled, if the step does not hang on it."""
-    for owner in made.ancestors():
-        if owner.holds(used) or isinstance(owner.node, cst.FunctionDef):
-            return None
-        if isinstance(owner.node, cst.If):
-            return owner
-    return None
+    return next((x for x in made.around(used) if isinstance(x.node, cst.If)), None)
 
 
 def _step_in_arms(bench: Bench, step: Step, choice: Statement, code: str, made: Statement) -> None:
@@ -104,11 +99,8 @@ def _step_in_arms(bench: Bench, step: Step, choice: Statement, code: str, made: 
     plain = bench.statement(step)
     if not isinstance(plain.node, cst.SimpleStatementLine) or len(plain.node.body) != 1:
         raise NotFixable("the step shares its line with something else")
-    test = choice.node.test
-    bench.check_same_value(test, choice, plain)
-    in_body = any(x.holds(made) for x in choice.blocks[0].items)
-    asked = bench.code(test) if in_body else negated(bench, test)
-    both = bench.document.new(f"if {asked}:\n    {code}\nelse:\n    pass\n", plain.block)
+    bench.check_same_value(choice.node.test, choice, plain)
+    both = bench.document.new(f"if {_asked_by(bench, choice, made)}:\n    {code}\nelse:\n    pass\n", plain.block)
     bench.document.put_before(both, plain)
     bench.document.take_out(plain)
     bench.document.fill(both.blocks[1], plain)

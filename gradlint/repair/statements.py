@@ -208,9 +208,7 @@ def _left(bench: Bench, event: Event, unit: Statement, target: Statement, anchor
     """What the statement leaves on its way out of the blocks that the target is not in."""
     leave = _Leave()
     inside = unit
-    for owner in list(unit.ancestors()):
-        if owner.holds(target) or isinstance(owner.node, cst.FunctionDef):
-            break
+    for owner in unit.around(target):
         in_body = isinstance(owner.node, cst.Try | cst.TryStar) and inside.block.route == ("body",)
         if in_body and isinstance(event, Zero):
             inside = owner
@@ -410,7 +408,7 @@ def _check_idle(bench: Bench, statement: Statement) -> None:
     sites = {site for e in bench.events for site in e.places}
     tops = [node for node in map(bench.node, sites) if bench.document.at(node) is statement]
     mine = {id(call) for top in tops for call in within(top, cst.Call)}
-    parts = _header_parts(statement)
+    parts = statement.header
     keeps = not tops and any(_is_kept(x) for part in parts for x in part.children)
     other = [x for part in parts for x in within(part, cst.Call) if id(x) not in mine]
     if keeps or any(bench.code(x.func).rpartition(".")[2] not in _IDLE for x in other):
@@ -426,18 +424,3 @@ def _is_kept(part: cst.CSTNode) -> bool:
         targets = [part.target]
     outlives = any(isinstance(x, cst.Attribute | cst.Subscript) for x in targets)
     return outlives or isinstance(part, cst.Global | cst.Nonlocal | cst.Raise | cst.Assert | cst.Del)
-
-
-def _header_parts(statement: Statement) -> list[cst.CSTNode]:
-    """What a statement evaluates itself, without the statements inside it."""
-    match statement.node:
-        case cst.SimpleStatementLine():
-            return [statement.node]
-        case cst.If() | cst.While():
-            return [statement.node.test]
-        case cst.For():
-            return [statement.node.iter]
-        case cst.With():
-            return list(statement.node.items)
-        case _:
-            return []

@@ -40,9 +40,7 @@ def _span(bench: Bench, backward: Backward) -> tuple[Statement, Statement]:
         raise NotFixable("the forward was not found")
     forward = bench.statement(backward.forward)
     callers = _functions_round(forward)
-    for owner in (last, *last.ancestors()):
-        if isinstance(owner.node, cst.FunctionDef):
-            break
+    for owner in (last, *last.around()):
         for item in owner.siblings():
             if item.start > owner.end:
                 break
@@ -91,11 +89,9 @@ def _always_wrapped(bench: Bench) -> bool:
 
 def _is_conditional(bench: Bench, call: cst.Call) -> bool:
     statement = bench.statement(call)
-    for owner in statement.ancestors():
-        if isinstance(owner.node, cst.FunctionDef):
-            break
-        if isinstance(owner.node, cst.If) and "__main__" not in bench.code(owner.node.test):
-            return True
+    choices = [x.node.test for x in statement.around() if isinstance(x.node, cst.If)]
+    if any("__main__" not in bench.code(test) for test in choices):
+        return True
     return any(call in within(x, cst.Call) for x in within(statement.node, cst.IfExp))
 
 

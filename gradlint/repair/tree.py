@@ -79,6 +79,33 @@ class Statement:
             yield owner
             owner = owner.owner
 
+    def around(self, beside: Statement | None = None) -> Iterator[Statement]:
+        """The statements that it stands in, as far as its function; `beside`: only those that do not hold this one."""
+        for owner in self.ancestors():
+            if isinstance(owner.node, cst.FunctionDef) or (beside is not None and owner.holds(beside)):
+                return
+            yield owner
+
+    @property
+    def loop(self) -> Statement | None:
+        """The innermost loop of its function that it stands in."""
+        return next((x for x in self.around() if isinstance(x.node, cst.For | cst.While)), None)
+
+    @property
+    def header(self) -> list[cst.CSTNode]:
+        """What it evaluates itself, without the statements inside it."""
+        match self.node:
+            case cst.SimpleStatementLine():
+                return [self.node]
+            case cst.If() | cst.While():
+                return [self.node.test]
+            case cst.For():
+                return [self.node.iter]
+            case cst.With():
+                return list(self.node.items)
+            case _:
+                return []
+
     @property
     def function(self) -> Statement | None:
         """The innermost function that this statement stands in."""

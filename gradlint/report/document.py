@@ -15,7 +15,7 @@ from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.fingerprints import Print, fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
 from gradlint.python.lines import lines_of
-from gradlint.report.text import ordered, split_lines
+from gradlint.report.text import split_lines
 
 ReadSource = Callable[[str], bytes | None]
 
@@ -66,6 +66,10 @@ class Report(NamedTuple):
         """The files with findings."""
         return (Document(result, self.read(result.path)) for result in self.results if result.findings)
 
+    def findings(self) -> Iterator[tuple[Document, Finding]]:
+        """All of them, in reading order."""
+        return ((document, finding) for document in self.documents() for finding in document.result.ordered())
+
     @property
     def troubled(self) -> list[FileResult]:
         """The files that were not, or not wholly, checked."""
@@ -106,7 +110,7 @@ class Document:
 
     def named(self) -> Iterator[tuple[Finding, Print]]:
         """The findings in reading order, each with its fingerprint."""
-        return zip(ordered(self.result), fingerprints(self.result, self.text), strict=True)
+        return zip(self.result.ordered(), fingerprints(self.result, self.text), strict=True)
 
     def edits(self, fix: Fix) -> list[CellEdit]:
         """What a fix changes, in rows as people are told them."""

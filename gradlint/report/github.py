@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gradlint.model import Finding, Severity
 from gradlint.report.document import Document, Report
 from gradlint.report.paths import named, root_folder
-from gradlint.report.text import help_text, ordered
+from gradlint.report.text import help_text
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
 
@@ -15,19 +15,16 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVI
 def as_github(report: Report) -> Iterator[str]:
     """`::error file=train.py,line=10,…,title=gradlint GL101 clip-after-step::GL101 message`, and the story below it"""
     root = root_folder("GITHUB_WORKSPACE")
-    for document in report.documents():
-        path = named(document.path, root)
-        for finding in ordered(document.result):
-            yield _annotation(finding, document, path)
+    for document, finding in report.findings():
+        yield _annotation(finding, document, named(document.path, root))
 
 
 def _annotation(finding: Finding, document: Document, path: str) -> str:
     span, place = finding.span, document.result.place(finding.span.start)
     row = document.file_row(span.start)
     properties: dict[str, object] = {"file": path, "line": row, "endLine": document.file_row(span.end)}
-    said = f"{finding.code} {finding.message}"
+    said = f"{place.in_cell}{finding.code} {finding.message}"
     if place.cell is not None:
-        said = f"cell {place.cell}, line {place.row}: {said}"
         properties["endLine"] = row
     elif span.start.row == span.end.row:  # columns of a range over several lines are not allowed
         properties |= {"col": span.start.column, "endColumn": span.end.column}
@@ -41,9 +38,8 @@ def _story(finding: Finding, document: Document) -> Iterator[str]:
     """Where else to look, and what the fix would do; an annotation stands at one place only."""
     for related in finding.related:
         place = document.result.beside(related.path).place(related.span.start)
-        cell = "" if place.cell is None else f"cell {place.cell}, "
         where = f"{named(related.path, root_folder('GITHUB_WORKSPACE'))}, " if related.path else ""
-        yield f"  {where}{cell}line {place.row}: {related.message}"
+        yield f"  {where}{place.said}: {related.message}"
     if said := help_text(finding):
         yield f"  help: {said}"
 

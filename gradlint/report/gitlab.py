@@ -27,10 +27,9 @@ def as_gitlab(report: Report) -> Iterator[str]:
 
 def _finding(finding: Finding, made: Print, document: Document, path: str) -> dict[str, object]:
     place = document.result.place(finding.span.start)
-    cell = "" if place.cell is None else f"cell {place.cell}, line {place.row}: "
     return {
         # GitLab does not show the name of the check, so it is told here as well
-        "description": f"{finding.code} {finding.name}: {cell}{finding.message}",
+        "description": f"{finding.code} {finding.name}: {place.in_cell}{finding.message}",
         "check_name": finding.code,
         # the same finding in a copy of the file is another one
         "fingerprint": hashlib.sha256(f"{path}\0{made.value}".encode("utf-8", "surrogatepass")).hexdigest(),

@@ -10,7 +10,7 @@ from gradlint.model import FileResult, Finding, Place, Position, Span
 from gradlint.registry import rule_url
 from gradlint.report.document import CellEdit, Document, Report
 from gradlint.report.paths import writable
-from gradlint.report.text import ordered, statistics
+from gradlint.report.text import statistics
 
 Row = dict[str, object]
 
@@ -42,7 +42,7 @@ def statistics_as_json(results: Iterable[FileResult], unsafe: bool) -> str:
 
 
 def _rows(report: Report) -> Iterator[Row]:
-    return (_finding(finding, document) for document in report.documents() for finding in ordered(document.result))
+    return (_finding(finding, document) for document, finding in report.findings())
 
 
 def _finding(finding: Finding, document: Document) -> Row:

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from gradlint.model import FileResult, Finding
 from gradlint.report.document import Report
 from gradlint.report.paths import writable
-from gradlint.report.text import help_text, ordered
+from gradlint.report.text import help_text
 from gradlint.runner.files import shown_path
 
 #: what XML 1.0 cannot hold, not even escaped
@@ -44,7 +44,7 @@ def _suite(result: FileResult) -> Iterator[str]:
     counts = f'tests="{cases + errors}" failures="{cases}" errors="{errors}"'
     yield f'  <testsuite name={_attribute(writable(result.path))} {counts} package="{_PACKAGE}">'
     module = _attribute(writable(os.path.splitext(result.path)[0]))
-    for finding in ordered(result):
+    for finding in result.ordered():
         yield from _failure(finding, result, module)
     if result.unreadable is not None:
         yield from _error("unreadable", result.unreadable.reason, module)
@@ -55,13 +55,11 @@ def _suite(result: FileResult) -> Iterator[str]:
 
 def _failure(finding: Finding, result: FileResult, module: str) -> Iterator[str]:
     place = result.place(finding.span.start)
-    cell = "" if place.cell is None else f"cell {place.cell}, "
-    told = [f"{cell}line {place.row}, col {place.column}, {finding.severity.label}: {finding.message}"]
+    told = [f"{place.said}, col {place.column}, {finding.severity.label}: {finding.message}"]
     for related in finding.related:
         there = result.beside(related.path).place(related.span.start)
         other = f"{writable(shown_path(related.path))}, " if related.path else ""
-        other += "" if there.cell is None else f"cell {there.cell}, "
-        told.append(f"{other}line {there.row}, col {there.column}: {related.message}")
+        told.append(f"{other}{there.said}, col {there.column}: {related.message}")
     if said := help_text(finding):
         told.append(f"help: {said}")
     name = _attribute(f"{_PACKAGE}.{finding.code}")

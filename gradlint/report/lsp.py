@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gradlint.model import Edit, FileResult, Finding, Position, Related, Severity, Span
 from gradlint.registry import rule_url
 from gradlint.report.paths import file_uri
-from gradlint.report.text import ordered
 
 if TYPE_CHECKING:
     from gradlint.report.document import CellEdit, Document, Report
@@ -116,7 +115,7 @@ def as_lsp(report: Report) -> Iterator[str]:
         uri, result = file_uri(document.path), document.result
         cells = {cell.number: f"{uri}#cell={cell.number}" for cell in result.cells}
         told: dict[str, list[dict[str, object]]] = {}
-        for finding in ordered(result):
+        for finding in result.ordered():
             made = diagnostic(finding, result, document.lines, uri, cells)
             if cells and finding.fix is not None:
                 made["data"] = _data(finding, [_cell_edit(document, cells, e) for e in document.edits(finding.fix)])

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gradlint.model import Finding, Position, Severity
+from gradlint.model import Finding, Position, Severity, counted
 from gradlint.registry import rule_url
 from gradlint.report.document import Document, Report
 from gradlint.report.paths import named, root_folder, writable
-from gradlint.report.text import Paint, help_text, ordered, summary
+from gradlint.report.text import Paint, help_text, summary
 from gradlint.runner.files import shown_path
 
 #: GitHub refuses comments of more than 65,536 characters; what stands above and below ours needs room as well
@@ -26,8 +26,7 @@ def as_markdown(report: Report) -> Iterator[str]:
     root = root_folder("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
     entries = [
         _Entry(f"\n#### {code(named(document.path, root))}\n", finding.severity, _finding(finding, document))
-        for document in report.documents()
-        for finding in ordered(document.result)
+        for document, finding in report.findings()
     ]
     shown = _that_fit(entries)
     head = ""
@@ -61,7 +60,7 @@ def _unchecked(report: Report) -> str:
     files = len(report.troubled)
     if not files:
         return ""
-    return f". {files} file{'' if files == 1 else 's'} could not be checked; the log of the run says why."
+    return f". {counted(files, 'file')} could not be checked; the log of the run says why."
 
 
 def _finding(finding: Finding, document: Document) -> str:
@@ -89,8 +88,7 @@ def _story(finding: Finding, document: Document) -> Iterator[str]:
 
 
 def _where(document: Document, position: Position) -> str:
-    place = document.result.place(position)
-    return f"line {place.row}" if place.cell is None else f"cell {place.cell}, line {place.row}"
+    return document.result.place(position).said
 
 
 def escaped(text: str) -> str:

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 
 from gradlint.model import harmless
 from gradlint.report.document import Report
-from gradlint.report.text import ordered
 
 
 def as_pylint(report: Report) -> Iterator[str]:
     """`train.py:10: [GL101] message`"""
-    for document in report.documents():
-        for finding in ordered(document.result):
-            place = document.result.place(finding.span.start)
-            cell = "" if place.cell is None else f"cell {place.cell}, line {place.row}: "
-            row = document.file_row(finding.span.start)
-            yield f"{harmless(document.path)}:{row}: [{finding.code}] {cell}{harmless(finding.message)}"
+    for document, finding in report.findings():
+        place = document.result.place(finding.span.start)
+        row = document.file_row(finding.span.start)
+        yield f"{harmless(document.path)}:{row}: [{finding.code}] {place.in_cell}{harmless(finding.message)}"

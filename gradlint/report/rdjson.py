@@ -9,7 +9,6 @@ from gradlint.model import Finding, Fix, Position, Severity, Span
 from gradlint.registry import HOME, rule_url
 from gradlint.report.document import Document, Report
 from gradlint.report.paths import named, root_folder
-from gradlint.report.text import ordered
 
 _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.ADVICE: "INFO"}
 _FOLDER = "GITHUB_WORKSPACE", "CI_PROJECT_DIR"
@@ -20,17 +19,14 @@ Row = dict[str, object]
 def as_rdjson(report: Report) -> Iterator[str]:
     """One object; its list is empty for clean code."""
     root = root_folder(*_FOLDER)
-    found = [
-        _diagnostic(finding, document, root) for document in report.documents() for finding in ordered(document.result)
-    ]
+    found = [_diagnostic(finding, document, root) for document, finding in report.findings()]
     yield json.dumps({"source": {"name": "gradlint", "url": HOME}, "diagnostics": found}, indent=2)
 
 
 def _diagnostic(finding: Finding, document: Document, root: str) -> Row:
     place = document.result.place(finding.span.start)
-    cell = "" if place.cell is None else f"cell {place.cell}, line {place.row}: "
     return {
-        "message": "".join((cell, finding.message, *_story(finding, document, root))),
+        "message": "".join((place.in_cell, finding.message, *_story(finding, document, root))),
         "location": {"path": named(document.path, root), "range": _range(finding.span, document)},
         "severity": _SEVERITIES[finding.severity],
         "code": {"value": finding.code, "url": rule_url(finding.code)},
@@ -50,9 +46,8 @@ def _story(finding: Finding, document: Document, root: str) -> Iterator[str]:
     """Behind the message: the format has no place for it, and readers of it refuse what they do not know."""
     for related in finding.related:
         place = document.result.beside(related.path).place(related.span.start)
-        cell = "" if place.cell is None else f"cell {place.cell}, "
         where = f"{named(related.path, root)}, " if related.path else ""
-        yield f" ({where}{cell}line {place.row}: {related.message})"
+        yield f" ({where}{place.said}: {related.message})"
 
 
 def _range(span: Span, document: Document) -> Row:

@@ -134,13 +134,11 @@ class _File:
     def _message(self, finding: Finding) -> str:
         """The story is linked from the text, or nobody would come upon it."""
         place = self._document.result.place(finding.span.start)
-        cell = "" if place.cell is None else f"Cell {place.cell}, line {place.row}: "
-        told = [f"{cell}{_plain(finding.message)}"]
+        told = [f"{place.in_cell.capitalize()}{_plain(finding.message)}"]
         for number, related in enumerate(finding.related, start=1):
             there = self._document.result.beside(related.path).place(related.span.start)
-            where = f"line {there.row}" if there.cell is None else f"cell {there.cell}, line {there.row}"
-            where = f"{_plain(named(related.path, self._root))}, {where}" if related.path else where
-            told.append(f"[{where}]({number}): {_plain(related.message)}")
+            file = f"{_plain(named(related.path, self._root))}, " if related.path else ""
+            told.append(f"[{file}{there.said}]({number}): {_plain(related.message)}")
         return ". ".join((told[0], "; ".join(told[1:]))) if len(told) > 1 else told[0]
 
     def _related(self, related: Related) -> Json:

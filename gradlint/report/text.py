@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from gradlint.documents import program_text
-from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span, harmless
+from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span, counted, harmless
 from gradlint.runner.files import shown_path
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def total(files: Sequence[FixedFile], results: Iterable[FileResult], checked: in
     more = _more(results, unsafe)
     rest = f" ({more} more with --unsafe-fixes)" if more else ""
     if not files:
-        return "Nothing to fix" + (rest or f" ({_counted(checked, 'file')} checked)")
-    return f"{verb} {_counted(count, 'finding')} in {_counted(len(files), 'file')}{rest}"
+        return "Nothing to fix" + (rest or f" ({counted(checked, 'file')} checked)")
+    return f"{verb} {counted(count, 'finding')} in {counted(len(files), 'file')}{rest}"
 
 
 def enumeration(files: Sequence[FixedFile], paint: Paint) -> Iterator[str]:
@@ -108,7 +108,7 @@ def enumeration(files: Sequence[FixedFile], paint: Paint) -> Iterator[str]:
     if not files:
         return
     count = sum(len(file.mended) for file in files)
-    yield paint(f"Fixed {_counted(count, 'finding')}:", "good")
+    yield paint(f"Fixed {counted(count, 'finding')}:", "good")
     for file in files:
         yield f"- {paint(harmless(file.path), 'path')}:"
         counts = Counter((finding.code, finding.name) for finding in file.mended)
@@ -121,10 +121,6 @@ def enumeration(files: Sequence[FixedFile], paint: Paint) -> Iterator[str]:
 def _more(results: Iterable[FileResult], unsafe: bool) -> int:
     findings = (finding for result in results for finding in result.findings)
     return sum(finding.fixable(unsafe=True) and not finding.fixable(unsafe=unsafe) for finding in findings)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 class Mark(NamedTuple):
@@ -257,15 +253,10 @@ def _width(piece: str) -> int:
     )
 
 
-def ordered(result: FileResult) -> list[Finding]:
-    """Findings in reading order, whatever order the rules ran in."""
-    return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
-
-
 def concise(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None = False) -> Iterator[str]:
     """`path:row:col: GL101 message`, one line each: what editors and grep understand."""
     for result in results:
-        for finding in ordered(result):
+        for finding in result.ordered():
             where = f"{paint(harmless(result.path), 'path')}:{result.place(finding.span.start)}:"
             code = paint.severity(harmless(finding.code), finding.severity)
             yield f"{where} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
@@ -277,9 +268,9 @@ def grouped(results: Iterable[FileResult], paint: Paint, *, unsafe: bool | None 
         if not result.findings:
             continue
         yield f"{paint(harmless(result.path), 'path')}:"
-        places = [str(result.place(finding.span.start)) for finding in ordered(result)]
+        places = [str(result.place(finding.span.start)) for finding in result.ordered()]
         width = max(map(len, places))
-        for place, finding in zip(places, ordered(result), strict=True):
+        for place, finding in zip(places, result.ordered(), strict=True):
             code = paint.severity(harmless(finding.code), finding.severity)
             yield f"  {place:<{width}} {code} {mark(finding, unsafe, paint)}{harmless(finding.message)}"
         yield ""
@@ -294,7 +285,7 @@ def full(
             continue
         source = read(result.path)
         lines = [] if source is None else split_lines(program_text(source, result.path))
-        for finding in ordered(result):
+        for finding in result.ordered():
             yield from _head(finding, result, mark(finding, unsafe, paint), paint)
             yield from frame(finding, lines, paint, result)
             yield ""
@@ -318,11 +309,7 @@ def summary(
     """`Found 3 errors, 1 warning (2 files checked)`, or `Found 5 errors (3 fixed, 2 remaining)`"""
     left = [finding for result in results for finding in result.findings]
     counts = Counter(finding.severity for finding in (*left, *fixed))
-    count = (
-        f"{len(fixed)} fixed, {len(left)} remaining"
-        if fixed
-        else f"{checked} file{'' if checked == 1 else 's'} checked"
-    )
+    count = f"{len(fixed)} fixed, {len(left)} remaining" if fixed else f"{counted(checked, 'file')} checked"
     told = f"({', '.join((count, *asides))})"
     if not counts:
         failed = any(result.crashes for result in results)
@@ -338,8 +325,8 @@ def summary(
 
 def _plural(count: int, severity: Severity) -> str:
     if severity is Severity.ADVICE:
-        return f"{count} piece{'' if count == 1 else 's'} of advice"
-    return f"{count} {severity.label}{'' if count == 1 else 's'}"
+        return f"{counted(count, 'piece')} of advice"
+    return counted(count, severity.label)
 
 
 class Count(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
+from gradlint.python.surroundings import is_steady, stay_steady
 from gradlint.registry import all_rules
 from gradlint.runner.run import relax_collector
 
@@ -88,7 +89,9 @@ def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
     method = "fork" if sys.platform == "linux" and not fresh else "spawn"
     if method == "fork":
         _import_before_fork()
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(method), initializer=_begin)
+    return ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context(method), initializer=_begin, initargs=(is_steady(),)
+    )
 
 
 def _import_before_fork() -> None:
@@ -101,6 +104,8 @@ def _import_before_fork() -> None:
     all_rules()
 
 
-def _begin() -> None:
+def _begin(unchanging: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C for all
     relax_collector()
+    if unchanging:
+        stay_steady()

@@ -14,6 +14,7 @@ from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.python.roots import overlaid, root_of
+from gradlint.python.surroundings import steady
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
 from gradlint.runner.ledger import Analysed, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
@@ -107,8 +108,10 @@ class Task(NamedTuple):
         project = engine.project_of(file.path, file.settings)
         if worth_parsing(source, file.settings, file.path, project) or (asked.checked and not sound(source, file.path)):
             return Candidate(file, source, digest)
-        probes = () if project is None else tuple(project.probes.items())
-        return Outcome(FileResult(file.shown, probes=probes), digest)
+        if project is None:
+            return Outcome(FileResult(file.shown), digest)
+        probes, exhausted = tuple(project.probes.items()), tuple(project.exhausted)
+        return Outcome(FileResult(file.shown, probes=probes, exhausted=exhausted), digest)
 
     def work(self, asked: Asked | Candidate) -> Outcome:
         """All that there is to do; nothing is written here."""
@@ -139,7 +142,11 @@ def run(
     """
     relax_collector()
     root_of.cache_clear()  # whoever watches files runs again and again
-    return _Work(list(files), cache, jobs, tick or _silent, fix, importers).done()
+    work = _Work(list(files), cache, jobs, tick or _silent, fix, importers)
+    if fix is not None:
+        return work.done()
+    with steady():
+        return work.done()
 
 
 def _silent(done: int, total: int) -> None:
@@ -203,7 +210,9 @@ class _Work:
     def _settled(self, cache: Cache | None) -> list[FileResult]:
         """All results, with what the files know of each other."""
         if self._importers is None or not any(crosses(one.result) for one in self._analysed):
-            return sorted((one.result for one in self._analysed), key=lambda result: result.path)
+            asked = {file.path for file in self._files}
+            own = (one.result for one in self._analysed if one.file.path in asked)
+            return sorted(own, key=lambda result: result.path)
         ledger = Ledger(self._analysed, self._importers.counts)
         near = ledger.near(self._files)
         if near:  # what is told of a file that was not asked for is what would be told if it were

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gradlint.model import Severity
+from gradlint.runtime.measure import APART, Run, number, spread
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Met, Parameter, Place, Stepped, Surveyed
-from gradlint.runtime.scene import Scene, Window, number, spread
 
 #: steps that a run needs before it is said that something never happened in it
 ENOUGH = 2
@@ -19,8 +19,6 @@ GRAPHS = 4
 GROWTH, RISING = 1e4, 4
 #: steps at which a unit had no gradient, and the share of a layer's units, before it is called dead
 LIVELESS, DEAD = 5, 0.5
-#: relative difference of the weights of two ranks that is no rounding
-APART = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +37,13 @@ class Symptom:
     subject: str = ""
 
 
-def symptoms(scene: Scene | None) -> list[Symptom]:
+def symptoms(run: Run | None) -> list[Symptom]:
     """All of them, the worst first."""
-    if scene is None or not scene.recording.steps:
+    if run is None or not run.recording.steps:
         return []
     found = [
-        *_not_finite(scene), *_trained(scene), *_ranks(scene), *_exploding(scene), *_rates(scene), *_eval(scene),
-        *_graphs(scene), *_dead(scene),
+        *_not_finite(run), *_trained(run), *_ranks(run), *_exploding(run), *_rates(run), *_eval(run),
+        *_graphs(run), *_dead(run),
     ]  # fmt: skip
     return sorted(found, key=lambda s: -s.severity)
 
@@ -66,20 +64,20 @@ def _named(rows: Iterable[Parameter]) -> str:
 # -- who is trained by whom ----------------------------------------------------------------------------------------
 
 
-def _trained(scene: Scene) -> Iterator[Symptom]:
-    rows = [row for survey in scene.recording.of(Surveyed) for row in survey.rows]
+def _trained(run: Run) -> Iterator[Symptom]:
+    rows = [row for survey in run.recording.of(Surveyed) for row in survey.rows]
     loose = [row for row in rows if row.fed and row.related and row.awake]
-    for optimizer in scene.optimizers():
-        steps = [s for s in scene.recording.of(Stepped) if s.owner == optimizer]
+    for optimizer in run.optimizers():
+        steps = [s for s in run.recording.of(Stepped) if s.owner == optimizer]
         if len(steps) < ENOUGH:
             continue
         mine = [row for row in rows if row.optimizer == optimizer]
         if mine and not any(g.present for s in steps for g in (*s.before, *s.gradients)):
             # gradients that were made, and cleared before the step, are an order of events: a rule's business
-            if not any(optimizer in b.optimizers for b in scene.recording.of(BackwardRan)):
-                yield _idle_optimizer(scene, optimizer, mine, [row for row in rows if row.fed], steps[-1])
+            if not any(optimizer in b.optimizers for b in run.recording.of(BackwardRan)):
+                yield _idle_optimizer(run, optimizer, mine, [row for row in rows if row.fed], steps[-1])
             continue
-        if (left := _left_behind(scene, steps)) is not None:
+        if (left := _left_behind(run, steps)) is not None:
             yield left
             continue
         gone = [row for row in mine if not row.layer]
@@ -87,7 +85,7 @@ def _trained(scene: Scene) -> Iterator[Symptom]:
         if gone and new:
             said = f"the optimizer has {len(gone)} parameters that no model uses, and {_named(new)} of the model "
             said += "is in no optimizer: was a layer replaced after the optimizer was made?"
-            yield _symptom("stale-optimizer", Severity.ERROR, said, _made(scene, optimizer), subject=new[0].name)
+            yield _symptom("stale-optimizer", Severity.ERROR, said, _made(run, optimizer), subject=new[0].name)
             loose = []
         yield from _cut(mine, len(steps))
     if loose:
@@ -96,9 +94,7 @@ def _trained(scene: Scene) -> Iterator[Symptom]:
         yield _symptom("not-optimized", Severity.WARNING, said, place, subject=loose[0].name)
 
 
-def _idle_optimizer(
-    scene: Scene, optimizer: str, mine: list[Parameter], others: list[Parameter], last: Stepped
-) -> Symptom:
+def _idle_optimizer(run: Run, optimizer: str, mine: list[Parameter], others: list[Parameter], last: Stepped) -> Symptom:
     """It has stepped, and never with a gradient."""
     frozen = [row for row in mine if not row.trainable]
     said = f"none of the optimizer's {len(mine)} parameters ever had a gradient in {last.number} steps: "
@@ -110,16 +106,16 @@ def _idle_optimizer(
         said += f"what is done with {_named(mine)} never reaches a loss"
     if others:
         said += f"; {_named(others)} got gradients"
-    return _symptom("idle-optimizer", Severity.ERROR, said, _made(scene, optimizer), subject=mine[0].name)
+    return _symptom("idle-optimizer", Severity.ERROR, said, _made(run, optimizer), subject=mine[0].name)
 
 
-def _left_behind(scene: Scene, steps: list[Stepped]) -> Symptom | None:
+def _left_behind(run: Run, steps: list[Stepped]) -> Symptom | None:
     """From some step on it steps without any gradient, and backwards go by it: the model is another one by now."""
     last = next((s for s in reversed(steps) if any(g.present for g in s.before)), None)
     after = [s for s in steps if last is not None and s.index > last.index]
     if last is None or len(after) < ENOUGH or any(s.skipped for s in after):
         return None
-    backwards = [b for b in scene.recording.of(BackwardRan) if b.index > last.index]
+    backwards = [b for b in run.recording.of(BackwardRan) if b.index > last.index]
     frozen = any(g.total <= s.frozen for s in after for g in s.before)
     if frozen or len(backwards) < ENOUGH or any(last.owner in b.optimizers for b in backwards):
         return None
@@ -130,9 +126,9 @@ def _left_behind(scene: Scene, steps: list[Stepped]) -> Symptom | None:
     return _symptom("stale-optimizer", Severity.ERROR, said, after[0], after[0].number)
 
 
-def _dead(scene: Scene) -> Iterator[Symptom]:
+def _dead(run: Run) -> Iterator[Symptom]:
     """Units that no batch of the run has excited."""
-    found = [row for survey in scene.recording.of(Surveyed) for row in survey.units]
+    found = [row for survey in run.recording.of(Surveyed) for row in survey.units]
     for row in found:
         if row.steps >= LIVELESS and row.awake and (DEAD <= row.dead < 1 or (row.dead == 1 and row.first)):
             name = row.name.removesuffix(".bias")
@@ -161,25 +157,25 @@ def _cut(mine: list[Parameter], steps: int) -> Iterator[Symptom]:
             yield _symptom("no-gradient", Severity.WARNING, said, place, subject=rows[0].name)
 
 
-def _made(scene: Scene, optimizer: str) -> Place | None:
-    met = scene.recording.met(optimizer)
+def _made(run: Run, optimizer: str) -> Place | None:
+    met = run.recording.met(optimizer)
     return met.place if met is not None else None
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _not_finite(scene: Scene) -> Iterator[Symptom]:
+def _not_finite(run: Run) -> Iterator[Symptom]:
     """The first step that used, or left, what is not finite. What is skipped, or thrown away, does no harm."""
-    for optimizer in scene.optimizers():
-        for window in scene.full_windows(optimizer):
-            step = window.step
+    for optimizer in run.optimizers():
+        for window in run.windows(optimizer):
+            step = run.step(window)
             if step is None or step.skipped:
                 continue
             used = step.before_of(optimizer)
-            losses = [b.loss for b in window.used() if b.loss is not None]
+            losses = [b.loss for b in run.used(window) if b.loss is not None]
             if (used is not None and not used.finite) or not all(map(math.isfinite, losses)):
-                yield _cause(window, step)
+                yield _cause(run.used(window), step)
                 return
             if step.weights is not None and not math.isfinite(step.weights[0]):
                 said = f"the weights are not finite after step {step.number}, though its gradients were (norm "
@@ -188,14 +184,14 @@ def _not_finite(scene: Scene) -> Iterator[Symptom]:
                 return
 
 
-def _cause(window: Window, step: Stepped) -> Symptom:
-    for backward in window.used():
+def _cause(backwards: list[BackwardRan], step: Stepped) -> Symptom:
+    for backward in backwards:
         if backward.loss is not None and not math.isfinite(backward.loss):
             by = f": {backward.made_by} made it" if backward.made_by and "was given" not in backward.made_by else ""
             by = by or (f": {backward.made_by}" if backward.made_by else "")
             said = f"the loss was {number(backward.loss)} before step {step.number}, the first that was not finite{by}"
             return _symptom("not-finite", Severity.ERROR, said, backward, step.number)
-        gradient = backward.gradient_of(window.optimizer)
+        gradient = backward.gradient_of(step.owner)
         if gradient is not None and not gradient.finite:
             said = f"the gradients of a finite loss ({number(backward.loss)}) were not finite before step {step.number}"
             if backward.made_by:
@@ -205,24 +201,24 @@ def _cause(window: Window, step: Stepped) -> Symptom:
     return _symptom("not-finite", Severity.ERROR, said, step, step.number)
 
 
-def _exploding(scene: Scene) -> Iterator[Symptom]:
-    for optimizer in scene.optimizers():
-        windows = scene.full_windows(optimizer)
-        losses = [(w, abs(b.loss)) for w in windows for b in w.used()[-1:] if b.loss is not None]
+def _exploding(run: Run) -> Iterator[Symptom]:
+    for optimizer in run.optimizers():
+        windows = run.full_windows(optimizer)
+        losses = [(w, abs(b.loss)) for w in windows for b in run.used(w)[-1:] if b.loss is not None]
         if len(losses) <= RISING or any(not math.isfinite(loss) for _, loss in losses):
             continue
         last = [loss for _, loss in losses[-RISING - 1 :]]
         rising = all(after > 2 * before for before, after in itertools.pairwise(last))
         first = losses[0][1]
         if rising and last[-1] > GROWTH * max(first, 1e-12) and last[-1] > GROWTH:
-            step = losses[-RISING][0].step
+            step = run.step(losses[-RISING][0])
             said = f"the loss explodes: {number(first)} at the first step, {number(last[-1])} at step {len(losses)}"
             yield _symptom("exploding", Severity.WARNING, said, step, step.number if step else 0)
 
 
-def _rates(scene: Scene) -> Iterator[Symptom]:
-    for optimizer in scene.optimizers():
-        steps = [s for s in scene.recording.of(Stepped) if s.owner == optimizer and not s.skipped]
+def _rates(run: Run) -> Iterator[Symptom]:
+    for optimizer in run.optimizers():
+        steps = [s for s in run.recording.of(Stepped) if s.owner == optimizer and not s.skipped]
         if len(steps) > ENOUGH and all(s.rates and not any(s.rates) for s in steps):
             said = f"the learning rate was 0 at each of the {len(steps)} steps: nothing is trained"
             yield _symptom("zero-rate", Severity.WARNING, said, steps[0], 1)
@@ -231,9 +227,9 @@ def _rates(scene: Scene) -> Iterator[Symptom]:
 # -- modes, graphs, ranks ----------------------------------------------------------------------------------------------
 
 
-def _eval(scene: Scene) -> Iterator[Symptom]:
+def _eval(run: Run) -> Iterator[Symptom]:
     """From some step on every forward that was trained on was made in eval mode."""
-    happened = [h for h in scene.recording.happenings if isinstance(h, Forwarded | BackwardRan | Stepped)]
+    happened = [h for h in run.recording.happenings if isinstance(h, Forwarded | BackwardRan | Stepped)]
     for model in dict.fromkeys(h.model for h in happened if isinstance(h, Forwarded) and h.asleep):
         modes: list[tuple[Forwarded, int]] = []
         waiting: list[Forwarded] = []
@@ -256,34 +252,34 @@ def _eval(scene: Scene) -> Iterator[Symptom]:
             yield _symptom("eval-mode", Severity.WARNING, f"{said}; call train()", forward, step, forward.type)
 
 
-def _graphs(scene: Scene) -> Iterator[Symptom]:
+def _graphs(run: Run) -> Iterator[Symptom]:
     """Each loss that is kept with its graph keeps what made it, too."""
-    backwards = [b for b in scene.recording.of(BackwardRan) if b.optimizers]
+    backwards = [b for b in run.recording.of(BackwardRan) if b.optimizers]
     if len(backwards) <= GRAPHS:
         return
     last = backwards[-1]
-    windows = {id(w) for o in last.optimizers for w in scene.full_windows(o)}
+    windows = {id(w) for o in last.optimizers for w in run.full_windows(o)}
     if last.alive > GRAPHS and last.alive >= 0.75 * (len(backwards) - 1) and len(windows) > GRAPHS:
         said = f"the graphs of {last.alive} earlier backwards are still alive, and one more with each: "
         said += "what is added up or kept of the loss wants .item() or .detach()"
         yield _symptom("graphs-kept", Severity.WARNING, said, last)
 
 
-def _ranks(scene: Scene) -> Iterator[Symptom]:
+def _ranks(run: Run) -> Iterator[Symptom]:
     """The ranks began with the same weights, and no longer have the same after a step."""
-    if len(scene.ranks) < 2:
+    if len(run.ranks) < 2:
         return
-    for optimizer in scene.optimizers():
-        steps = [{s.number: s for s in r.of(Stepped) if s.owner == optimizer} for r in scene.ranks]
+    for optimizer in run.optimizers():
+        steps = [{s.number: s for s in r.of(Stepped) if s.owner == optimizer} for r in run.ranks]
         common = sorted(set.intersection(*(set(s) for s in steps)))
         if not common or not _alike([s[common[0]].start for s in steps]):
             continue
         apart = [n for n in common if not _alike([s[n].weights for s in steps])]
         if not apart or apart[-1] != common[-1]:
             continue  # they have found together again: that is how they are meant to train
-        first = scene.recording
+        first = run.recording
         step = next(s for s in first.of(Stepped) if s.owner == optimizer and s.number == apart[0])
-        said = f"the {len(scene.ranks)} ranks have different weights after step {apart[0]}, with the same before it: "
+        said = f"the {len(run.ranks)} ranks have different weights after step {apart[0]}, with the same before it: "
         wrapped = any(b.wrap for b in first.of(BackwardRan))
         met = any(m.role == "model" for m in first.of(Met))
         if wrapped:

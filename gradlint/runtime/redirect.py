@@ -25,6 +25,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import handle_torch_function, has_torch_function
 from torch.utils import _device as default_device
 
+from gradlint.model import counted
+from gradlint.runtime.recorder.patches import is_compiling
+
 Function = Callable[..., Any]
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
@@ -190,7 +193,7 @@ class Pretence:
     def _tell(self, landing: Landing, told: Any, original: Function) -> Any:
         if not self.is_own_file(sys._getframe(2).f_code.co_filename):
             return original()
-        landing.note(f"the script was told of {self.cards} GPU{'' if self.cards == 1 else 's'}; there are none")
+        landing.note(f"the script was told of {counted(self.cards, 'GPU')}; there are none")
         return told
 
 
@@ -256,7 +259,6 @@ _MAKERS = (
 _NEW = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros")
 _TYPES = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "BFloat16")
 _operators: Any = importlib.import_module("torch.jit._builtins")
-_is_compiling: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
 #: how many modes are at work that are asked before any class is
 _modes: Callable[[], int] = getattr(torch._C, "_len_torch_function_stack", lambda: 0)
 
@@ -304,7 +306,7 @@ def _replace_dispatched(
 
     def instead(original: Function, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = landed(args, kwargs)
-        if not _is_compiling() and has_torch_function((*args, *kwargs.values())) and not _modes():
+        if not is_compiling() and has_torch_function((*args, *kwargs.values())) and not _modes():
             given = [value for value in (*args, *kwargs.values()) if _takes_over(type(value))]
             if given:
                 return handle_torch_function(ours, given, *args, **kwargs)

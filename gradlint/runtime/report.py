@@ -13,10 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from gradlint.model import Severity
+from gradlint.model import Severity, counted
 from gradlint.registry import by_code
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.verification import Claim, Cure, Judged, Verdict, Verification
+from gradlint.runtime.verdicts import Claim, Cure, Judged, Verdict, Verification
 
 _COLOURS = {
     Verdict.CONFIRMED: "bold red",
@@ -63,13 +63,13 @@ def _record(verification: Verification, judged: Judged) -> dict[str, object]:
 
 
 def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, object]:
-    cell, line = verification.place(symptom.filename, symptom.line)
+    place = verification.place(symptom.filename, symptom.line)
     return {
         "name": symptom.name,
         "severity": symptom.severity.label,
         "filename": symptom.filename,
-        **({} if cell is None else {"cell": cell}),
-        "line": line,
+        **({} if place.cell is None else {"cell": place.cell}),
+        "line": place.row,
         "step": symptom.step,
         "subject": symptom.subject,
         "message": symptom.message,
@@ -77,14 +77,14 @@ def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, ob
 
 
 def _plain(verification: Verification, found: Claim) -> dict[str, object]:
-    cell, line = verification.place(found.filename, found.line)
+    place = verification.place(found.filename, found.line)
     return {
         "code": found.code,
         "name": found.name,
         "severity": found.severity.label,
         "filename": found.filename,
-        "line": line,
-        **({} if cell is None else {"cell": cell}),
+        "line": place.row,
+        **({} if place.cell is None else {"cell": place.cell}),
         "message": found.message,
     }
 
@@ -117,18 +117,18 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
     if verification.findings or verification.runtime_only:
         yield _table(verification)
     for symptom in verification.health:
-        where = f" {verification.spoken(symptom.filename, symptom.line)}{_file(verification, symptom.filename)}"
+        where = f" {verification.place(symptom.filename, symptom.line).said}{_file(verification, symptom.filename)}"
         style = "bold red" if symptom.severity is Severity.ERROR else "bold yellow"
         yield Text.assemble((symptom.name, style), f"{where if symptom.line else ''}: {symptom.message}")
     for found in verification.unshowable:
         yield Text.assemble(
             ("  ", ""), (f"{found.code} ", "bold"),
-            f"{verification.spoken(found.filename, found.line)}{_file(verification, found.filename)}: ",
+            f"{verification.place(found.filename, found.line).said}{_file(verification, found.filename)}: ",
             (_why_not(found.code), "dim"),
         )  # fmt: skip
     for note in verification.notes:
         yield Text.assemble(("note: ", "bold"), note)
-    ran = f"{verification.steps} optimizer step{'' if verification.steps == 1 else 's'} on {verification.device}"
+    ran = f"{counted(verification.steps, 'optimizer step')} on {verification.device}"
     if verification.nproc > 1:
         ran += f" × {verification.nproc} ranks"
     yield Text.assemble((summary(verification), "bold"), f" in {ran}, seed {verification.seed}.")
@@ -151,7 +151,7 @@ def _table(verification: Verification) -> Table:
 
 
 def _row(verification: Verification, judged: Judged, fixed: bool, remark: str) -> list[RenderableType]:
-    name = f"[bold]{judged.code}[/] {escape(judged.name)}\n{verification.spoken(judged.filename, judged.line)}"
+    name = f"[bold]{judged.code}[/] {escape(judged.name)}\n{verification.place(judged.filename, judged.line).said}"
     name += escape(_file(verification, judged.filename)) + (f"\n[dim]{remark}[/]" if remark else "")
     verdict = Text(word(judged.verdict), _COLOURS[judged.verdict])
     row: list[RenderableType] = [Text.from_markup(name), verdict, Text(judged.evidence)]

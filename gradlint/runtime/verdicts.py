@@ -1,8 +1,10 @@
-"""Verdicts: what a run says of each static finding, what it shows besides, and whether the fixed copy is cured."""
+"""Verdicts: what a run says of each static finding, what it shows besides, and whether the fixed copy is cured; and the
+whole result of `gradlint verify`, as plain data."""
 
 from __future__ import annotations
 
 import ast
+import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,20 +13,128 @@ from gradlint import comments
 from gradlint.config import Settings
 from gradlint.facts.file import File
 from gradlint.machine.judge import Judge
-from gradlint.model import FileResult, Finding, Position, Span
+from gradlint.model import Cell, FileResult, Finding, Place, Position, Severity, Span, place_in
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
 from gradlint.registry import all_rules
 from gradlint.rule import Draft, Rule
-from gradlint.runtime.measure import Asked, all_measures, by_numbers
-from gradlint.runtime.recording import Happening, Raised, Stepped
-from gradlint.runtime.scene import Scene, Shown, Spot, marks
+from gradlint.runtime.health import Symptom
+from gradlint.runtime.measure import Asked, Run, Shown, Spot, all_measures, by_numbers, marks
+from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.turns import Files
-from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict
+
+
+class Verdict(enum.Enum):
+    """What the run says of a finding."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    NOT_SHOWN = "not-shown"
+
+
+class Cure(enum.Enum):
+    """What the run of the fixed copy says of it; NO_FIX where no fix was run for it."""
+
+    CURED = "cured"
+    NOT_CURED = "not-cured"
+    NO_FIX = "no-fix"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Claim):
+class Claim:
+    """What a rule says, and of which line."""
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    filename: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Claim):
+    """One finding, static or seen in the run only, and what the run showed."""
+
+    verdict: Verdict
+    #: in numbers: "clipped at a true norm of 1.5e-05 where 1 was asked for (scale 65536)"
+    evidence: str = ""
+    after_fix: Cure = Cure.NO_FIX
+    #: what the fixed copy showed in its place, or why there is none
+    after: str = ""
+    #: the happenings (indices into the recording of `Side.main`) that show it, before and after the fix
+    marks: tuple[int, ...] = ()
+    marks_after: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Side:
+    """One run: before or after the fix."""
+
+    recordings: list[Recording] = field(default_factory=list)
+    seconds: float = 0.0
+    #: file name -> its text, as it ran
+    sources: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Recording | None:
+        """The recording that is judged: rank 0, or the process that trained the most."""
+        return max(self.recordings, key=lambda r: (r.steps, -r.rank, len(r.happenings)), default=None)
+
+    @property
+    def steps(self) -> int:
+        return self.main.steps if self.main else 0
+
+
+@dataclass(slots=True)
+class Verification:
+    """The whole result."""
+
+    script: str
+    arguments: tuple[str, ...] = ()
+    device: str = "cpu"
+    nproc: int = 1
+    seed: int = 0
+    findings: list[Judged] = field(default_factory=list)
+    runtime_only: list[Judged] = field(default_factory=list)
+    #: static findings that no run can show
+    unshowable: list[Claim] = field(default_factory=list)
+    before: Side = field(default_factory=Side)
+    #: None if there was nothing to fix, or fixes were not wanted
+    after: Side | None = None
+    notes: list[str] = field(default_factory=list)
+    #: the script's own traceback (and the end of its output), if it failed for a reason that no finding explains
+    failure: str = ""
+    #: what is wrong with the run whatever its order of events
+    health: list[Symptom] = field(default_factory=list)
+    #: of notebooks: what the lines of their program mean
+    cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return self.before.steps
+
+    def place(self, filename: str, line: int) -> Place:
+        """In the file, or in a cell of the notebook."""
+        return place_in(self.cells.get(filename, ()), Position(line, 1))
+
+    @property
+    def stepless(self) -> bool:
+        """No step was taken, so nothing that a step does could be judged."""
+        return self.before.main is None or not self.steps
+
+    @property
+    def confirmed(self) -> bool:
+        """Something is wrong, and was seen; advice is no more than that."""
+        ill = any(symptom.severity > Severity.ADVICE for symptom in self.health)
+        return ill or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+
+
+# -- what the rules say of a run ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Objection(Claim):
     """What a rule said of the run."""
 
     #: what it objects to, each time that it happened; and the rest of these stories
@@ -36,12 +146,12 @@ class Heard(Claim):
 OnCrash = Callable[[str, Exception], None]
 
 
-def heard(scene: Scene, settings: Settings, on_crash: OnCrash) -> list[Heard]:
+def objections(run: Run, settings: Settings, on_crash: OnCrash) -> list[Objection]:
     """What the rules say, once for each place."""
-    judge = Judge(_rules(scene, settings), lambda rule, error: on_crash(rule.meta.code, error))
-    said: dict[tuple[str, str, int], Heard] = {}
-    for draft in judge.judge(scene.played.path):
-        found = _placed(draft, scene)
+    judge = Judge(_rules(run, settings), lambda rule, error: on_crash(rule.meta.code, error))
+    said: dict[tuple[str, str, int], Objection] = {}
+    for draft in judge.judge(run.played.path):
+        found = _placed(draft, run)
         if found is not None:
             key = (found.code, found.filename, found.line)
             one = said.get(key, found)
@@ -53,8 +163,8 @@ def _once(*happenings: Happening) -> tuple[Happening, ...]:
     return tuple({h.index: h for h in happenings}.values())
 
 
-def _placed(draft: Draft, scene: Scene) -> Heard | None:
-    played = scene.played
+def _placed(draft: Draft, run: Run) -> Objection | None:
+    played = run.played
     place = played.places.get(draft.site.node)
     if place is None:
         return None
@@ -63,25 +173,25 @@ def _placed(draft: Draft, scene: Scene) -> Heard | None:
     at = [played.happenings[event.index] for event in draft.story if event.site == draft.site][:1]
     rest = tuple(h for h in happened if h not in at)
     severity = draft.severity if draft.severity is not None else meta.severity
-    return Heard(
+    return Objection(
         meta.code, draft.rule.rule_name(), severity, draft.message, place.file, place.line, tuple(at), rest
     )  # fmt: skip
 
 
-def _rules(scene: Scene, settings: Settings) -> list[Rule]:
+def _rules(run: Run, settings: Settings) -> list[Rule]:
     """Those that judge by the order of events, told of the file that steps: some keep still because of its text."""
     rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.runs]
-    file = _file(scene, settings)
+    file = _file(run, settings)
     for rule in rules:
         rule.file = file
     return rules
 
 
-def _file(scene: Scene, settings: Settings) -> File:
+def _file(run: Run, settings: Settings) -> File:
     """The file that steps; without one, or if it cannot be read, a file that says nothing."""
-    step = next((s.place for s in scene.recording.of(Stepped) if s.place is not None), None)
+    step = next((s.place for s in run.recording.of(Stepped) if s.place is not None), None)
     try:
-        tree = ast.parse(scene.files[step.file].text if step is not None else "")
+        tree = ast.parse(run.files[step.file].text if step is not None else "")
         return File(Module(Lowering(tree).body, settings.target_torch))
     except (SyntaxError, ValueError, RecursionError):
         return File(Module([], settings.target_torch))
@@ -115,16 +225,16 @@ class Case:
 
     side: Side
     files: Files
-    scene: Scene | None
+    run: Run | None
     #: rules that failed on the run, with what they raised
     crashes: list[str] = field(default_factory=list)
-    _heard: dict[int, list[Heard]] = field(default_factory=dict)
+    _objections: dict[int, list[Objection]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, side: Side) -> Case:
         files = Files(side.sources)
-        scene = Scene(side.main, side.recordings, files) if side.main is not None else None
-        return cls(side, files, scene)
+        run = Run(side.main, side.recordings, files) if side.main is not None else None
+        return cls(side, files, run)
 
     def spot(self, file: str, finding: Finding) -> Spot:
         line = finding.span.start.row
@@ -132,13 +242,13 @@ class Case:
         about = self.files[file]
         return Spot(file, line, about.at(line).function, related, about.source(line))
 
-    def heard(self, settings: Settings) -> list[Heard]:
+    def objections(self, settings: Settings) -> list[Objection]:
         """What the machine objects to, all of it."""
-        if self.scene is None:
+        if self.run is None:
             return []
-        if id(settings) not in self._heard:
-            self._heard[id(settings)] = heard(self.scene, settings, self._crashed)
-        return self._heard[id(settings)]
+        if id(settings) not in self._objections:
+            self._objections[id(settings)] = objections(self.run, settings, self._crashed)
+        return self._objections[id(settings)]
 
     def _crashed(self, code: str, error: Exception) -> None:
         said = f"{code} failed on this run: {type(error).__name__}: {str(error)[:160]}"
@@ -147,41 +257,46 @@ class Case:
 
     def look(self, code: str, spot: Spot, settings: Settings) -> Shown:
         """The verdict is the machine's where it judges; what it amounted to, and all else, is measured."""
-        if self.scene is None:
+        if self.run is None:
             return Shown(None, "nothing of torch was seen in this run")
-        words = [word for word in self.heard(settings) if word.code == code and self._is_about(word, spot)]
-        wrong = _once(*(h for word in words for h in word.wrong))
-        story = _once(*(h for word in words for h in word.story))
-        shown = all_measures()[code](Asked(self.scene, spot, wrong, story))
+        claims = [claim for claim in self.objections(settings) if claim.code == code and self._is_about(claim, spot)]
+        wrong = _once(*(h for claim in claims for h in claim.wrong))
+        story = _once(*(h for claim in claims for h in claim.story))
+        shown = all_measures()[code](Asked(self.run, spot, wrong, story))
         if not by_numbers(code):
-            holds = True if words else False if shown.holds is not None else None
-            shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if words else ())
+            holds = True if claims else False if shown.holds is not None else None
+            shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if claims else ())
         if shown.holds is False and not self._stepped(spot):
             return Shown(None, "no optimizer step was taken with these gradients")
         return shown
 
-    def _is_about(self, word: Heard, spot: Spot) -> bool:
+    def _is_about(self, claim: Objection, spot: Spot) -> bool:
         """It is said of the statement itself or of what this calls; after a fix, of the function."""
-        assert self.scene is not None  # it is what the word is about
-        if word.filename != spot.file and spot.line is None:
+        assert self.run is not None  # it is what the claim is about
+        if claim.filename != spot.file and spot.line is None:
             return False
-        about = self.files[word.filename].at(word.line)
+        about = self.files[claim.filename].at(claim.line)
         if spot.line is None:
-            return about.function == spot.function or not self.scene.ran(spot)
+            return about.function == spot.function or not self.run.ran(spot)
         there = spot.file, self.files[spot.file].at(spot.line).start
-        if (word.filename, about.start) == there:
+        if (claim.filename, about.start) == there:
             return True
-        return any(self.scene.statement(place) == there for h in word.wrong for place in h.places[1:])
+        return any(self.run.statement(place) == there for h in claim.wrong for place in h.places[1:])
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""
-        if self.scene is None or not self.side.steps:
+        if self.run is None or not self.side.steps:
             return False
-        touched = {o for h in self.scene.at(spot, Happening) for o in h.optimizers}
-        return not touched or bool(touched & set(self.scene.optimizers()))
+        touched = {o for h in self.run.at(spot, Happening) for o in h.optimizers}
+        return not touched or bool(touched & set(self.run.optimizers()))
 
 
 _VERDICTS = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.NOT_SHOWN}
+
+
+def _judged(claim: Claim, shown: Shown) -> Judged:
+    about = (claim.code, claim.name, claim.severity, claim.message, claim.filename, claim.line)
+    return Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks)
 
 
 def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Claim]]:
@@ -190,12 +305,12 @@ def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Cla
     silent: list[Claim] = []
     for file in linted:
         for finding in file.findings:
-            about = (finding.code, finding.name, finding.severity, finding.message, file.path, finding.span.start.row)
-            if finding.code not in all_measures():
-                silent.append(Claim(*about))
-                continue
-            shown = case.look(finding.code, case.spot(file.path, finding), file.settings)
-            found.append(Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks))
+            row = finding.span.start.row
+            claim = Claim(finding.code, finding.name, finding.severity, finding.message, file.path, row)
+            if finding.code in all_measures():
+                found.append(_judged(claim, case.look(finding.code, case.spot(file.path, finding), file.settings)))
+            else:
+                silent.append(claim)
     return found, silent
 
 
@@ -210,23 +325,23 @@ def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
             places.update((file.path, case.files[file.path].at(row).start) for row in rows)
     found: list[Judged] = []
     for file in linted.values():
-        for word in case.heard(file.settings):
-            if word.filename != file.path or word.code not in file.enabled or (word.code, word.filename) in known:
+        for claim in case.objections(file.settings):
+            if claim.filename != file.path or claim.code not in file.enabled or (claim.code, file.path) in known:
                 continue
-            if (word.filename, case.files[word.filename].at(word.line).start) in places or _silenced(word, file):
+            line = case.files[file.path].at(claim.line)
+            if (file.path, line.start) in places or _silenced(claim, file):
                 continue
-            spot = Spot(word.filename, word.line, case.files[word.filename].at(word.line).function)
-            shown = case.look(word.code, spot, file.settings)
+            spot = Spot(file.path, claim.line, line.function)
+            shown = case.look(claim.code, spot, file.settings)
             if shown.holds:
-                about = (word.code, word.name, word.severity, word.message, word.filename, word.line)
-                found.append(Judged(*about, Verdict.CONFIRMED, shown.text, marks=shown.marks))
+                found.append(_judged(claim, shown))
     return sorted(found, key=lambda j: (j.filename, j.line, j.code))
 
 
-def _silenced(word: Heard, file: Linted) -> bool:
+def _silenced(claim: Objection, file: Linted) -> bool:
     """A comment on the line keeps the rule quiet there, in a run as in the linter."""
-    place = Position(word.line, 1)
-    finding = Finding(word.code, word.name, word.severity, word.message, Span(place, place))
+    place = Position(claim.line, 1)
+    finding = Finding(claim.code, claim.name, claim.severity, claim.message, Span(place, place))
     known = frozenset(rule.meta.code for rule in all_rules())
     kept, _ = comments.apply(file.text, [finding], file.enabled, known)
     return finding not in kept
@@ -242,7 +357,8 @@ def explained(findings: Iterable[Judged], side: Side) -> bool:
 
 def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
     """The finding, with what the run of the fixed copy says of it."""
-    if not _is_gone(finding, before, after):
+    said = finding.code, finding.message
+    if _said(before)[said] <= _said(after)[said]:  # it is not gone
         offered = any(
             f.fix is not None and (f.code, f.span.start.row) == (finding.code, finding.line) for f in before.findings
         )
@@ -257,10 +373,6 @@ def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: s
     return replace(finding, after_fix=cure, after=shown.text, marks_after=shown.marks)
 
 
-def _is_gone(finding: Judged, before: Linted, after: Linted) -> bool:
-    """The linter says it less often of the fixed copy than of the file."""
-    return _said(before)[finding.code, finding.message] > _said(after)[finding.code, finding.message]
-
-
 def _said(file: Linted) -> Counter[tuple[str, str]]:
+    """How often the linter says what."""
     return Counter((f.code, f.message) for f in file.findings)

@@ -10,12 +10,22 @@ from pathlib import Path
 
 from gradlint.config.load import ConfigTree
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
+from gradlint.model import counted
 from gradlint.python.source import Source, read
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised
-from gradlint.runtime.verdicts import Case, Linted, cured, explained, judged, seen_only_in_run
-from gradlint.runtime.verification import Side, Verdict, Verification
+from gradlint.runtime.verdicts import (
+    Case,
+    Linted,
+    Side,
+    Verdict,
+    Verification,
+    cured,
+    explained,
+    judged,
+    seen_only_in_run,
+)
 
 #: what is going on, for who waits
 Progress = Callable[[str], None]
@@ -64,7 +74,7 @@ class _Verifier:
         case = Case.of(result.before)
         result.findings, result.unshowable = judged(case, linted.values())
         result.runtime_only = seen_only_in_run(case, linted)
-        result.health = symptoms(case.scene)
+        result.health = symptoms(case.run)
         result.notes += case.crashes
         self._tell(outcome, result.before)
         if not explained((*result.findings, *result.runtime_only), result.before):
@@ -115,12 +125,13 @@ class _Verifier:
     def _tell(self, outcome: Outcome, side: Side) -> None:
         notes = self._result.notes
         notes += dict.fromkeys((*outcome.notes, *(note for r in side.recordings for note in r.notes)))
+        steps = counted(side.steps, "optimizer step")
         if outcome.timed_out and side.steps:
-            notes.append(f"the time limit of {self._job.limit:g} s was reached after {_steps(side.steps)}")
+            notes.append(f"the time limit of {self._job.limit:g} s was reached after {steps}")
         elif not outcome.timed_out and side.main is not None and 0 < side.steps < self._job.steps:
             stopped = side.main.end is not None and side.main.end.how == "enough"
             many = "it makes one optimizer after another, and was stopped when the longest had done"
-            notes.append(f"{many if stopped else 'the script ended after'} {_steps(side.steps)}")
+            notes.append(f"{many if stopped else 'the script ended after'} {steps}")
         if side.main is not None and not side.steps and not outcome.traceback and not outcome.timed_out:
             said = "" if outcome.code else _last_words(outcome.output)
             notes.append(f"the script ended without an optimizer step{said}")
@@ -128,10 +139,6 @@ class _Verifier:
 
 def _side(outcome: Outcome, linted: Mapping[str, Linted]) -> Side:
     return Side(outcome.recordings, outcome.seconds, {name: file.text for name, file in linted.items()})
-
-
-def _steps(count: int) -> str:
-    return f"{count} optimizer step{'' if count == 1 else 's'}"
 
 
 def _last_words(output: str) -> str:

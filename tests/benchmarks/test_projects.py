@@ -11,6 +11,7 @@ from gradlint.config import Settings
 from gradlint.engine import lint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_link_is_followed_into_the_next(shape: str, tmp_path: Path) -> None:
     links = SHAPES[shape](tmp_path, 1500)

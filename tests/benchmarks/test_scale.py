@@ -7,9 +7,10 @@ import pytest
 from benchmarks.scale import SHAPES
 from gradlint.config import Settings
 from gradlint.engine import lint
+from tests.sampling import spread
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", spread(list(SHAPES), 3))
 def test_every_shape_has_its_findings(name: str) -> None:
     make, _ = SHAPES[name]
     for size in (3, 6):

@@ -46,6 +46,7 @@ def _valid(schema: str, file: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_action_keeps_to_the_schema() -> None:
     _valid("vendor.github-actions", ACTION)
 
@@ -188,6 +189,7 @@ def test_findings_become_annotations_and_a_summary(runner: Path) -> None:
     assert (runner / "summary").read_text() == (runner / "work" / "gradlint.md").read_text()
 
 
+@pytest.mark.slow
 @bash
 def test_clean_code_passes(runner: Path) -> None:
     (runner / "work" / "train.py").write_text(CLEAN)
@@ -226,6 +228,7 @@ def test_baseline_and_diff_base(runner: Path) -> None:
     assert _step(runner, "Check", baseline="known.json").returncode == 0
 
 
+@pytest.mark.slow
 @bash
 @pytest.mark.parametrize("text", ['"; touch pwned; "', "'; touch pwned; '", "$(touch pwned)", "`touch pwned`"])
 def test_inputs_are_never_run(runner: Path, text: str) -> None:
@@ -235,12 +238,14 @@ def test_inputs_are_never_run(runner: Path, text: str) -> None:
     assert not (runner / "work" / "pwned").exists()
 
 
+@pytest.mark.slow
 @bash
 def test_a_star_stays_a_star(runner: Path) -> None:
     assert "*: No such file" in _step(runner, "Check", paths="*").stderr
     assert "*: No such file" in _step(runner, "Check", args="*").stderr
 
 
+@pytest.mark.slow
 @bash
 def test_a_path_never_becomes_an_option_and_no_output_is_forged(runner: Path) -> None:
     done = _step(runner, "Check", paths="--fix", sarif_file="a.sarif\nexit-code=0")
@@ -264,8 +269,9 @@ def test_gradlint_is_installed_in_an_environment_of_its_own(runner: Path) -> Non
     assert _step(runner, "Check").returncode == 1
 
 
+@pytest.mark.slow
 @bash
-@pytest.mark.parametrize("step", [pytest.param("Install gradlint", marks=pytest.mark.slow), "Check"])
+@pytest.mark.parametrize("step", ["Install gradlint", "Check"])
 def test_nothing_of_the_checkout_is_run(runner: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Python is started, modules of any name may lie; these leave a mark."""
     mark = runner / "mark"

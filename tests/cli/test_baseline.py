@@ -93,6 +93,7 @@ def test_what_is_gone_is_named_with_how_to_refresh(gradlint: Command, known: Pat
     assert gradlint("check", "--baseline", FILE).err == ""
 
 
+@pytest.mark.slow
 def test_a_long_list_of_what_is_gone_is_cut(gradlint: Command, project: Path) -> None:
     for number in range(13):
         (project / f"train_{number:02}.py").write_text(CLIP_AFTER_STEP)
@@ -266,6 +267,16 @@ def test_a_missing_baseline_stops_the_run_and_says_how_to_make_it(gradlint: Comm
     assert f"`gradlint check --write-baseline {FILE}` makes it" in outcome.err
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("option", ["--baseline", "--write-baseline"])
+def test_a_pipe_is_no_baseline_and_nobody_waits_for_it(gradlint: Command, project: Path, option: str) -> None:
+    (project / "train.py").write_text(CLEAN)
+    os.mkfifo(project / "pipe.json")
+    outcome = gradlint("check", option, "pipe.json")
+    assert outcome.code == 2
+    assert "pipe.json: not a regular file" in " ".join(outcome.err.split())
+
+
 def test_a_baseline_that_cannot_be_written(gradlint: Command, project: Path) -> None:
     (project / "train.py").write_text(CLIP_AFTER_STEP)
     outcome = gradlint("check", "--write-baseline", "no/such/folder.json")
@@ -313,6 +324,7 @@ def test_statistics_and_exit_zero(gradlint: Command, known: Path) -> None:
     assert outcome.out.splitlines()[0] == "1  GL101  error  clip-after-step  [*] 1"
 
 
+@pytest.mark.slow
 def test_the_cache_holds_everything_and_processes_change_nothing(gradlint: Command, project: Path) -> None:
     for number in range(30):
         (project / f"train_{number:02}.py").write_text(CLIP_AFTER_STEP)

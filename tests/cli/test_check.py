@@ -310,6 +310,7 @@ def test_valid_python_that_libcst_refuses_is_told_and_left_as_it_is(
     assert (project / "train.py").read_text() == source
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes(gradlint: Command, project: Path) -> None:
     for number in range(30):
         (project / f"train_{number:02}.py").write_text(CLIP_AFTER_STEP if number % 3 else NO_GRADIENTS)

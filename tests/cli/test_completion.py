@@ -86,6 +86,7 @@ SHELLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_commands_options_and_values(shell: Shell, tmp_path: Path) -> None:
     assert {"check", "doctor", "server"} <= {word.rpartition(",")[2] for word in shell([""], tmp_path)}

@@ -173,6 +173,7 @@ def test_nothing_is_remembered_wrongly(check: Check, here: Path) -> None:
     assert check()[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files")
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     """A real refusal by the system in the middle of the text, which even root gets."""
@@ -193,8 +194,9 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["large.py", "small.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
-@pytest.mark.parametrize("options", [["--fix", "-"], pytest.param(["--diff", "-"], marks=pytest.mark.slow), ["-"]])
+@pytest.mark.parametrize("options", [["--fix", "-"], ["--diff", "-"], ["-"]])
 def test_an_output_that_takes_no_more_is_an_error(tmp_path: Path, options: list[str]) -> None:
     command = [sys.executable, "-m", "gradlint", "check", *options]
     with open("/dev/full", "wb") as full:
@@ -245,6 +247,7 @@ def test_two_runs_at_once_leave_whole_files(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".gradlint-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of our own")
 def test_a_terminal_gets_a_painted_diff(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(UNCALLED, encoding="utf-8")

@@ -43,6 +43,7 @@ def test_module_runs_and_exits_with_findings(tmp_path: Path) -> None:
     assert outcome.stderr == ""
 
 
+@pytest.mark.slow
 def test_piped_output_imports_nothing_it_does_not_need(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CLIP_AFTER_STEP)
     script = (
@@ -104,6 +105,7 @@ def test_control_c_exits_with_130_and_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_no_colour_and_ascii_terminals_are_respected(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CLIP_AFTER_STEP.replace("batch", "größe"), encoding="utf-8")
     outcome = _run("check", cwd=tmp_path, FORCE_COLOR="1", NO_COLOR="1", PYTHONIOENCODING="ascii")
@@ -111,6 +113,7 @@ def test_no_colour_and_ascii_terminals_are_respected(tmp_path: Path) -> None:
     assert "\x1b" not in outcome.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="POSIX file descriptors")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:

@@ -74,6 +74,16 @@ def test_a_hook_does_not_fail_on_a_neighbour(gradlint: Command, project: Path) -
     assert gradlint("check", "--project", "main.py").code == 0
 
 
+def test_what_a_neighbour_has_of_its_own_is_not_told(gradlint: Command, project: Path) -> None:
+    """Nothing crosses from one file to the other: the importer was looked at, and nobody asked for it."""
+    layers = ", ".join(["nn.Linear(4, 4), nn.Tanh()"] * 5)
+    model = f"from helper import differentiate\nfrom torch import nn\n\nmodel = nn.Sequential({layers})\n"
+    _write(project, helper="def differentiate(loss):\n    loss.backward()\n", model=model)
+    assert _told(gradlint, "helper.py") == []
+    assert _told(gradlint, "model.py") == [("model.py", "GL701", 4)]
+
+
+
 def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE, main=MAIN)
     assert _told(gradlint, "main.py") == [("engine.py", "GL501", 4)]
@@ -172,7 +182,7 @@ def test_a_caller_whose_files_are_not_all_read_is_not_believed(project: Path, mo
         return {whole for _, _, whole in result.reached}
 
     assert believed() == {True}
-    monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
+    monkeypatch.setattr("gradlint.python.surroundings.MOST_READ", len(CLIPS))
     assert believed() == {False}
 
 
@@ -228,9 +238,10 @@ def test_verbose_names_what_is_imported_and_not_there(gradlint: Command, project
 
 
 def test_verbose_says_when_enough_was_read(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradlint.python.project.MOST_MODULES", 1)
-    _write(project, engine=ENGINE, other="def other(): ...\n", main=f"from other import other\n{MAIN}    other()\n")
-    assert "was not read: enough other files were" in gradlint("check", "--project", "-v", "--no-cache").err
+    monkeypatch.setattr("gradlint.python.surroundings.MOST_READ", len(ENGINE))
+    clear = "def clear(optimizer):\n    optimizer.zero_grad()\n"
+    _write(project, engine=ENGINE, other=clear, main=f"from other import clear\n{MAIN}    clear(optimizer)\n")
+    assert "was not read to its end: enough other files were" in gradlint("check", "--project", "-v", "--no-cache").err
 
 
 def test_the_root_is_found(gradlint: Command, project: Path) -> None:

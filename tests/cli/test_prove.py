@@ -26,7 +26,7 @@ def _proof(code: str, passed: bool | None, note: str = "", *, broken: bool = Fal
 def proving(monkeypatch: pytest.MonkeyPatch) -> list[Proof]:
     """What the runs will have shown."""
     made: list[Proof] = []
-    monkeypatch.setattr("gradlint.runtime.prove.proving.prove", lambda cases, device, progress: Proofs(made))
+    monkeypatch.setattr("gradlint.cli.prove.run", lambda cases, device, progress: Proofs(made))
     return made
 
 

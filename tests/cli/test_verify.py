@@ -18,7 +18,7 @@ import pytest
 
 from gradlint.model import Severity
 from gradlint.runtime.recording import Recording, Stepped
-from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Claim, Cure, Judged, Side, Verdict, Verification
 from tests.cli.conftest import Command
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
@@ -63,7 +63,7 @@ def _verification(*found: Judged, failure: str = "") -> Verification:
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Verification]:
     """What the verification will say; nothing is run."""
     made: list[Verification] = []
-    monkeypatch.setattr("gradlint.runtime.verify.verify", lambda wanted, tree, progress: made[0])
+    monkeypatch.setattr("gradlint.cli.verify.run", lambda wanted, tree, progress: made[0])
     return made
 
 
@@ -212,7 +212,7 @@ def test_a_report_that_cannot_be_written(
     def full(result: Verification, path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gradlint.runtime.page.render.write", full)
+    monkeypatch.setattr("gradlint.cli.verify.write", full)
     write("train.py", MISTAKE)
     found.append(_verification())
     outcome = gradlint("verify", "train.py", "--device", "cpu", "--html", "page.html")

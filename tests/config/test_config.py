@@ -10,10 +10,10 @@ import pytest
 from gradlint import __version__
 from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.load import ConfigTree, Overrides, read_config, torch_floor
-from gradlint.config.selectors import Preset, default_codes, known_codes
+from gradlint.config.selectors import Preset, known_codes
 from gradlint.config.settings import FixChoice
 from gradlint.model import Severity
-from gradlint.registry import all_rules
+from gradlint.registry import all_rules, default_codes
 
 
 def _read(folder: Path, text: str, name: str = "gradlint.toml") -> Settings:
@@ -350,6 +350,7 @@ def test_another_repository_does_not_inherit_dependencies(tmp_path: Path) -> Non
     assert ConfigTree().at(str(tmp_path / "vendored")).target_torch is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["torch" + " " * 20_000, "torch" + " " * 20_000 + "(", "torch>=" + "1" * 20_000, "torch[" * 20_000,

@@ -58,6 +58,7 @@ def test_patterns_match_as_a_simple_matcher_says(glob: str, name: str) -> None:
     assert (one_of([glob]).fullmatch(name) is not None) == _reference(glob, name)
 
 
+@pytest.mark.slow
 @given(st.lists(_globs, max_size=5), _names)
 def test_many_patterns_match_as_each_of_them(globs: list[str], name: str) -> None:
     assert (one_of(globs).fullmatch(name) is not None) == any(_reference(glob, name) for glob in globs)

@@ -16,6 +16,7 @@ from gradlint.engine import lint
 from gradlint.model import FixSafety
 from gradlint.registry import all_rules, by_code
 from gradlint.rule import Rule
+from tests.sampling import spread
 
 every_rule = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.meta.code)
 
@@ -32,7 +33,7 @@ def _compared(rule: type[Rule]) -> Comparison:
     return found
 
 
-@every_rule
+@pytest.mark.parametrize("rule", spread(all_rules(), 14), ids=lambda rule: rule.meta.code)
 def test_the_page_shows_what_the_fix_makes_of_the_example(rule: type[Rule]) -> None:
     """All in one test, because each of these needs the same fix."""
     text = page_with_fix(rule)

@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from docs.facts import differences, same, shown
-from gradlint.docs.facts import COLUMNS, HEADING, Facts, Row, all_facts, facts
-from gradlint.docs.pages import page, record
+from gradlint.docs.pages import COLUMNS, HEADING, Facts, Row, all_facts, facts, page, record
 from gradlint.docs.terminal import terminal_page
 from gradlint.registry import all_rules, by_code
 from gradlint.rule import Rule
@@ -102,9 +101,9 @@ def test_a_table_survives_bars_in_its_cells() -> None:
 def test_pages_need_no_torch_and_the_module_no_json() -> None:
     script = (
         "import sys; sys.modules['torch'] = None\n"
-        "import gradlint.docs.facts\n"
+        "import gradlint.docs.pages\n"
         "assert 'json' not in sys.modules\n"
-        "print(gradlint.docs.facts.facts('GL101').torch)"
+        "print(gradlint.docs.pages.facts('GL101').torch)"
     )
     outcome = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE

@@ -59,6 +59,7 @@ def test_the_readme_is_short() -> None:
     assert len(README.split()) < 2000
 
 
+@pytest.mark.slow
 def test_the_picture_shows_what_the_example_gives_today() -> None:
     """Compares the words, since another version of rich may draw them differently."""
     drawn, kept = picture.picture(), picture.PICTURE.read_text(encoding="utf-8")

@@ -7,7 +7,6 @@ import random
 import textwrap
 import warnings
 
-import hypothesmith
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -60,9 +59,17 @@ def test_what_holds_programs(seed: int, make: str) -> None:
     check(MAKERS[make](rng.choice(programs()), rng))
 
 
+def _of_the_grammar() -> st.SearchStrategy[str]:
+    """Made when it is first drawn from: to read the grammar takes seconds, in every process that imports this."""
+    import hypothesmith
+
+    strategy: st.SearchStrategy[str] = hypothesmith.from_grammar(auto_target=False)
+    return strategy
+
+
 @pytest.mark.slow
 @settings(examples(25), phases=_ONCE, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(drawn=hypothesmith.from_grammar(auto_target=False), inside=st.booleans())
+@given(drawn=st.deferred(_of_the_grammar), inside=st.booleans())
 def test_programs_of_the_grammar(drawn: str, inside: bool) -> None:
     """Beside a loop with a mistake, or in it."""
     text = _LOOP.replace(_LAST, textwrap.indent(drawn, "    ") + "\n" + _LAST) if inside else f"{_LOOP}{drawn}"
@@ -88,6 +95,7 @@ def _parses(data: bytes) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_is_a_seed_and_borrowing_leaves_the_pool_as_it_is() -> None:
     kinds = {seed.name for seed in seeds()}
     assert kinds == {"train.py", *SMALL}

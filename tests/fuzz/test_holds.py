@@ -109,13 +109,14 @@ def test_finds_of_one_cause_are_alike() -> None:
     assert fuzz.alike(one) == fuzz.alike(other) != fuzz.alike(Failed("crash", "TypeError"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_leaves_what_it_had_in_hands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def die(self: fuzz.Worker, until: float) -> None:
         self._shared.begin(7, 0, GIVEN)
         os._exit(3)
 
     monkeypatch.setattr(fuzz.Worker, "run", die)
-    assert fuzz.watched(1, 0.0, tmp_path) == (8, 1)
+    assert fuzz.watched(fuzz.Worker, 1, 0.0, tmp_path) == (8, 1)
     (kept,) = tmp_path.glob("death-*-train.py")
     assert kept.read_bytes() == PROGRAM
 
@@ -123,11 +124,11 @@ def test_a_worker_that_dies_leaves_what_it_had_in_hands(monkeypatch: pytest.Monk
 def test_a_find_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = 0
 
-    def ended(seed: int, until: float, out: Path | None) -> tuple[int, int]:
+    def ended(guide: type[fuzz.Worker], seed: int, until: float, out: Path | None) -> tuple[int, int]:
         time.sleep(0.01)
         return 3, found
 
-    monkeypatch.setattr("sys.argv", ["fuzz", "--minutes", "0.0001", "--seed", "5"])
+    monkeypatch.setattr("sys.argv", ["fuzz", "--minutes", "0.0001", "--seed", "5", "--guide", "paths"])
     monkeypatch.setattr(fuzz, "watched", ended)
     assert fuzz.main() == 0
     found = 1

@@ -28,7 +28,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("path", spread(FIXTURES, 20, 200), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", spread(FIXTURES, 20, 100), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_whatever_is_found_has_a_word_in_the_file(path: Path) -> None:
     text = path.read_bytes().decode()
     program = Module(Lowering(ast.parse(text)).body)

@@ -13,7 +13,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcRequestCancelled
 from tests.lsp.conftest import Start
 from tests.lsp.editor import CLIP_LINE, LATE_CLIP, RIGHT, Editor, applied, edits_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: takes a moment to fix
 MISTAKES = (ROOT / "examples" / "train_with_mistakes.py").read_text(encoding="utf-8")
@@ -114,7 +114,6 @@ async def test_unsafe_fixes_say_so(editor: Editor, uri: str) -> None:
     assert await editor.actions(uri, 4, only=["source.fixAll"]) == []
 
 
-@pytest.mark.slow
 async def test_unsafe_fixes_are_applied_if_the_editor_says_so(start: Start, tmp_path: Path) -> None:
     async with start(tmp_path, options={"unsafeFixes": True}) as editor:
         uri = (tmp_path / "a.py").as_uri()

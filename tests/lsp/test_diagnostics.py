@@ -7,7 +7,7 @@ from lsprotocol import types
 
 from tests.lsp.editor import CLIP_LINE, LATE_CLIP, RIGHT, Editor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 async def test_opening_a_document_tells_what_is_wrong_with_it(editor: Editor, uri: str) -> None:

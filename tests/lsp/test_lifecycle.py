@@ -88,6 +88,7 @@ def wire(process: subprocess.Popen[bytes]) -> Wire:
     return made
 
 
+@pytest.mark.slow
 def test_what_it_survives_and_how_it_ends(wire: Wire, process: subprocess.Popen[bytes]) -> None:
     wire.raw(b'{"jsonrpc": "2.0", "method": "textDocument/did')
     wire.raw(b"\xff\xfe\0")
@@ -181,6 +182,7 @@ def test_wrong_usage(arguments: list[str], said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["pygls", "lsprotocol"])
 def test_without_the_extra(missing: str, tmp_path: Path) -> None:
     (tmp_path / missing).mkdir()

@@ -11,7 +11,7 @@ from lsprotocol import types
 from tests.lsp.conftest import Start
 from tests.lsp.editor import Editor, applied, edits_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 SETUP = "%matplotlib inline\nimport torch\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 LOOP = """\
@@ -166,7 +166,6 @@ async def test_closing_takes_all_diagnostics_away(editor: Editor) -> None:
     assert await editor.hover(notebook.cells[2], CLIP, 10) is None
 
 
-@pytest.mark.slow
 async def test_an_editor_that_asks_is_told_of_notebooks_all_the_same(start: Start, tmp_path: Path) -> None:
     """It asks only for the cells in view, and would take the others' diagnostics away."""
     text = types.TextDocumentClientCapabilities(diagnostic=types.DiagnosticClientCapabilities())

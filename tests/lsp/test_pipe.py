@@ -69,6 +69,7 @@ async def test_work_that_nobody_waits_for_is_given_up(linter: Linter, monkeypatc
     assert answers[:-1] == [Failure(job.number) for job in jobs]
 
 
+@pytest.mark.slow
 async def test_it_is_started_again_when_it_has_died(linter: Linter) -> None:
     process = linter.start().process
     if hasattr(signal, "SIGSTOP"):
@@ -82,6 +83,7 @@ async def test_it_is_started_again_when_it_has_died(linter: Linter) -> None:
     assert linter.start().process.pid != process.pid
 
 
+@pytest.mark.slow
 async def test_a_stopped_one_says_so() -> None:
     linter = Linter(lambda said: None)
     linter.stop()
@@ -92,6 +94,7 @@ async def test_a_stopped_one_says_so() -> None:
 _LONG_JOB = packed(Job(1, Task.FIX, "a.py", Settings(), LONG.encode()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "last",
     [b"", _LONG_JOB[: HEADER.size - 1], _LONG_JOB[:-1], _LONG_JOB * 4],

@@ -10,7 +10,7 @@ from lsprotocol import types
 from tests.cli.test_project import ENGINE, MAIN, PLAIN_MAIN
 from tests.lsp.editor import Editor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 TIDY = "import torch\n\ndef tidy(model):\n    {}\n"
 CLIPS = TIDY.format("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")
 CLIPS_NOT = TIDY.format("print(model)")
@@ -48,7 +48,6 @@ async def _shows(editor: Editor, uri: str, *wanted: tuple[str, int]) -> list[typ
     return list(told.diagnostics)
 
 
-@pytest.mark.slow
 async def test_a_caller_that_is_open_is_asked_as_it_stands_in_the_editor(editor: Editor) -> None:
     engine, main = _project(editor, "caller", engine=ENGINE, main=PLAIN_MAIN)
     editor.open(engine, ENGINE)
@@ -68,7 +67,6 @@ async def test_a_caller_that_is_open_is_asked_as_it_stands_in_the_editor(editor:
     await _shows(editor, engine)
 
 
-@pytest.mark.slow
 async def test_a_caller_that_is_not_open_is_asked_as_it_is_on_the_disk(editor: Editor) -> None:
     engine, main = _project(editor, "closed", engine=ENGINE, main=MAIN)
     editor.open(engine, ENGINE)
@@ -91,7 +89,6 @@ async def test_what_a_file_imports_is_followed_as_it_stands_in_the_editor(editor
     await _shows(editor, train)
 
 
-@pytest.mark.slow
 async def test_a_caller_that_knows_better_is_believed_while_somebody_types(editor: Editor) -> None:
     loop = ENGINE.replace(" or i + 1 == len(loader)", "").replace("n)", "cfg)", 1).replace(" n", " cfg.accum")
     caller = "from engine import train_one_epoch\n\n\nclass C:\n    accum = 1\n\n\ndef main(m, optimizer, loader):\n"

@@ -23,6 +23,7 @@ def test_what_was_said_of_the_same_program_is_said_again_at_its_new_place(monkey
     assert (second.message, second.span.start.row) == (first.message, first.span.start.row + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "path", "settings"),
     [

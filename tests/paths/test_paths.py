@@ -250,6 +250,7 @@ def _found(source: str) -> list[tuple[str, str]]:
     return [(f.code, f.message) for f in lint(f"import torch\n{source}".encode(), "train.py", settings).findings]
 
 
+@pytest.mark.slow
 def test_each_of_many_small_loops_is_looked_at() -> None:
     """All of them together take more steps than the unusual paths of a file may."""
     rows = ("o.zero_grad()", "out = m(x)", "loss = out.mean()", "loss.backward()", "clip(m)", "o.step()")
@@ -265,6 +266,7 @@ def test_a_mistake_behind_a_costly_function_is_found() -> None:
     assert sum(code == "GL101" for code, _ in _found(costly + CLIPS_LATE.format(name="tune"))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["def main(model, optimizer, loader, args):\n    {}\n", "{}\n"])
 def test_what_a_spent_caller_did_not_come_by_is_looked_at_by_itself(start: str) -> None:
     slow = "".join(f"{'    ' * (n + 1)}for x{n} in loader:\n" for n in range(12)) + "    " * 13 + "optimizer.step()\n"
@@ -297,6 +299,7 @@ def test_unusual_ways_that_were_not_followed_are_told(monkeypatch: pytest.Monkey
     assert explorer.exhausted == ["9 unusual ways through `train` were not followed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [FILE_BUDGET, 1_500])
 def test_the_order_of_independent_functions_makes_no_difference(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it if the budget is spent before every unusual path had its turn."""

@@ -116,6 +116,7 @@ def test_what_leads_to_each_other_comes_together_behind_what_it_leads_to() -> No
     assert list(components({1: [2], 2: [3], 3: [1]})) == [{1, 2, 3}]
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_calls_is_no_recursion() -> None:
     long = 20_000
     assert sum(1 for _ in components({n: [n + 1] if n + 1 < long else [] for n in range(long)})) == long

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.python import project as module
+from gradlint.python import surroundings
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
@@ -28,6 +28,7 @@ def _meant(folder: Path, importer: str, name: str) -> str:
     path = folder / importer
     lowered = Lowering(ast.parse(path.read_text()))
     project = Project.on_disk([str(folder)])
+    project.begin(str(path), path.read_bytes())
     project.main = Module(lowered.body, None, "", project, str(path))
     found = project.main.elsewhere(project.main.imports[name]) or project.main.of_star(name)
     if found is None:
@@ -112,6 +113,7 @@ def test_every_file_that_was_asked_for_is_remembered(tmp_path: Path) -> None:
     _tree(tmp_path, steps=STEP, train="from steps import step\nfrom missing import other\n")
     project = Project.on_disk([str(tmp_path)])
     train = str(tmp_path / "train.py")
+    project.begin(train, (tmp_path / "train.py").read_bytes())
     assert project.resolve("steps.step", train) is not None
     assert project.resolve("missing.other", train) is None
     assert project.probes[str(tmp_path / "steps.py")]
@@ -140,19 +142,26 @@ def test_a_pipe_is_no_module(tmp_path: Path) -> None:
     assert _meant(tmp_path, "train.py", "step") == "nothing"
 
 
+def _begun(folder: Path, text: str) -> Project:
+    _tree(folder, train=text)
+    project = Project.on_disk([str(folder)])
+    project.begin(str(folder / "train.py"), text.encode())
+    return project
+
+
 def test_enough_is_enough_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_MODULES", 1)
+    monkeypatch.setattr(surroundings, "MOST_READ", len(STEP))
     _tree(tmp_path, one=STEP, two=STEP)
-    project = Project.on_disk([str(tmp_path)])
+    project = _begun(tmp_path, "from one import step\nfrom two import step as other\n")
     assert project.resolve("one.step", str(tmp_path / "train.py")) is not None
     assert project.resolve("two.step", str(tmp_path / "train.py")) is None
     (said,) = project.exhausted
-    assert said.endswith("two.py was not read: enough other files were")
+    assert said.endswith("two.py was not read to its end: enough other files were")
 
 
 def test_nodes_of_two_files_have_different_numbers(tmp_path: Path) -> None:
     _tree(tmp_path, one=STEP, two=STEP)
-    project = Project.on_disk([str(tmp_path)])
+    project = _begun(tmp_path, "import one, two\none.step()\ntwo.step()\n")
     one, two = (project.file(str(tmp_path / name)) for name in ("one.py", "two.py"))
     assert one is not None
     assert two is not None

@@ -38,7 +38,7 @@ def test_cutting_changes_no_small_story(name: str, monkeypatch: pytest.MonkeyPat
     assert cut == _stories(source)
 
 
-@pytest.mark.parametrize("file", spread(REAL, 15, 120), ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("file", spread(REAL, 10, 60), ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_cutting_changes_no_usual_path(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     source = file.read_text(encoding="utf-8")
     cut = [_texts(path) for path in paths(source) if not path.unusual]

@@ -160,6 +160,7 @@ def train(model, loader, optimizer, params):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "deep",
     ["a" + " + a" * 4000, "a" + ".add(1)" * 800, "a" + "[0]" * 2000, "- " * 1500 + "a", "a if a else " * 900 + "a"],

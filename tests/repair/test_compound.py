@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
 
@@ -85,6 +87,7 @@ def test_one_run_brings_it_into_the_canonical_order() -> None:
     assert outcome.result.findings == ()
 
 
+@pytest.mark.slow
 def test_the_mistakes_are_those() -> None:
     """Four are seen at once; the others (scaled clip, undivided loss, syncing) lie behind them."""
     found = [f.code for f in lint(BAD.encode(), "train.py", Settings()).findings]

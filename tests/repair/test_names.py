@@ -347,6 +347,7 @@ def _really_unbound(source: str, most: int = 500) -> tuple[set[str], bool]:
     return seen, False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tries", [False, True])
 def test_what_python_says_when_it_runs(tries: bool) -> None:
     """Every name that raises is found; and without `try`, where anything may raise anywhere, no other name is."""

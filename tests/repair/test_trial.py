@@ -261,6 +261,7 @@ def test_what_a_trial_does_not_change_is_not_lowered_again(monkeypatch: pytest.M
     assert Counter(lowered) == {"log": 1, **{f"train_{n}": 2 for n in range(8)}}
 
 
+@pytest.mark.slow
 def test_a_change_of_what_all_come_by_is_tried_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each loop calls the function that steps, and the fix is made in that: nothing of the file may be left out."""
     step = """\
@@ -320,6 +321,7 @@ def test_a_part_is_judged_as_the_whole_file(source: str, monkeypatch: pytest.Mon
     assert 2 * _steps(trials) < _steps(more)
 
 
+@pytest.mark.slow
 def test_trials_cost_at_most_three_times_what_linting_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here, every fix concerns all; the advice at the head of the file has to wait until the errors were tried."""
     monkeypatch.setattr("gradlint.repair.trial._LEAST", 0)

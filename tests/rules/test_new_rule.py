@@ -67,7 +67,7 @@ def _run(folder: Path, file: Path, *options: str) -> str:
     ("source", "line"),
     [
         pytest.param(TRAINS, 3, id="in a training script"),
-        pytest.param(NO_LOOP, 5, id="without a loop"),
+        pytest.param(NO_LOOP, 5, marks=pytest.mark.slow, id="without a loop"),
         pytest.param(LONG, 4005, marks=pytest.mark.slow, id="in the last function of 60 KB"),
     ],
 )
@@ -78,6 +78,7 @@ def test_it_speaks(folder: Path, tmp_path: Path, source: str, line: int) -> None
     assert [(f["code"], f["location"]["row"]) for f in found] == [("GL799", line)]
 
 
+@pytest.mark.slow
 def test_its_repair_is_made(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "script.py"
     file.write_text(TRAINS, encoding="utf-8")

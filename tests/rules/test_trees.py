@@ -16,10 +16,10 @@ def _name(tree: Path) -> str:
 
 
 @pytest.mark.parametrize("tree", [*BAD_TREES, *GOOD_TREES], ids=_name)
-def test_one_file_of_a_tree_says_what_it_shows(tree: Path) -> None:
-    firsts = [path.read_text(encoding="utf-8").partition("\n")[0] for path in sources(tree)]
+def test_every_file_of_a_tree_says_what_it_is_for(tree: Path) -> None:
+    firsts = {path: path.read_text(encoding="utf-8").partition("\n")[0] for path in sources(tree)}
     assert len(firsts) > 1
-    assert any(line.startswith("# ") and len(line) > 12 for line in firsts)
+    assert [path.name for path, line in firsts.items() if not (line.startswith("# ") and len(line) > 12)] == []
 
 
 @pytest.mark.parametrize("tree", BAD_TREES, ids=_name)

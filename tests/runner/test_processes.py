@@ -63,6 +63,7 @@ def test_a_file_that_kills_its_process(
     assert sum(len(result.findings) for result in outcome.results) == 29
 
 
+@pytest.mark.slow
 def test_once_processes_work_files_are_read_there(
     files: list[SourceFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

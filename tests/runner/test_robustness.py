@@ -116,6 +116,7 @@ def test_broken_files_are_found_in_small_runs_and_where_named(tmp_path: Path, mo
     assert codes("broken.py", ".") == ["GL900"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     ["x = " + "(" * 5000 + ")" * 5000, "x = " + "-" * 50_000 + "1", "x = [" + "[" * 300 + "]" * 301],

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import is_quick
+
 _TORCH = re.compile(
     r"^(?:import torch|from torch|from gradlint\.runtime import Gr|from tests\.runtime\.(?:monitored|recorded))", re.M
 )
@@ -20,7 +22,7 @@ def _needs_torch(module: Path) -> bool:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The quick run does not even import torch."""
-    quick = config.getoption("markexpr") == "not slow" and collection_path.suffix == ".py"
+    quick = is_quick(config) and collection_path.suffix == ".py"
     return True if quick and _needs_torch(collection_path) else None
 
 
@@ -30,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent == here and _needs_torch(item.path):
             item.add_marker(pytest.mark.slow)
     wanting = [item for item in items if item.get_closest_marker("cuda")]
-    if not wanting or wanting[0].config.getoption("markexpr") == "not slow":  # they are slow, too
+    if not wanting or is_quick(wanting[0].config):  # they are slow, too
         return
     import torch
 

@@ -26,7 +26,7 @@ from gradlint.runtime.recording import (
     Updated,
     Zeroed,
 )
-from gradlint.runtime.verification import Claim, Cure, Judged, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Claim, Cure, Judged, Side, Verdict, Verification
 
 SCRIPT = "/home/me/project/train.py"
 

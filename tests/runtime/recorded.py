@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradlint.runtime.jsonl import decode, encode
 from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.recorder.session import Enough, Recorder
-from gradlint.runtime.recording import H, Happening
+from gradlint.runtime.recording import H, Happening, decode, encode
 
 _NUMBERS = itertools.count(1)
 

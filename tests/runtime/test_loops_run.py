@@ -10,11 +10,9 @@ from gradlint.config import Settings
 from gradlint.config.selectors import known_codes
 from gradlint.engine import lint
 from gradlint.runtime.health import symptoms
-from gradlint.runtime.measure import all_measures
+from gradlint.runtime.measure import Spot, all_measures
 from gradlint.runtime.recording import Recording
-from gradlint.runtime.scene import Spot
-from gradlint.runtime.verdicts import Case, Linted, seen_only_in_run
-from gradlint.runtime.verification import Side
+from gradlint.runtime.verdicts import Case, Linted, Side, seen_only_in_run
 from tests.patience import PATIENCE
 from tests.runtime.drivers.running import LOOPS, WORLD, Text, recordings
 from tests.sampling import evenly
@@ -93,14 +91,14 @@ def test_nothing_is_seen_in_a_right_loop(path: Path, runs: dict[Path, list[Recor
     case = case_of(path, runs[path])
     found = seen_only_in_run(case, {str(path): linted})
     assert [(j.code, j.line, j.message, j.evidence) for j in found] == []
-    assert symptoms(case.scene) == []
+    assert symptoms(case.run) == []
 
 
 @each_loop
 def test_the_rules_say_nothing_of_a_right_loop(path: Path, runs: dict[Path, list[Recording]]) -> None:
     """Not even where the numbers would have refuted them."""
     case = case_of(path, runs[path])
-    words = case.heard(Settings())
+    words = case.objections(Settings())
     assert case.crashes == []
     assert [(w.code, w.line, w.message) for w in words] == []
 

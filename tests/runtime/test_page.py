@@ -20,11 +20,12 @@ from gradlint.runtime.page.monitor import monitor_page
 from gradlint.runtime.page.render import asset, prose, write
 from gradlint.runtime.page.verification import headline, verification_page
 from gradlint.runtime.recording import Recording, Stepped, Zeroed
-from gradlint.runtime.verification import Cure, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Cure, Side, Verdict, Verification
 from tests.patience import PATIENCE
 from tests.runtime.page_examples import EXAMPLES, SCRIPT, amp, amp_verification
 from tests.runtime.page_monitors import MONITORS
 from tests.runtime.page_reading import Element, read
+from tests.sampling import spread
 
 PAGES = [*EXAMPLES, *MONITORS]
 
@@ -48,7 +49,7 @@ def amp_page() -> Element:
 RULES = {rule_url(code) for code in by_code()}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", spread(list(PAGES), 6))
 def test_is_well_formed_stands_alone_and_is_always_the_same(name: str) -> None:
     text, page = shown(name)
     assert text == made(name)
@@ -294,6 +295,7 @@ def test_odd_recordings() -> None:
     assert "Iteration 1, without a step" in page.text
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_small() -> None:
     before, _ = amp(fixed=False, steps=600)
     after, _ = amp(fixed=True, steps=600)
@@ -328,11 +330,12 @@ def test_messages_show_code_as_code() -> None:
     assert prose("`a` and ` b") == "<code>a</code> and ` b"
 
 
+@pytest.mark.slow
 def test_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None; from gradlint.runtime.page.verification import verification_page;"
         "from gradlint.runtime.page.monitor import monitor_page;"
-        "from gradlint.runtime.verification import Verification; from gradlint.runtime.monitor.data import MonitorData;"
+        "from gradlint.runtime.verdicts import Verification; from gradlint.runtime.monitor.data import MonitorData;"
         "pages = verification_page(Verification('a.py')), monitor_page(MonitorData('Net', 'SGD', 1));"
         "print(*('</html>' in page for page in pages))"
     )

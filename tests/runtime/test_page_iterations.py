@@ -6,7 +6,7 @@ from gradlint.runtime.page.iterations import iterations
 from gradlint.runtime.page.lanes import Cell, Fold, cells, folded, kind_of
 from gradlint.runtime.page.words import Places
 from gradlint.runtime.recording import Place, Raised, Recording, Stepped, Zeroed
-from gradlint.runtime.verification import Side
+from gradlint.runtime.verdicts import Side
 from tests.runtime.page_examples import ACCUMULATION, AMP, SCRIPT, Run, accumulation, amp, gan
 
 

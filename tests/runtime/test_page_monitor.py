@@ -65,6 +65,7 @@ def test_layers(page: Element) -> None:
     assert "NaN or Inf" in page.text
 
 
+@pytest.mark.slow
 def test_three_hundred_layers_still_fit() -> None:
     text = monitor_page(monitored(45))
     heat = read(text).one("svg", "heat")

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 import pytest
 
+from gradlint.model import counted
 from gradlint.runtime.page.chart import HEIGHT, WIDTH, Axis, Chart, Curve, Plot, step_axis, value_axis, whole_ticks
 from gradlint.runtime.page.curves import Curves, curves
 from gradlint.runtime.page.monitor import grouped, heat
-from gradlint.runtime.page.render import counted, number, numbers, span
-from gradlint.runtime.page.words import Cast, Places
+from gradlint.runtime.page.render import number, numbers, span
+from gradlint.runtime.page.words import Optimizers, Places
 from tests.runtime.page_examples import Run, amp_verification
 from tests.runtime.page_reading import Element, read
 
@@ -115,14 +116,14 @@ def test_long_curves_keep_their_extremes() -> None:
 
 def told(run: Run) -> Curves:
     recording = run.recording()
-    return curves([("The run", recording, Cast(recording, Places({run.file: run.source}, run.file)))])
+    return curves([("The run", recording, Optimizers(recording, Places({run.file: run.source}, run.file)))])
 
 
 def test_norms_in_true_units() -> None:
     verification = amp_verification()
     recording = verification.before.main
     assert recording is not None
-    found = curves([("Before", recording, Cast(recording, Places({}, "train.py")))])
+    found = curves([("Before", recording, Optimizers(recording, Places({}, "train.py")))])
     norm = {curve.name: curve.points for curve in found.plots[0].charts[0].curves}
     assert norm["before the clip"][0] == pytest.approx((1, 10.838), abs=1e-3)
     assert norm["at the step"][0] == pytest.approx((1, 1 / 65536))

@@ -19,6 +19,7 @@ from gradlint.runtime.prove.case import Case, all_cases, chosen, proofs
 from gradlint.runtime.prove.proving import BY_HAND, PairError, pair
 from tests.patience import PATIENCE
 from tests.rules.expectations import expectations
+from tests.sampling import spread
 
 CASES = {case.code: case for case in all_cases()}
 #: what the project promises to prove: every rule that does not say why no run can show it
@@ -149,7 +150,7 @@ def test_every_script_belongs_to_a_case() -> None:
     assert set(proofs().glob("*/proof*.py")) == used
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.code)
+@pytest.mark.parametrize("case", spread(list(CASES.values()), 12), ids=lambda case: case.code)
 def test_the_linter_finds_it_and_nothing_else(case: Case) -> None:
     text = case.script.read_text(encoding="utf-8")
     findings = lint(text.encode(), case.script.name, _settings(case.code)).findings
@@ -201,6 +202,7 @@ def test_choosing_what_is_not_there(wrong: str, said: str) -> None:
         chosen([wrong])
 
 
+@pytest.mark.slow
 def test_choosing_costs_no_torch() -> None:
     script = "import sys, gradlint.runtime.prove.proving as p, gradlint.runtime.prove.case as c; c.all_cases(); "
     script += "print('torch' in sys.modules)"

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.runtime.jsonl import load
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recording import Ended, Raised, Recording, Stepped
+from gradlint.runtime.recording import Ended, Raised, Recording, Stepped, load
 from tests.patience import PATIENCE
 from tests.runtime.zygote import python
 

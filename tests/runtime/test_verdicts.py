@@ -11,7 +11,7 @@ from gradlint.config import Settings
 from gradlint.model import Cell, Severity
 from gradlint.registry import all_rules
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.measure import all_measures, by_numbers
+from gradlint.runtime.measure import Spot, all_measures, by_numbers
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -25,9 +25,7 @@ from gradlint.runtime.recording import (
     Unscaled,
 )
 from gradlint.runtime.report import printed
-from gradlint.runtime.scene import Spot
-from gradlint.runtime.verdicts import Case
-from gradlint.runtime.verification import Side, Verification
+from gradlint.runtime.verdicts import Case, Side, Verification
 
 TEXT = """\
 for x in data:

@@ -30,12 +30,14 @@ def _divides(given: Given) -> bool:
 
 
 ACCELERATE = Framework(
-    "Accelerate", packages=("accelerate",), stem="accelerat", windows=True, syncs=True, casts=True,
+    "Accelerate", packages=("accelerate",), stem="accelerat", windows=True, syncs=True,
     rows=(
         Makes(
             Thing.OBJECT, "**.Accelerator", named=r"(?i)accelerator$|^accel$", prepared_by="accelerator", window=_STEPS,
-            within=_PLUGINS, divides=_divides,
+            within=_PLUGINS, divides=_divides, precision="mixed_precision",
         ),
+        # with float16 it has a scaler inside
+        Makes(Thing.SCALER, "**.Accelerator", words=("mixed_precision",)),
         Makes(Thing.PLUGIN, "**.GradientAccumulationPlugin", settings={_STEPS: at(0, "num_steps")}),
         Makes(Thing.PLUGIN, "**.DeepSpeedPlugin", settings={_STEPS: at(1, _STEPS)}, within=(at(0, "hf_ds_config"),)),
         # the last goes through to DeepSpeed's engine
@@ -44,7 +46,8 @@ ACCELERATE = Framework(
         Does(Clip, "clip_grad_value_", kind=ClipKind.VALUE),
         Does(None, "unscale_gradients"),
         Opens(Switch.WINDOW, "accumulate", told_by="sync_gradients", telling=True),
-        Opens(Switch.NO_SYNC, "no_sync"),
+        # amid a window it withholds synchronisation as well
+        Opens(Switch.NO_SYNC, "no_sync", "accumulate"),
         Opens(Switch.AUTOCAST, "autocast"),
         Opens(Switch.OTHER, "join_uneven_inputs"),
         Passes("prepare", prepares=True, telling=True),

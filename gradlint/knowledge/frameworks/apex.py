@@ -12,7 +12,7 @@ APEX = Framework(
         Does(Backward, "backward", on=Thing.OPTIMIZER),
         Does(Clip, "clip_master_grads", "clip_grad_norm", "clip_grad_norm_", on=Thing.OPTIMIZER),
         Opens(Switch.LOSS, "**.scale_loss"),
+        Passes("apex.amp.initialize", "amp.initialize", first=2),
         Passes("apex.**", argument=at(0, "module", "model")),
-        Passes("amp.initialize", first=2),
     ),
 )  # fmt: skip

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from gradlint.runtime.jsonl import PREFIX
-from gradlint.runtime.recording import Raised, Recording
+from gradlint.runtime.recording import PREFIX, Raised, Recording
 
 _OWN = os.path.normcase(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 #: a package is imported by hand before its script runs

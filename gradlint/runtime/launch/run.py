@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import IO
 
 from gradlint.config.reading import ConfigError, unknown
-from gradlint.runtime import jsonl
+from gradlint.model import counted
 from gradlint.runtime.launch import ending, orders
 from gradlint.runtime.launch.orders import Entry, Orders, Overlay
-from gradlint.runtime.recording import Recording
+from gradlint.runtime.recording import Recording, load
 
 WANTED = ("auto", "cpu", "cuda", "mps")
 # Python puts the working directory first for `-c`, where any file may be called like a module of torch's
@@ -58,7 +58,7 @@ def too_few(device: str, ranks: int) -> str:
     """A word about ranks that have no device of their own, and run on the CPU therefore; "" if all have one."""
     if device == "cpu" or ranks <= (cards := available()[device]):
         return ""
-    return f"{ranks} ranks, and {cards} {device} device{'' if cards == 1 else 's'}: they run on the CPU"
+    return f"{ranks} ranks, and {counted(cards, f'{device} device')}: they run on the CPU"
 
 
 @functools.cache
@@ -316,7 +316,7 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
         code = _watch(family, began + job.limit, ending.Follower(printed, on_output), ending.Patience(folder, _REST))
     seconds = time.monotonic() - began
     failures = ending.endings(folder)
-    recordings = jsonl.load(folder)
+    recordings = load(folder)
     text = ending.without_torchrun(ending.end_of(printed)) if job.nproc > 1 else ending.end_of(printed)
     if code and (ending.forget_lost_ranks(recordings) or ending.were_stopped(recordings)):
         code, failures = 0, []

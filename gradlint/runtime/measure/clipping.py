@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.measure import SINGLE, Asked, judges, measures
+from gradlint.model import counted
+from gradlint.runtime.measure import SINGLE, Asked, Run, Shown, judges, marks, measures, number, share, true_norm
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Looked, Stepped
-from gradlint.runtime.scene import Scene, Shown, marks, number, share, true_norm
 
 
 def _clips(asked: Asked) -> list[Clipped]:
@@ -16,16 +16,16 @@ def _used(step: Stepped | None) -> float | None:
     return true_norm(step.before_of(step.owner)) if step is not None else None
 
 
-def _largest(scene: Scene, optimizers: list[str]) -> float | None:
+def _largest(run: Run, optimizers: list[str]) -> float | None:
     """The largest norm that a step used, in true units."""
-    used = [n for o in optimizers for w in scene.full_windows(o) if (n := _used(w.step)) is not None]
+    used = [n for o in optimizers for s in run.steps(o) if (n := _used(s)) is not None]
     return max(used, default=None)
 
 
-def _norms_at_step(scene: Scene, clips: list[Clipped]) -> str:
+def _norms_at_step(run: Run, clips: list[Clipped]) -> str:
     """`largest norm at a step 85.1, the limit is 1`."""
-    optimizers = sorted({o for c in clips for o in c.optimizers}) or scene.optimizers()
-    largest = _largest(scene, optimizers)
+    optimizers = sorted({o for c in clips for o in c.optimizers}) or run.optimizers()
+    largest = _largest(run, optimizers)
     said = f"largest norm at a step {number(largest)}" if largest is not None else "no step was taken"
     return f"{said}, the limit is {number(clips[0].limit)}"
 
@@ -34,14 +34,14 @@ def _norms_at_step(scene: Scene, clips: list[Clipped]) -> str:
 def clip_after_step(asked: Asked) -> Shown:
     clips, late = _clips(asked), asked.mistaken(Clipped)
     if late:
-        steps = [(c, s) for c in late if (s := asked.scene.step_before(c)) is not None]
+        steps = [(c, s) for c in late if (s := asked.run.step_before(c)) is not None]
         clip, step = max(steps, key=lambda pair: _used(pair[1]) or 0.0)
         said = f"{share(len(late), len(clips), 'clips')} came after the step: it used a norm of {number(_used(step))}"
         return Shown(True, f"{said}, the limit is {number(clip.limit)}")
     if not clips:
         return asked.unreached()
     return Shown(
-        False, f"{share(len(clips), len(clips), 'clips')} came before the step; {_norms_at_step(asked.scene, clips)}"
+        False, f"{share(len(clips), len(clips), 'clips')} came before the step; {_norms_at_step(asked.run, clips)}"
     )
 
 
@@ -51,10 +51,10 @@ def clip_before_backward(asked: Asked) -> Shown:
     if vain:
         found = f"{vain[0].present} of {vain[0].parameters} parameters had one, norm {number(vain[0].returned)}"
         said = f"{share(len(vain), len(clips), 'clips')} found no new gradients ({found})"
-        return Shown(True, f"{said}; {_norms_at_step(asked.scene, clips)}")
+        return Shown(True, f"{said}; {_norms_at_step(asked.run, clips)}")
     if not clips:
         return asked.unreached()
-    return Shown(False, f"every clip found the gradients of a backward; {_norms_at_step(asked.scene, clips)}")
+    return Shown(False, f"every clip found the gradients of a backward; {_norms_at_step(asked.run, clips)}")
 
 
 @measures("GL103")
@@ -64,13 +64,13 @@ def clip_partial_accumulation(asked: Asked) -> Shown:
         return asked.unreached()
     mine = set(marks(clips))
     windows = asked.windows(clips)
-    most = max((sum(c.index in mine for c in w.of(Clipped)) for w in windows), default=0)
+    most = max((sum(c.index in mine for c in asked.run.happened(w, Clipped)) for w in windows), default=0)
     if partial:
         said = f"{len(partial)} of {len(clips)} cut a sum that was not complete yet"
         return Shown(True, f"{most} clips for one step: {said}")
-    if all(len(w.of(BackwardRan)) < 2 for w in windows):
+    if all(len(asked.run.happened(w, BackwardRan)) < 2 for w in windows):
         return Shown(None, SINGLE)
-    return Shown(False, f"{most} clip{'' if most == 1 else 's'} for one step, of the complete sum")
+    return Shown(False, f"{counted(most, 'clip')} for one step, of the complete sum")
 
 
 @judges("GL104")
@@ -117,10 +117,10 @@ def clip_exhausted_generator(asked: Asked) -> Shown:
     clips, empty = asked.here(Clipped), asked.mistaken(Clipped)
     if empty:
         said = f"{share(len(empty), len(clips), 'clips')} got 0 parameters: the generator was used up"
-        return Shown(True, f"{said}; {_norms_at_step(asked.scene, empty)}")
+        return Shown(True, f"{said}; {_norms_at_step(asked.run, empty)}")
     if not clips:
         return asked.unreached()
-    return Shown(False, f"every clip got {clips[0].parameters} parameters; {_norms_at_step(asked.scene, clips)}")
+    return Shown(False, f"every clip got {clips[0].parameters} parameters; {_norms_at_step(asked.run, clips)}")
 
 
 @judges("GL107")
@@ -131,7 +131,7 @@ def clip_misses_parameters(asked: Asked) -> Shown:
     left_out: list[Clipped] = []
     followed = 0
     for clip in clips:
-        following = next((s for s in asked.scene.recording.of(Stepped) if s.index > clip.index), None)
+        following = next((s for s in asked.run.recording.of(Stepped) if s.index > clip.index), None)
         followed += following is not None
         if following is not None and (clip.missed or following.owner not in clip.optimizers):
             left_out.append(clip)
@@ -168,36 +168,33 @@ def needless_clip(asked: Asked) -> Shown:
     return Shown(not active, said, () if active else marks(clips))
 
 
-@measures("GL111")
+@measures("GL111", at=Edited)
 def gradient_edit_after_clip(asked: Asked) -> Shown:
     edits = asked.here(Edited)
-    if not edits:
-        return asked.unreached()
-    found = (asked.scene.window_of(e, o) for e in edits for o in e.optimizers)
-    windows = list(dict.fromkeys(w for w in found if w is not None))
-    clipped = [(w, w.of(Clipped)[0].limit or 0.0) for w in windows if w.step is not None and w.of(Clipped)]
-    over = [(used, limit) for w, limit in clipped if (used := _used(w.step) or 0.0) > limit * (1 + 1e-4)]
+    found = (asked.run.window_of(e, o) for e in edits for o in e.optimizers)
+    windows = {id(w): w for w in found if w is not None}.values()
+    steps = [(s, w) for w in windows if (s := asked.run.step(w)) is not None]
+    clipped = [(_used(s) or 0.0, clips[0].limit or 0.0) for s, w in steps if (clips := asked.run.happened(w, Clipped))]
+    over = [(used, limit) for used, limit in clipped if used > limit * (1 + 1e-4)]
     if asked.wrong and over:
         used, limit = max(over)
         said = f"norm at the step {number(used)} where {number(limit)} was the limit"
         return Shown(True, f"{said}, in {share(len(over), len(clipped), 'steps')}")
-    highest = max((_used(w.step) or 0.0 for w, _ in clipped), default=None)
+    highest = max((used for used, _ in clipped), default=None)
     said = f"largest norm at a step {number(highest)}, the limit is {number(clipped[0][1] if clipped else None)}"
     if asked.wrong:
         return Shown(True, f"changed behind {share(len(asked.wrong), len(clipped), 'clips')}; {said}: not over it yet")
     return Shown(False, said)
 
 
-@judges("GL112")
+@judges("GL112", at=Looked)
 def norm_measured_after_clip(asked: Asked) -> Shown:
     looks = asked.here(Looked)
-    if not looks:
-        return asked.unreached()
     late = [(h, g) for h in looks for g in h.gradients if g.clipped]
     if not late:
         return Shown(False, f"it saw gradients that nobody had clipped, {len(looks)} times")
     seen = max(g.true for _, g in late)
-    clips = (c for h, _ in late for c in asked.scene.recording.of(Clipped) if c.index < h.index)
+    clips = (c for h, _ in late for c in asked.run.recording.of(Clipped) if c.index < h.index)
     there = max((c.returned for c in clips if c.returned is not None), default=None)
     said = f"it saw a norm of at most {number(seen)}, what the clip had left of up to {number(there)}"
     return Shown(True, said, marks(h for h, _ in late))

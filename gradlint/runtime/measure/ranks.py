@@ -2,46 +2,47 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.measure import SINGLE, Asked, measures
+from gradlint.model import counted
+from gradlint.runtime.measure import APART, SINGLE, Asked, Run, Shown, marks, measures, number, share, spread
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Stepped
-from gradlint.runtime.scene import Scene, Shown, Window, marks, number, share, spread
+from gradlint.states import Window
 
 _ALONE = "no distributed model trained in this run: try --nproc 2"
 
 
 def _alone(asked: Asked) -> Shown | None:
     """Nothing is distributed, or the place did not run."""
-    if any(b.wrap for b in asked.scene.recording.of(BackwardRan)):
-        return None if asked.scene.ran(asked.spot) or asked.wrong else asked.unreached()
-    return Shown(None, _ALONE) if asked.scene.ran(asked.spot) or asked.after_fix else asked.unreached()
+    if any(b.wrap for b in asked.run.recording.of(BackwardRan)):
+        return None if asked.run.ran(asked.spot) or asked.wrong else asked.unreached()
+    return Shown(None, _ALONE) if asked.run.ran(asked.spot) or asked.after_fix else asked.unreached()
 
 
-def _exchanges(window: Window) -> tuple[int, int]:
+def _exchanges(run: Run, window: Window) -> tuple[int, int]:
     """Backwards of a window, and how many of them exchanged gradients."""
-    backwards = [b for b in window.of(BackwardRan) if b.wrap]
+    backwards = [b for b in run.happened(window, BackwardRan) if b.wrap]
     return len(backwards), sum(b.syncs > 0 for b in backwards)
 
 
-def apart(scene: Scene, owner: str) -> float | None:
+def apart(run: Run, owner: str) -> float | None:
     """How far the ranks' weights are apart after their last common step, in lengths of the weights."""
-    states = [{s.number: s.weights for s in r.of(Stepped) if s.owner == owner and s.weights} for r in scene.ranks]
+    states = [{s.number: s.weights for s in r.of(Stepped) if s.owner == owner and s.weights} for r in run.ranks]
     common = set.intersection(*(set(s) for s in states)) if states else set()
     return spread([s[max(common)] for s in states]) if len(states) > 1 and common else None
 
 
-def _agreement(scene: Scene, owner: str) -> str:
-    difference = apart(scene, owner)
+def _agreement(run: Run, owner: str) -> str:
+    difference = apart(run, owner)
     if difference is None:  # of sharded models each rank holds other weights
-        return "one rank only" if len(scene.ranks) < 2 else "the ranks hold different shards"
-    return "the ranks agree" if difference < 1e-6 else f"the ranks' weights differ by {number(difference)}"
+        return "one rank only" if len(run.ranks) < 2 else "the ranks hold different shards"
+    return "the ranks agree" if difference < APART else f"the ranks' weights differ by {number(difference)}"
 
 
 def _said(asked: Asked) -> tuple[str, int]:
     """`4 exchanges of gradients per update for 4 micro-batches; the ranks agree`, and how many micro-batches."""
-    owner = next(iter(asked.scene.optimizers()), "")
-    backwards, exchanges = max((_exchanges(w) for w in asked.scene.full_windows(owner)), default=(0, 0))
-    counted = "1 exchange of gradients" if exchanges == 1 else f"{exchanges} exchanges of gradients"
-    return f"{counted} per update for {backwards} micro-batches; {_agreement(asked.scene, owner)}", backwards
+    owner = next(iter(asked.run.optimizers()), "")
+    backwards, exchanges = max((_exchanges(asked.run, w) for w in asked.run.full_windows(owner)), default=(0, 0))
+    said = f"{counted(exchanges, 'exchange')} of gradients per update for {backwards} micro-batches"
+    return f"{said}; {_agreement(asked.run, owner)}", backwards
 
 
 @measures("GL501", "GL502")
@@ -61,7 +62,7 @@ def no_sync_on_boundary(asked: Asked) -> Shown:
     said, _ = _said(asked)
     silent = asked.mistaken(BackwardRan)
     if silent:
-        steps = asked.scene.full_windows(next(iter(asked.scene.optimizers()), ""))
+        steps = asked.run.full_windows(next(iter(asked.run.optimizers()), ""))
         return Shown(True, f"{share(len(silent), len(steps), 'steps')} used gradients of this rank alone: {said}")
     return Shown(False, said)
 
@@ -75,23 +76,21 @@ def manual_gradient_sync(asked: Asked) -> Shown:
         said = f"{share(len(again), len(edits), 'calls')} reduced gradients that DDP had averaged already"
         return Shown(True, f"{said}{grown}")
     if not edits:
-        owner = next(iter(asked.scene.optimizers()), "")
-        only = Shown(False, f"only DDP exchanges gradients; {_agreement(asked.scene, owner)}")
+        owner = next(iter(asked.run.optimizers()), "")
+        only = Shown(False, f"only DDP exchanges gradients; {_agreement(asked.run, owner)}")
         return only if asked.after_fix else asked.unreached()
     return Shown(False, f"{share(len(edits), len(edits), 'calls')} reduced local gradients")
 
 
-@measures("GL505")
+@measures("GL505", at=Clipped)
 def fsdp_clip(asked: Asked) -> Shown:
     clips = asked.here(Clipped)
-    if not clips:
-        return asked.unreached()
     if not any(c.wrap for c in clips):
         return Shown(None, _ALONE)
     place = clips[0].place
     norms = [
         next((c.returned for c in r.of(Clipped) if c.place and place and c.place.line == place.line), None)
-        for r in asked.scene.ranks
+        for r in asked.run.ranks
     ]
     listed = " and ".join(number(n) for n in norms)
     if asked.wrong:

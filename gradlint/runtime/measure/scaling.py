@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.measure import Asked, judges, measures
+from gradlint.runtime.measure import Asked, Shown, Spot, exception, judges, marks, measures, number, share, true_norm
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -17,7 +17,6 @@ from gradlint.runtime.recording import (
     Updated,
     Warned,
 )
-from gradlint.runtime.scene import Shown, Spot, exception, marks, number, share, true_norm
 
 
 def _refused(asked: Asked, more: str = "") -> Shown:
@@ -31,7 +30,7 @@ def clip_of_scaled_gradients(asked: Asked) -> Shown:
     clips = [c for c in asked.here(Clipped) if not c.exhausted and not c.unscales]
     if not clips and not asked.after_fix:  # GL207 may speak of the unscale_
         spots = [Spot(asked.spot.file, line, asked.spot.function) for line in asked.spot.related]
-        clips = [c for spot in spots for c in asked.scene.at(spot, Clipped)]
+        clips = [c for spot in spots for c in asked.run.at(spot, Clipped)]
     if not clips:
         return asked.unreached()
     scaled = [(c, g) for c in asked.mistaken(Clipped) for g in c.before if g.scale != 1.0 and c.limit is not None]
@@ -81,7 +80,7 @@ def step_bypasses_scaler(asked: Asked) -> Shown:
         said += ": inf or NaN gradients reached the weights"
     else:
         said += ": its check for inf and NaN was left out"
-    errors = [e for e in asked.scene.recording.of(Raised) if e.during == "update" and e.index > past[0].index]
+    errors = [e for e in asked.run.recording.of(Raised) if e.during == "update" and e.index > past[0].index]
     if errors:
         said += f"; update() raised {exception(errors[0])}"
     return Shown(True, said, marks(errors))
@@ -89,7 +88,7 @@ def step_bypasses_scaler(asked: Asked) -> Shown:
 
 @measures("GL204", scaled=True)
 def missing_scaler_update(asked: Asked) -> Shown:
-    updates = sum(1 for _ in asked.scene.recording.of(Updated))
+    updates = sum(1 for _ in asked.run.recording.of(Updated))
     if asked.refused():
         return _refused(asked, f" ({updates} calls of update())")
     calls: list[Happening] = [*asked.here(Stepped), *asked.here(Unscaled)]
@@ -113,11 +112,9 @@ def unscale_partial_accumulation(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(calls), len(calls), 'calls')} of unscale_() came when the window was complete")
 
 
-@measures("GL206", scaled=True)
+@measures("GL206", at=BackwardRan, scaled=True)
 def backward_bypasses_scaler(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     if asked.refused():
         said = f"the loss was not scaled, and the scaler raised {exception(asked.refused()[0])}"
         return Shown(True, said, marks(asked.refused()))
@@ -129,11 +126,9 @@ def backward_bypasses_scaler(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(backwards), len(backwards), 'backwards')} went through the scaler")
 
 
-@measures("GL208")
+@measures("GL208", at=BackwardRan)
 def backward_under_autocast(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     inside = asked.mistaken(BackwardRan)
     if inside:
         return Shown(True, f"{share(len(inside), len(backwards), 'backwards')} ran under {inside[0].autocast} autocast")
@@ -156,8 +151,8 @@ def scaled_gradients_read(asked: Asked) -> Shown:
 
 @judges("GL212")
 def float16_without_scaler(asked: Asked) -> Shown:
-    half = [f for f in asked.scene.recording.of(Forwarded) if f.autocast == "float16"]
-    steps = [s for s in asked.scene.recording.of(Stepped) if s.before]
+    half = [f for f in asked.run.recording.of(Forwarded) if f.autocast == "float16"]
+    steps = [s for s in asked.run.recording.of(Stepped) if s.before]
     if not half:
         return Shown(None, "no forward ran in float16 on this device")
     gone = [s for s in steps for g in s.before if g.present and g.norm == 0]
@@ -185,7 +180,7 @@ def double_scaler_update(asked: Asked) -> Shown:
 @judges("GL110", "GL210")
 def deprecated(asked: Asked) -> Shown:
     """torch's own word for it."""
-    warned = [w for w in asked.scene.recording.of(Warned) if w.category == "FutureWarning" and _is_ours(w.message)]
+    warned = [w for w in asked.run.recording.of(Warned) if w.category == "FutureWarning" and _is_ours(w.message)]
     here = [w for w in asked.here(Warned) if w in warned]
     if here:
         return Shown(True, f"torch warned: {here[0].message.partition('. ')[0]}", marks(here))

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 from gradlint.events import Norm
-from gradlint.runtime.measure import SINGLE, Asked, judges, measures
+from gradlint.runtime.measure import (
+    SINGLE,
+    Asked,
+    Run,
+    Shown,
+    exception,
+    judges,
+    marks,
+    measures,
+    number,
+    share,
+    true_norm,
+)
 from gradlint.runtime.recording import (
     BackwardRan,
     Edited,
@@ -18,21 +30,19 @@ from gradlint.runtime.recording import (
     Zeroed,
 )
 from gradlint.runtime.replay import normalisation
-from gradlint.runtime.scene import Scene, Shown, Window, exception, marks, number, share, true_norm
+from gradlint.states import Window
 
 
 def _sums(asked: Asked, backwards: list[BackwardRan]) -> list[tuple[Window, list[BackwardRan]]]:
     """The full windows that add up several of these backwards."""
     mine = set(marks(backwards))
-    pairs = [(window, [b for b in window.used() if b.index in mine]) for window in asked.windows(backwards)]
+    pairs = [(window, [b for b in asked.run.used(window) if b.index in mine]) for window in asked.windows(backwards)]
     return [(window, used) for window, used in pairs if len(used) > 1]
 
 
-@measures("GL301")
+@measures("GL301", at=BackwardRan)
 def unscaled_accumulation_loss(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     sums = _sums(asked, backwards)
     if not sums:
         return Shown(None, SINGLE)
@@ -40,7 +50,8 @@ def unscaled_accumulation_loss(asked: Asked) -> Shown:
     sizes = Counter(len(used) for _, used in sums)
     n = max(sizes, key=lambda size: (sizes[size], size))
     window, used = next(pair for pair in sums if len(pair[1]) == n)
-    made = true_norm(used[-1].gradient_of(window.optimizer))
+    step = asked.run.step(window)
+    made = true_norm(used[-1].gradient_of(step.owner)) if step is not None else None
     weights = [b.factor / b.managed_division for b in used if b.factor is not None]
     total = sum(weights)
     shown = f"norm {number(made)} behind the last backward"
@@ -48,7 +59,7 @@ def unscaled_accumulation_loss(asked: Asked) -> Shown:
         meant = f", {number(made / total)} was meant" if made is not None and total else ""
         said = f"{n} backwards per step with weights that add up to {number(total)}: the gradient is {number(total)} × "
         return Shown(True, f"{said}that of one large batch ({shown}{meant})", marks(b for _, m in sums for b in m))
-    if any(e.how in ("divide", "scale", "new", "other") for e in window.of(Edited)):
+    if any(e.how in ("divide", "scale", "new", "other") for e in asked.run.happened(window, Edited)):
         return Shown(False, f"{n} backwards per step; the gradients were scaled by hand before the step")
     if len(weights) < n or any(b.mixed or b.hooked for b in used):
         return Shown(None, f"{n} backwards per step; how their losses were weighted could not be read off the graph")
@@ -71,7 +82,7 @@ def gradients_scaled_by_hand(asked: Asked) -> Shown:
         return Shown(False, "no gradient was divided by hand") if asked.after_fix else asked.unreached()
     mine = set(marks(edits))
     windows = asked.windows(edits)
-    most = max((sum(e.index in mine for e in w.of(Edited)) for w in windows), default=0)
+    most = max((sum(e.index in mine for e in asked.run.happened(w, Edited)) for w in windows), default=0)
     if not asked.wrong:
         return Shown(False, f"divided {most} times in a window, when it was complete")
     if most < 2:
@@ -84,43 +95,43 @@ def gradients_scaled_by_hand(asked: Asked) -> Shown:
 
 @judges("GL304")
 def dropped_last_window(asked: Asked) -> Shown:
-    scene = asked.scene
-    ends = [t for t in scene.recording.of(LoaderTurned) if t.over]
-    owners = {s.owner for s in asked.here(Stepped)} or set(scene.optimizers())
+    run = asked.run
+    ends = [t for t in run.recording.of(LoaderTurned) if t.over]
+    owners = {s.owner for s in asked.here(Stepped)} or set(run.optimizers())
     left: list[tuple[LoaderTurned, int]] = []
     seen = 0
     for end in ends:
         for optimizer in sorted(owners):
-            feeding = {scene.statement(b.place) for w in scene.full_windows(optimizer) for b in w.used()}
-            before = [b for w in scene.windows(optimizer) for b in w.of(BackwardRan) if b.index < end.index]
+            feeding = {run.statement(b.place) for w in run.full_windows(optimizer) for b in run.used(w)}
+            before = [b for w in run.windows(optimizer) for b in run.happened(w, BackwardRan) if b.index < end.index]
             if not before:
                 continue
             seen += 1
-            window = scene.window_of(before[-1], optimizer)
-            if window is None or (window.step is not None and window.step.index < end.index):
+            window = run.window_of(before[-1], optimizer)
+            step = run.step(window) if window is not None else None
+            if window is None or (step is not None and step.index < end.index):
                 continue
-            after = [h for h in window.happenings if h.index > end.index]
+            after = [h for h in run.happened(window, Happening) if h.index > end.index]
             if after and not isinstance(after[0], BackwardRan | Zeroed):
                 continue  # the rest is stepped behind the loop
-            pending = [b for b in window.of(BackwardRan) if b.index < end.index and scene.statement(b.place) in feeding]
+            made = [b for b in run.happened(window, BackwardRan) if b.index < end.index]
+            pending = [b for b in made if run.statement(b.place) in feeding]
             if pending:
                 left.append((end, len(pending)))
     if left:
         unused = f"{left[0][1]} micro-batches were left unused when the loader ended"
         return Shown(True, f"{unused}, in {share(len(left), seen, 'epochs')}", marks(e for e, _ in left))
     if not seen:
-        return Shown(None, f"no epoch ended in these {scene.recording.steps} steps: try more --steps")
+        return Shown(None, f"no epoch ended in these {run.recording.steps} steps: try more --steps")
     return Shown(False, f"{share(seen, seen, 'epochs')} ended with nothing left over")
 
 
-@measures("GL305")
+@measures("GL305", at=Scheduled)
 def scheduler_per_micro_batch(asked: Asked) -> Shown:
     moves = asked.here(Scheduled)
-    if not moves:
-        return asked.unreached()
     owner = next((m.owner for m in (*asked.mistaken(Scheduled), *moves) if m.owner), "")
-    windows = asked.scene.full_windows(owner or next(iter(asked.scene.optimizers()), ""))
-    steps = [w.step for w in windows if w.step is not None]
+    whose = owner or next(iter(asked.run.optimizers()), "")
+    windows, steps = asked.run.full_windows(whose), asked.run.steps(whose)
     if not steps:
         return Shown(None, "the optimizer did not step")
     mine = [m for m in moves if m.owner == owner]
@@ -128,16 +139,14 @@ def scheduler_per_micro_batch(asked: Asked) -> Shown:
     counts = f"{len(within)} scheduler steps for {len(steps)} optimizer steps"
     if asked.wrong:
         return Shown(True, counts, marks(within))
-    if sum(len(w.used()) for w in windows) <= len(steps):
+    if sum(len(asked.run.used(w)) for w in windows) <= len(steps):
         return Shown(None, f"{SINGLE}; {counts}")
     return Shown(False, counts)
 
 
-@measures("GL306")
+@measures("GL306", at=BackwardRan)
 def loss_divided_twice(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     managed = [b for b in backwards if b.managed_division != 1.0 and b.factor is not None]
     if not managed:
         return Shown(None, "no framework divided the loss in this run")
@@ -153,39 +162,39 @@ def loss_divided_twice(asked: Asked) -> Shown:
 @judges("GL308")
 def accumulation_off_by_one(asked: Asked) -> Shown:
     steps = asked.here(Stepped)
-    owner = steps[0].owner if steps else next(iter(asked.scene.optimizers()), "")
-    windows = asked.scene.full_windows(owner)
-    if not windows or not asked.scene.ran(asked.spot):
+    owner = steps[0].owner if steps else next(iter(asked.run.optimizers()), "")
+    windows = asked.run.full_windows(owner)
+    if not windows or not asked.run.ran(asked.spot):
         return asked.unreached()
-    sizes = [len(w.used()) for w in windows]
+    sizes = [len(asked.run.used(w)) for w in windows]
     if len(sizes) < 2 or max(sizes) < 2:
         return Shown(None, SINGLE)
     listed = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
     # the last window of an epoch may have one, too; a right loop begins with a full window
     shifted = sizes[0] == 1 and sizes[1] > 1
-    return Shown(shifted, f"backwards in the windows: {listed}", marks(windows[0].of(Stepped)) if shifted else ())
+    first = asked.run.steps(owner)[:1] if shifted else ()
+    return Shown(shifted, f"backwards in the windows: {listed}", marks(first))
 
 
 # -- clearing and stepping ---------------------------------------------------------------------------------------------
 
 
-@measures("GL401")
+@measures("GL401", at=BackwardRan)
 def missing_zero_grad(asked: Asked) -> Shown:
     backwards = asked.here(BackwardRan)
-    if not backwards:
-        return asked.unreached()
     mine = set(marks(backwards))
-    optimizers = sorted({o for b in backwards for o in b.optimizers})
-    later = [w for o in optimizers for w in asked.scene.full_windows(o)[1:] if any(b.index in mine for b in w.used())]
+    run, optimizers = asked.run, sorted({o for b in backwards for o in b.optimizers})
+    later = [(o, w) for o in optimizers for w in run.full_windows(o)[1:] if any(b.index in mine for b in run.used(w))]
     stale = asked.mistaken(BackwardRan)
     if stale:
-        windows = [w for w in later if any(b.index in marks(stale) for b in w.of(BackwardRan))]
+        wrong = set(marks(stale))
+        windows = [(o, w) for o, w in later if any(b.index in wrong for b in run.happened(w, BackwardRan))]
         said = f"{share(len(windows), len(later), 'steps')} used old gradients as well"
         if not windows:
             return Shown(True, said)
-        window = windows[-1]
-        backward = next(b for b in window.of(BackwardRan) if b.index in marks(stale))
-        old, made = _left(asked.scene, backward, window.optimizer), true_norm(backward.gradient_of(window.optimizer))
+        optimizer, window = windows[-1]
+        backward = next(b for b in run.happened(window, BackwardRan) if b.index in wrong)
+        old, made = _left(run, backward, optimizer), true_norm(backward.gradient_of(optimizer))
         at = f"before step {window.number + 1} a norm of {number(old)} was there already"
         return Shown(True, f"{said}: {at}, {number(made)} with the new batch")
     if not later:
@@ -193,9 +202,9 @@ def missing_zero_grad(asked: Asked) -> Shown:
     return Shown(False, f"the gradients were cleared before each of the {len(later)} steps that followed another")
 
 
-def _left(scene: Scene, backward: BackwardRan, optimizer: str) -> float | None:
+def _left(run: Run, backward: BackwardRan, optimizer: str) -> float | None:
     """The norm of what was there when the backward began: a late clip may have been at what the step left."""
-    before = [h for h in scene.recording.happenings if h.index < backward.index]
+    before = [h for h in run.recording.happenings if h.index < backward.index]
     return next((true_norm(g) for h in reversed(before) if (g := h.gradient_of(optimizer)) is not None), None)
 
 
@@ -204,9 +213,10 @@ def zero_grad_in_accumulation(asked: Asked) -> Shown:
     zeros = asked.here(Zeroed)
     if not zeros and not asked.after_fix:
         return asked.unreached()
-    windows = [w for o in asked.scene.optimizers() for w in asked.scene.full_windows(o)]
-    window = max(windows, key=lambda w: len(w.of(BackwardRan)), default=None)
-    most, kept = (len(window.of(BackwardRan)), len(window.used())) if window is not None else (0, 0)
+    run = asked.run
+    windows = [w for o in run.optimizers() for w in run.full_windows(o)]
+    sizes = [(len(run.happened(w, BackwardRan)), len(run.used(w))) for w in windows]
+    most, kept = max(sizes, key=lambda size: size[0], default=(0, 0))
     if asked.wrong:
         return Shown(True, f"of {most} micro-batches {kept} reached the step, the others were cleared unused")
     if most < 2:
@@ -222,7 +232,7 @@ def step_without_gradients(asked: Asked) -> Shown:
         return Shown(True, f"the scaler found no gradients and raised {exception(errors[0])}", marks(errors))
     there: list[Happening] = [*asked.here(Zeroed), *asked.here(Stepped)]
     owners = {o for h in there for o in (*h.optimizers, getattr(h, "owner", "")) if o}
-    steps = [w.step for o in sorted(owners) for w in asked.scene.full_windows(o) if w.step and not w.step.closure]
+    steps = [s for o in sorted(owners) for s in asked.run.steps(o) if not s.closure]
     empty = [h for h in (*asked.wrong, *asked.story) if isinstance(h, Stepped)]
     if empty:
         worst = empty[-1].before_of(empty[-1].owner)
@@ -239,32 +249,30 @@ def step_without_gradients(asked: Asked) -> Shown:
 _CALLS: tuple[type[Happening], ...] = (Zeroed, BackwardRan, Stepped, Updated, Scheduled)
 
 
-def _source(scene: Scene, happening: Happening) -> str:
+def _source(run: Run, happening: Happening) -> str:
     place = happening.place
-    return scene.files[place.file].source(place.line) if place is not None else ""
+    return run.files[place.file].source(place.line) if place is not None else ""
 
 
 @judges("GL405")
 def method_not_called(asked: Asked) -> Shown:
     text = asked.spot.text.partition("#")[0].strip()
-    scene = asked.scene
-    calls = [h for kind in _CALLS for h in scene.recording.of(kind) if f"{text}(" in _source(scene, h)]
+    run = asked.run
+    calls = [h for kind in _CALLS for h in run.recording.of(kind) if f"{text}(" in _source(run, h)]
     if asked.after_fix:
         times = f", {len(calls)} times" if calls else ""
-        return Shown(False, f"it is called now{times}") if scene.recording.happenings else asked.unreached()
-    if not scene.ran(asked.spot):
+        return Shown(False, f"it is called now{times}") if run.recording.happenings else asked.unreached()
+    if not run.ran(asked.spot):
         return asked.unreached()
     elsewhere = f" here ({len(calls)} times elsewhere)" if calls else ""
-    return Shown(True, f"`{text}` was never called{elsewhere} in {scene.recording.steps} steps")
+    return Shown(True, f"`{text}` was never called{elsewhere} in {run.recording.steps} steps")
 
 
-@measures("GL406")
+@measures("GL406", at=Scheduled)
 def scheduler_before_optimizer(asked: Asked) -> Shown:
     moves = asked.here(Scheduled)
-    if not moves:
-        return asked.unreached()
     first = moves[0]
-    step = next((s for s in asked.scene.recording.of(Stepped) if s.owner == first.owner or not first.owner), None)
+    step = next((s for s in asked.run.recording.of(Stepped) if s.owner == first.owner or not first.owner), None)
     if step is None:
         return Shown(None, "the optimizer did not step")
     if asked.wrong:
@@ -273,7 +281,7 @@ def scheduler_before_optimizer(asked: Asked) -> Shown:
         said = f"the scheduler moved {times} before the first step"
         if first.rates and step.rates and first.rates[0] != step.rates[0]:
             said += f": {number(first.rates[0])} was never used, the first step used {number(step.rates[0])}"
-        warned = any("lr_scheduler.step()" in w.message for w in asked.scene.recording.of(Warned))
+        warned = any("lr_scheduler.step()" in w.message for w in asked.run.recording.of(Warned))
         return Shown(True, f"{said}{'; torch warned' if warned else ''}")
     used = f" with the first learning rate, {number(step.rates[0])}" if step.rates else ""
     return Shown(False, f"the first step came before the scheduler{used}")

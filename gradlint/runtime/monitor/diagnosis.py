@@ -17,8 +17,8 @@ from gradlint.runtime.monitor import observations
 from gradlint.runtime.monitor.data import Finding, Layer, Limits, Sample, some, table
 from gradlint.runtime.monitor.judge import finding_of
 from gradlint.runtime.monitor.measurement import (
-    Parcel,
     Roster,
+    Transfer,
     author_model,
     checked_model,
     checked_scaler,
@@ -227,11 +227,11 @@ def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) ->
     scaler = checked_scaler(scaler)
     roster = Roster(model, inner)
     roster.refresh()
-    parcel = Parcel()
+    transfer = Transfer()
     scale = stored_scale(scaler, inner)
-    measurement = measure(roster.entries, parcel, scale)
-    at = parcel.put([] if scale is None else [scale])
-    numbers = parcel.open()
+    measurement = measure(roster.entries, transfer, scale)
+    at = transfer.put([] if scale is None else [scale])
+    numbers = transfer.open()
     layers, missing = measurement.layers(numbers, roster.rates()), roster.missing
     norm = total(layer.norm for layer in layers)
     sample = Sample(0, norm, norm, layers=layers, shard=sharded(model))
@@ -288,7 +288,7 @@ def diagnose_nan(
     near = list(delicate(value))
     made = origin(value, {id(p): name for name, p in named.items()}) if not_finite({"loss": value}) else None
     return NanDiagnosis(
-        loss=_number(value),
+        loss=float(value.detach().float().mean()) if value.numel() else math.nan,
         loss_finite=not not_finite({"loss": value}),
         graph=tuple(operation.short for operation in near),
         operation="" if made is None else made.said,
@@ -305,14 +305,10 @@ def diagnose_nan(
     )
 
 
-def _number(loss: Tensor) -> float:
-    return float(loss.detach().float().mean()) if loss.numel() else float("nan")
-
-
 @torch.no_grad()
 def not_finite(named: Mapping[str, Tensor]) -> tuple[str, ...]:
     """The names of those that hold a NaN or an Inf: one copy to the host for each device."""
-    parcel, names = Parcel(), []
+    transfer, names = Transfer(), []
     for name, tensor in named.items():
         if not (tensor.is_floating_point() or tensor.is_complex()):
             continue
@@ -321,8 +317,8 @@ def not_finite(named: Mapping[str, Tensor]) -> tuple[str, ...]:
             names.append(name)
             lowest, highest = extremes([values])
             # A sum could overflow by itself; a zero times the extremes is 0 only if both are finite.
-            parcel.put([lowest[0] * 0 + highest[0] * 0])
-    return tuple(name for name, number in zip(names, parcel.open(), strict=True) if number != 0)
+            transfer.put([lowest[0] * 0 + highest[0] * 0])
+    return tuple(name for name, number in zip(names, transfer.open(), strict=True) if number != 0)
 
 
 def tensors_in(inputs: Any, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:

@@ -18,7 +18,7 @@ from gradlint.runtime.monitor.data import ALL, Layer
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-class Parcel:
+class Transfer:
     """Small tensors on several devices, brought to the host by one copy for each device."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def _wide(tensor: Tensor) -> Tensor:
 
 @dataclass(slots=True)
 class _Group:
-    """Gradients of one device and type, measured; the slices say where in the parcel their numbers are."""
+    """Gradients of one device and type, measured; the slices say where in the transfer their numbers are."""
 
     names: list[str]
     elements: list[int]
@@ -120,7 +120,7 @@ def _layers(
 @torch.no_grad()
 def measure(
     entries: Iterable[tuple[str, Tensor]],
-    parcel: Parcel,
+    transfer: Transfer,
     scale: Tensor | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> Measurement:
@@ -137,11 +137,11 @@ def measure(
             order[name] = len(order)
             groups[values.device, values.dtype].append((name, parameter, values))
     known = weights if weights and order.keys() <= weights.keys() else {}
-    measured = [_measure_group(group, parcel, weighed=bool(known)) for group in groups.values()]
-    return Measurement(measured, order, None if scale is None else parcel.put([scale]), known)
+    measured = [_measure_group(group, transfer, weighed=bool(known)) for group in groups.values()]
+    return Measurement(measured, order, None if scale is None else transfer.put([scale]), known)
 
 
-def _measure_group(group: list[tuple[str, Tensor, Tensor]], parcel: Parcel, *, weighed: bool) -> _Group:
+def _measure_group(group: list[tuple[str, Tensor, Tensor]], transfer: Transfer, *, weighed: bool) -> _Group:
     gradients = [values for _, _, values in group]
     # What a sparse gradient or a shard leaves out does not count: sizes are those of the gradient's own shape.
     elements = [_size(parameter) for _, parameter, _ in group]
@@ -150,12 +150,12 @@ def _measure_group(group: list[tuple[str, Tensor, Tensor]], parcel: Parcel, *, w
         [name for name, _, _ in group],
         elements,
         [parameter.dim() for _, parameter, _ in group],
-        parcel.stack(sizes),
-        parcel.stack(lowest),
-        parcel.stack(highest),
-        parcel.stack(sums),
+        transfer.stack(sizes),
+        transfer.stack(lowest),
+        transfer.stack(highest),
+        transfer.stack(sums),
         # A weight may have another type, or be elsewhere, than its gradient.
-        None if weighed else parcel.put(weight_norms([numbers_of(parameter) for _, parameter, _ in group])),
+        None if weighed else transfer.put(weight_norms([numbers_of(parameter) for _, parameter, _ in group])),
     )
 
 

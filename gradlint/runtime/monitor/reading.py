@@ -15,8 +15,8 @@ from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.monitor.data import Health, Layer, Total
 from gradlint.runtime.monitor.measurement import (
     Measurement,
-    Parcel,
     Roster,
+    Transfer,
     current_scale,
     gradient_norms,
     measure,
@@ -92,10 +92,10 @@ class Checkup:
             self._former, self._found = None, ()
             return ()
         names = [name for name, _ in others]
-        parcel = Parcel()
+        transfer = Transfer()
         for _, values in others:
-            parcel.put(norms([values]))
-        now = parcel.open()
+            transfer.put(norms([values]))
+        now = transfer.open()
         former, self._former = self._former, (names, now)
         if former is not None and former[0] == names:
             self._found = tuple(name for name, was, norm in zip(names, former[1], now, strict=True) if was == norm)
@@ -191,31 +191,31 @@ class Since:
 
 
 @dataclass(slots=True)
-class Window:
+class Interval:
     """What was seen since the last step."""
 
     clips: list[SeenClip] = field(default_factory=list)
     #: names and norms of the gradients before the clip, as a turn has them
     norms: tuple[list[str], list[Tensor], Tensor | None] | None = None
-    #: the gradients before the clip; only in a window whose step is sampled
+    #: the gradients before the clip; only in one whose step is sampled
     before: Measurement | None = None
-    parcel: Parcel = field(default_factory=Parcel)
+    transfer: Transfer = field(default_factory=Transfer)
 
 
 class Waiting:
-    """Puts what waits into a parcel, and reads it when that is open."""
+    """Puts what waits into a transfer, and reads it when that is open."""
 
-    def __init__(self, since: Since, parcel: Parcel) -> None:
+    def __init__(self, since: Since, transfer: Transfer) -> None:
         self._steps = [step for step, _ in since.found]
-        self._found = parcel.put(tensor for _, tensor in since.found)
-        self._clips = [(clip, _put(clip.norm, parcel), _put(clip.scale, parcel)) for clip in since.clips]
+        self._found = transfer.put(tensor for _, tensor in since.found)
+        self._clips = [(clip, _put(clip.norm, transfer), _put(clip.scale, transfer)) for clip in since.clips]
         self._turns = [
             (
                 turn,
-                parcel.put(turn.norms),
-                _put(turn.scale, parcel),
-                parcel.put(turn.losses),
-                _put(turn.clip.scale if turn.clip else None, parcel),
+                transfer.put(turn.norms),
+                _put(turn.scale, transfer),
+                transfer.put(turn.losses),
+                _put(turn.clip.scale if turn.clip else None, transfer),
             )
             for turn in since.turns
         ]
@@ -261,17 +261,17 @@ class Reading:
     skips: list[tuple[int, bool]]
 
 
-def read(roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, since: Since) -> Reading:
+def read(roster: Roster, optimizer: Optimizer, scaler: Any, interval: Interval, since: Since) -> Reading:
     """Measures what was not measured before the clip, and copies all that there is to the host."""
-    parcel = window.parcel
+    transfer = interval.transfer
     stored, current = stored_scale(scaler, optimizer), current_scale(scaler)
-    clipped = window.before is not None
-    before = window.before or measure(roster.entries, parcel, stored, roster.weights)
-    after = parcel.put(gradient_norms(roster.entries)[1]) if clipped else None
-    divisor, scale = _put(stored, parcel), _put(current, parcel)
-    waiting = Waiting(since, parcel)
+    clipped = interval.before is not None
+    before = interval.before or measure(roster.entries, transfer, stored, roster.weights)
+    after = transfer.put(gradient_norms(roster.entries)[1]) if clipped else None
+    divisor, scale = _put(stored, transfer), _put(current, transfer)
+    waiting = Waiting(since, transfer)
 
-    numbers = parcel.open()
+    numbers = transfer.open()
     layers = before.layers(numbers, roster.rates())
     if before.weights and not all(layer.finite for layer in layers):
         layers = _weighed(layers, roster)  # whether the weights hold it already is the first question
@@ -292,9 +292,9 @@ def read(roster: Roster, optimizer: Optimizer, scaler: Any, window: Window, sinc
 
 def _weighed(layers: Sequence[Layer], roster: Roster) -> tuple[Layer, ...]:
     """With the weights as they are now."""
-    parcel = Parcel()
-    at = {name: parcel.put(weight_norms([numbers_of(parameter.detach())])) for name, parameter in roster.entries}
-    numbers = parcel.open()
+    transfer = Transfer()
+    at = {name: transfer.put(weight_norms([numbers_of(parameter.detach())])) for name, parameter in roster.entries}
+    numbers = transfer.open()
     weights = {name: numbers[place][0] for name, place in at.items()}
     return tuple(
         replace(
@@ -309,8 +309,8 @@ def host_tensor(norm: object) -> Tensor | None:
     return norm.detach() if isinstance(norm, Tensor) and not hasattr(norm, "to_local") else None
 
 
-def _put(tensor: Tensor | None, parcel: Parcel) -> slice | None:
-    return None if tensor is None else parcel.put([tensor])
+def _put(tensor: Tensor | None, transfer: Transfer) -> slice | None:
+    return None if tensor is None else transfer.put([tensor])
 
 
 def _take(at: slice | None, numbers: Sequence[float]) -> float | None:

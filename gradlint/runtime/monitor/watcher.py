@@ -20,8 +20,8 @@ from torch.utils.hooks import RemovableHandle
 from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
 from gradlint.runtime.monitor.judge import SKIPS
 from gradlint.runtime.monitor.measurement import (
-    Parcel,
     Roster,
+    Transfer,
     current_scale,
     enabled,
     gradient_norms,
@@ -35,13 +35,13 @@ from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,
     Checkup,
+    Interval,
     Key,
     Reading,
     SeenClip,
     Since,
     Turn,
     Waiting,
-    Window,
     host_tensor,
     read,
 )
@@ -76,7 +76,7 @@ def _quietly(method: Callable[Concatenate[Watcher, P], None]) -> Callable[Concat
             method(self, *args, **kwargs)
         except Exception as error:
             self.silent = True
-            self.audience.failed(self.steps, error)
+            self.monitor.failed(self.steps, error)
 
     return safe
 
@@ -85,14 +85,14 @@ class Watcher:
     """Sits between torch and a monitor, from `start` to `close`."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, scaler: Any, every: int, audience: GradientMonitor
+        self, model: nn.Module, optimizer: Optimizer, scaler: Any, every: int, monitor: GradientMonitor
     ) -> None:
         self.roster = Roster(model, optimizer)
         self.roster.refresh()
         self.optimizer = optimizer
         self.scaler = scaler
         self.every = every
-        self.audience = audience
+        self.monitor = monitor
         self.shard = sharded(model)
         self.checkup = Checkup(self.roster, self.shard)
         self.steps = 0
@@ -102,7 +102,7 @@ class Watcher:
         self.tallies: dict[Key, Tally] = {}
         self._streak = 0
         self._due = 1
-        self._window = Window()
+        self._interval = Interval()
         self._since = Since()
         #: told for the next step, and those that have arrived since the last sample
         self._losses: deque[Tensor] = deque(maxlen=LOSSES)
@@ -136,7 +136,7 @@ class Watcher:
             self._handles = []
             PATCHES.remove(self)
             self._settle()
-            self._window = Window()
+            self._interval = Interval()
 
     @_quietly
     def tell(self, loss: Tensor | float) -> None:
@@ -162,17 +162,17 @@ class Watcher:
         scale = stored_scale(self.scaler, self.optimizer)
         # The scaler changes its scale in place, at the next update().
         clip = SeenClip(key, float(limit), host_tensor(norm), None if scale is None else scale.detach().clone())  # type: ignore[arg-type]
-        again = any(other.key == key for other in self._window.clips)
-        if not _capturing() and (again or self._window.norms is None):
-            self._window.norms = self._norms_before(clip)
+        again = any(other.key == key for other in self._interval.clips)
+        if not _capturing() and (again or self._interval.norms is None):
+            self._interval.norms = self._norms_before(clip)
             due = due or self._startles()
             if due:
-                self._window.parcel = Parcel()
-                self._window.before = measure(self.roster.entries, self._window.parcel, scale, self.roster.weights)
+                transfer = self._interval.transfer = Transfer()
+                self._interval.before = measure(self.roster.entries, transfer, scale, self.roster.weights)
         if key not in self.tallies:
             self.tallies[key] = Tally(function, self.roster.share(parameters))
         clip.whole = self.tallies[key].whole
-        self._window.clips.append(clip)
+        self._interval.clips.append(clip)
 
     def _norms_before(self, clip: SeenClip) -> Norms:
         """The clip's own norm, where that is known to be the one of all gradients."""
@@ -182,20 +182,20 @@ class Watcher:
 
     def _startles(self) -> bool:
         """Whether the norm is at hand, and such that this step must be sampled."""
-        if self._window.norms is None or self.steps + 1 >= self._due:
+        if self._interval.norms is None or self.steps + 1 >= self._due:
             return False
-        _, norms, scale = self._window.norms
+        _, norms, scale = self._interval.norms
         if not norms or any(tensor.device.type != "cpu" for tensor in norms):
             return False
         value = total(number for tensor in norms for number in tensor.reshape(-1).tolist())
-        if not self.audience.startling(value / (1.0 if scale is None else float(scale))):
+        if not self.monitor.startling(value / (1.0 if scale is None else float(scale))):
             return False
         self._due = self.steps + 1
         return True
 
     @_quietly
     def clip_returned(self, function: str, parameters: list[Tensor], norm: object) -> None:
-        last = self._window.clips[-1] if self._window.clips else None
+        last = self._interval.clips[-1] if self._interval.clips else None
         if last is not None and parameters and last.key == (function, id(parameters[0]), len(parameters)):
             last.norm = host_tensor(norm)
 
@@ -223,14 +223,14 @@ class Watcher:
     def _at_step(self) -> None:
         if _capturing():
             self.steps += 1
-            self._window = Window()
+            self._interval = Interval()
             return
-        if self._made_by is not None and self.steps + 1 < self._due and self.audience.startling(math.nan):
+        if self._made_by is not None and self.steps + 1 < self._due and self.monitor.startling(math.nan):
             self._due = self.steps + 1
-        if self._window.norms is None and self.steps + 1 < self._due:
+        if self._interval.norms is None and self.steps + 1 < self._due:
             scale = stored_scale(self.scaler, self.optimizer)
             kept = None if scale is None else scale.detach().clone()
-            self._window.norms = (*gradient_norms(self.roster.entries), kept)
+            self._interval.norms = (*gradient_norms(self.roster.entries), kept)
             self._startles()
         self.steps += 1
         found = vars(self.optimizer).get("found_inf")
@@ -238,9 +238,9 @@ class Watcher:
             self._since.found.append((self.steps, found))
         else:
             self._streak = 0
-        for clip in self._window.clips:
+        for clip in self._interval.clips:
             clip.step = self.steps
-        self._since.clips += self._window.clips
+        self._since.clips += self._interval.clips
         sampled = self.steps >= self._due
         turn = self._turn(sampled)
         self._since.turns.append(turn)
@@ -248,22 +248,22 @@ class Watcher:
             self._sample() if sampled else self._settle()
         elif turn is self._since.turns[0] and turn.at_hand and not self._since.found:
             self._settle_turns()
-        self._window = Window()
+        self._interval = Interval()
         self._made_by = None
 
     def _turn(self, sampled: bool) -> Turn:
-        names, norms, scale = self._window.norms if self._window.norms and not sampled else ([], [], None)
+        names, norms, scale = self._interval.norms if self._interval.norms and not sampled else ([], [], None)
         losses = list(self._losses)
         self._losses.clear()
-        whole = [clip for clip in self._window.clips if clip.whole and clip.key[0] != "clip_grad_value_"]
+        whole = [clip for clip in self._interval.clips if clip.whole and clip.key[0] != "clip_grad_value_"]
         return Turn(self.steps, names, norms, scale, losses, whole[-1] if whole else None)
 
     def _settle_turns(self) -> None:
         """Steps that are on the host already: they are judged at once."""
-        parcel = Parcel()
-        waiting = Waiting(Since(self._since.turns), parcel)
+        transfer = Transfer()
+        waiting = Waiting(Since(self._since.turns), transfer)
         self._since.turns = []
-        self._judge_steps(waiting.totals(parcel.open()), set(), at_once=True)
+        self._judge_steps(waiting.totals(transfer.open()), set(), at_once=True)
 
     def _judge_steps(
         self, totals: Iterable[tuple[Total, list[float]]], skipped: set[int], at_once: bool = False
@@ -271,11 +271,11 @@ class Watcher:
         for each, losses in totals:
             self._arrived += losses
             if each.step not in skipped:
-                self.audience.stepped(each, at_once)
+                self.monitor.stepped(each, at_once)
 
     def _sample(self) -> None:
         self.roster.refresh()
-        reading = read(self.roster, self.optimizer, self.scaler, self._window, self._since)
+        reading = read(self.roster, self.optimizer, self.scaler, self._interval, self._since)
         self._since = Since()
         skipped = self._count_skips(reading.skips)
         clips = [clip for clip in reading.clips if clip.step not in skipped]
@@ -293,7 +293,7 @@ class Watcher:
         sample = self._made_of(reading, here)
         self._arrived.clear()
         total_ = dataclasses.replace(total_of(sample, last.limit), loss=last.loss)
-        self.audience.sampled(sample, total_, self._circumstances(reading, here))
+        self.monitor.sampled(sample, total_, self._circumstances(reading, here))
 
     def _trust(self, norm: float, here: Iterable[ArrivedClip]) -> None:
         """Another kind of norm, or one of some parameters, is none of the total: it differs where both are known."""
@@ -337,19 +337,19 @@ class Watcher:
     @_quietly
     def _step_was_skipped(self) -> None:
         self.steps += 1
-        self._window = Window()  # its norms are those of gradients that were not used
+        self._interval = Interval()  # its norms are those of gradients that were not used
         self._count_skips([(self.steps, True)])
         scale = current_scale(self.scaler)
         if self._streak > 1 and scale is not None:
             value = float(scale)  # the scaler has waited for the device already, to see that it must skip
             if value < 1 or self._streak >= SKIPS:
-                parcel = Parcel()
-                layers = measure(self.roster.entries, parcel).layers(parcel.open())
+                transfer = Transfer()
+                layers = measure(self.roster.entries, transfer).layers(transfer.open())
                 self._complain(value, layers)
 
     def _complain(self, scale: float, layers: tuple[Layer, ...]) -> None:
         if self._streak >= SKIPS or (self._streak > 1 and scale < 1):
-            self.audience.skipping(self.steps, self._streak, scale, layers)
+            self.monitor.skipping(self.steps, self._streak, scale, layers)
 
     def _count_skips(self, skips: Iterable[tuple[int, bool]]) -> set[int]:
         skips = list(skips)
@@ -370,9 +370,9 @@ class Watcher:
     @_quietly
     def _settle(self) -> None:
         """What has come since the last sample."""
-        parcel = Parcel()
-        waiting = Waiting(self._since, parcel)
-        numbers = parcel.open()
+        transfer = Transfer()
+        waiting = Waiting(self._since, transfer)
+        numbers = transfer.open()
         self._since = Since()
         skipped = self._count_skips(waiting.skips(numbers))
         self._count_clips(clip for clip in waiting.clips(numbers) if clip.step not in skipped)

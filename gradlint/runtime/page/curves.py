@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gradlint.runtime.measure import APART, spread
 from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
 from gradlint.runtime.page.render import number, numbers
-from gradlint.runtime.page.words import Cast, used
+from gradlint.runtime.page.words import Optimizers, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 
@@ -36,19 +37,19 @@ class Curves:
     constants: list[str] = field(default_factory=list)
 
 
-def curves(runs: Sequence[tuple[str, Recording, Cast]]) -> Curves:
+def curves(runs: Sequence[tuple[str, Recording, Optimizers]]) -> Curves:
     """`runs`: a heading, the run, and its optimizers."""
     found = Curves()
-    players = {p.id: p for _, _, cast in reversed(runs) for p in cast.players.values()}
-    for identity in dict.fromkeys(i for _, _, cast in runs for i in cast.players):
+    optimizers = {o.id: o for _, _, own in reversed(runs) for o in own.by_id.values()}
+    for identity in dict.fromkeys(i for _, _, own in runs for i in own.by_id):
         tracks = [(name, _track(recording, identity)) for name, recording, _ in runs]
         if not any(track.steps for _, track in tracks):
             continue
-        whose = f" · {players[identity].text}" if len(players) > 1 else ""
+        whose = f" · {optimizers[identity].text}" if len(optimizers) > 1 else ""
         _add(found, "Gradient norm", whose, [_norms(name, t) for name, t in tracks], "true units, one point per step")
         _add(found, "Loss", whose, [_losses(name, t) for name, t in tracks], "mean over the backwards of a step")
         _add(found, "Learning rate", whose, [_rates(name, t) for name, t in tracks])
-        if identity == next(iter(players)):  # one scaler serves all optimizers; it is shown once
+        if identity == next(iter(optimizers)):  # one scaler serves all optimizers; it is shown once
             _add(found, "Scale", "", [_scales(name, t) for name, t in tracks])
     return found
 
@@ -153,10 +154,6 @@ def _owner(track: _Track) -> str:
 # -- ranks side by side ------------------------------------------------------------------------------------------------
 
 
-#: weights whose norm and sum differ by less than this share are the same but for rounding
-_SAME = 1e-6
-
-
 #: its number, its steps and exchanges, norms of the last common gradient and of the weights, whether it agrees
 Rank = tuple[int, int, int, float | None, float | None, bool]
 
@@ -215,7 +212,5 @@ def _rank_lines(members: Sequence[Recording]) -> list[Rank]:
 
 
 def _agree(one: Stepped, other: Stepped) -> bool:
-    if one.weights is None or other.weights is None:
-        return True  # shards differ, as they should
-    size = max(abs(other.weights[0]), 1e-30)
-    return all(math.isclose(a, b, abs_tol=_SAME * size) for a, b in zip(one.weights, other.weights, strict=True))
+    difference = spread([one.weights, other.weights])
+    return difference is None or difference <= APART  # shards differ, as they should

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 from gradlint.runtime.page.render import Markup, tag
-from gradlint.runtime.page.words import Cast, Places, Teller
+from gradlint.runtime.page.words import Optimizers, Places, Teller
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
-from gradlint.runtime.verification import Cure, Judged, Verdict
+from gradlint.runtime.verdicts import Cure, Judged, Verdict
 
 
 class Tone(enum.Enum):
@@ -272,8 +272,8 @@ def _alone(fold: Fold[Happening]) -> bool:
 class Painter:
     """Draws the iterations of one run."""
 
-    def __init__(self, cast: Cast, teller: Teller, flags: Mapping[int, tuple[Flag, ...]]) -> None:
-        self._cast = cast
+    def __init__(self, optimizers: Optimizers, teller: Teller, flags: Mapping[int, tuple[Flag, ...]]) -> None:
+        self._optimizers = optimizers
         self._teller = teller
         self._flags = flags
 
@@ -362,9 +362,9 @@ class Painter:
         return tag("g", tag("title", "\n".join(lines)), *glyph, class_="event")
 
     def _glyph(self, cell: Cell[Happening], tone: Tone | None, x: float, y: float) -> list[Markup]:
-        first, players = cell.first, self._cast.of(cell.first)
-        letters = "".join(p.letter for p in players) if self._cast.several else ""
-        colour = f"p{players[0].colour}" if len(players) == 1 else "px" if self._cast.several else "p0"
+        first, whose = cell.first, self._optimizers.of(cell.first)
+        letters = "".join(o.letter for o in whose) if self._optimizers.several else ""
+        colour = f"p{whose[0].colour}" if len(whose) == 1 else "px" if self._optimizers.several else "p0"
         if len(letters) > 2:
             letters = "*"
         hit = tag("circle", class_="hit", cx=x, cy=y, r=COLUMN / 2 - 2)

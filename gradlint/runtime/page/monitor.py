@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from gradlint.model import Severity
+from gradlint.model import Severity, counted
 from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, Layer, MonitorData, Sample
 from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
-from gradlint.runtime.page.render import Badge, Markup, counted, number, numbers, render, shortened, tag
+from gradlint.runtime.page.render import Badge, Markup, number, numbers, render, shortened, tag
 
 LEVELS = 9
 _NAN, _ZERO = LEVELS, LEVELS + 1

@@ -49,11 +49,6 @@ def number(value: float | None) -> str:
     return f"{mantissa}e{exponent}"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """`1 step`, `2 steps`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def numbers(values: Iterable[float], most: int = 4) -> str:
     """The different values in the order they came, the middle left out if there are many."""
     said = list(dict.fromkeys(number(v) for v in values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gradlint.model import counted
 from gradlint.runtime.page.iterations import iterations
 from gradlint.runtime.page.lanes import (
     ALWAYS,
@@ -22,8 +23,8 @@ from gradlint.runtime.page.lanes import (
     folded,
     lane_of,
 )
-from gradlint.runtime.page.render import Markup, counted, span
-from gradlint.runtime.page.words import Cast, Places, Tally, Teller, compared, tallies
+from gradlint.runtime.page.render import Markup, span
+from gradlint.runtime.page.words import Optimizers, Places, Tally, Teller, compared, tallies
 from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Recording, Stepped
 
 #: what is longer is folded without regard to flags
@@ -61,11 +62,11 @@ class Run:
         self, heading: str, recording: Recording, places: Places, flags: Mapping[int, tuple[Flag, ...]]
     ) -> None:
         self.heading = heading
-        self.cast = Cast(recording, places)
+        self.optimizers = Optimizers(recording, places)
         self._places = places
         self._flags = flags
-        self._teller = Teller(places, self.cast)
-        self._painter = Painter(self.cast, self._teller, flags)
+        self._teller = Teller(places, self.optimizers)
+        self._painter = Painter(self.optimizers, self._teller, flags)
         self.iterations = iterations(recording, places, flags)
         self._flags_tell = True
         self.parts = self._folded()
@@ -107,7 +108,7 @@ class Run:
         return Picture(
             self.heading,
             self._painter.picture(self.parts[at], frame, f"Iteration {at + 1}, {self.heading.lower()}"),
-            tallies(self.iterations[at].happenings, self.cast),
+            tallies(self.iterations[at].happenings, self.optimizers),
             self._pointers(row),
             [self._teller.lines(cell.items) for cell in row] if worded else [],
         )
@@ -186,7 +187,7 @@ class Story:
     headings: tuple[str, ...] = ()
     blocks: list[Block] = field(default_factory=list)
     #: letter, colour and name of the optimizers, where there are several
-    players: list[tuple[str, int, str]] = field(default_factory=list)
+    optimizers: list[tuple[str, int, str]] = field(default_factory=list)
     note: str = ""
     #: rule code -> the first iteration in which it is flagged
     first: dict[str, int] = field(default_factory=dict)
@@ -197,7 +198,7 @@ def story(runs: Sequence[Run]) -> Story:
     count = max((len(run) for run in runs), default=0)
     if not count:
         return Story(note="No event was recorded: nothing trained before the script ended.")
-    told = Story(headings=tuple(run.heading for run in runs), players=_players(runs))
+    told = Story(headings=tuple(run.heading for run in runs), optimizers=_optimizers(runs))
     for at in range(count):
         for code in sorted(set[str]().union(*(run.broken(at) for run in runs))):
             told.first.setdefault(code, at + 1)
@@ -278,6 +279,6 @@ def _lanes(runs: Sequence[Run], chosen: Sequence[int]) -> tuple[str, ...]:
     return tuple(lane for lane in ORDER if lane in seen)
 
 
-def _players(runs: Sequence[Run]) -> list[tuple[str, int, str]]:
-    run = next((run for run in runs if run.cast.several), None)
-    return [(p.letter, p.colour, p.text) for p in run.cast.players.values()] if run is not None else []
+def _optimizers(runs: Sequence[Run]) -> list[tuple[str, int, str]]:
+    run = next((run for run in runs if run.optimizers.several), None)
+    return [(o.letter, o.colour, o.text) for o in run.optimizers.by_id.values()] if run is not None else []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
+from gradlint.model import counted
 from gradlint.runtime.page.curves import curves, ranks
 from gradlint.runtime.page.lanes import flags_after, flags_before
-from gradlint.runtime.page.render import Badge, counted, render
+from gradlint.runtime.page.render import Badge, render
 from gradlint.runtime.page.story import Run, story
 from gradlint.runtime.page.words import Places
 from gradlint.runtime.recording import Recording
-from gradlint.runtime.verification import Cure, Judged, Side, Verdict, Verification
+from gradlint.runtime.verdicts import Cure, Judged, Side, Verdict, Verification
 
 _VERDICTS = {
     Verdict.CONFIRMED: Badge("confirmed", "!", "wrong"),
@@ -164,7 +165,7 @@ def verification_page(verification: Verification) -> str:
         unshowable=[(u, places.at(u.filename, u.line)) for u in verification.unshowable],
         failure=verification.failure,
         story=told,
-        curves=curves([(run.heading, recording, run.cast) for run, recording in runs]),
+        curves=curves([(run.heading, recording, run.optimizers) for run, recording in runs]),
         health=[
             (s, places.at(s.filename, s.line) if s.filename else "", places.source(s.filename, s.line))
             for s in verification.health

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradlint.model import Cell
+from gradlint.model import Cell, Position, counted, place_in
 from gradlint.runtime.page.chart import COLOURS
-from gradlint.runtime.page.render import counted, number, numbers, shortened
+from gradlint.runtime.page.render import number, numbers, shortened
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -54,16 +54,14 @@ class Places:
         parts = _parts(file)
         if self._folder and parts[: len(self._folder)] == self._folder and len(parts) > len(self._folder):
             return "/".join(parts[len(self._folder) :])
-        if not _rooted(file):
+        if not file.startswith(("/", "\\")) and file[1:2] != ":":
             return "/".join(parts)
         return "/".join(parts if len(parts) <= 2 else ["…", *parts[-2:]])
 
     def at(self, file: str, line: int) -> str:
         """`train.py:41`, `train.ipynb:cell 3:2`."""
-        for cell in reversed(self._cells.get(self._known(file), ())):
-            if cell.first_row <= line:
-                return f"{self.name(file)}:cell {cell.number}:{line - cell.first_row + 1}"
-        return f"{self.name(file)}:{line}"
+        place = place_in(self._cells.get(self._known(file), ()), Position(line, 1))
+        return f"{self.name(file)}:{'' if place.cell is None else f'cell {place.cell}:'}{place.row}"
 
     def source(self, file: str, line: int) -> str:
         """The statement that stands there, on one line; empty if the file is not known."""
@@ -91,15 +89,11 @@ def _parts(file: str) -> list[str]:
     return [part for part in _SEPARATOR.split(file) if part not in ("", ".")]
 
 
-def _rooted(file: str) -> bool:
-    return file.startswith(("/", "\\")) or file[1:2] == ":"
-
-
 # -- optimizers --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class Optimizer:
     """An optimizer."""
 
     id: str
@@ -115,7 +109,7 @@ class Player:
         return self.name if self.name == self.type or not self.type else f"{self.name} ({self.type})"
 
 
-class Cast:
+class Optimizers:
     """The optimizers of a run, in the order they were met."""
 
     def __init__(self, recording: Recording, places: Places) -> None:
@@ -124,25 +118,25 @@ class Cast:
         used = {o for h in recording.happenings if not isinstance(h, Met) for o in (*h.optimizers, _owner(h)) if o}
         others = {m.id for m in recording.of(Met) if m.role != "optimizer"}
         ids = [i for i in known if i in used] + sorted(used - set(known) - others)
-        self.players = {i: self._player(at, i, known.get(i)) for at, i in enumerate(ids)}
+        self.by_id = {i: self._optimizer(at, i, known.get(i)) for at, i in enumerate(ids)}
 
     @property
     def several(self) -> bool:
-        return len(self.players) > 1
+        return len(self.by_id) > 1
 
-    def of(self, happening: Happening) -> list[Player]:
+    def of(self, happening: Happening) -> list[Optimizer]:
         """Whose gradients it is about: the owner's alone, where it has one."""
-        ids = (_owner(happening),) if _owner(happening) in self.players else happening.optimizers
-        return [self.players[i] for i in ids if i in self.players]
+        ids = (_owner(happening),) if _owner(happening) in self.by_id else happening.optimizers
+        return [self.by_id[i] for i in ids if i in self.by_id]
 
     def name(self, identity: str) -> str:
-        return self.players[identity].name if identity in self.players else identity
+        return self.by_id[identity].name if identity in self.by_id else identity
 
-    def _player(self, at: int, identity: str, met: Met | None) -> Player:
+    def _optimizer(self, at: int, identity: str, met: Met | None) -> Optimizer:
         letter = chr(ord("A") + at) if at < 26 else str(at + 1)
         kind = met.type if met is not None else ""
         # colours repeat, letters do not
-        return Player(identity, letter, self._bound_to(met) or kind or identity, kind, at % COLOURS)
+        return Optimizer(identity, letter, self._bound_to(met) or kind or identity, kind, at % COLOURS)
 
     def _bound_to(self, met: Met | None) -> str:
         """`self.optimizer = AdamW(…)` is called `self.optimizer`."""
@@ -172,9 +166,9 @@ _LONGEST = 300
 class Teller:
     """Tells what happened in one run."""
 
-    def __init__(self, places: Places, cast: Cast) -> None:
+    def __init__(self, places: Places, optimizers: Optimizers) -> None:
         self._places = places
-        self._cast = cast
+        self._optimizers = optimizers
 
     def lines(self, happenings: Sequence[Happening]) -> list[str]:
         """What a mark stands for: one happening, or several that are alike."""
@@ -190,13 +184,13 @@ class Teller:
         return [*lines, *self._norms(happenings)]
 
     def what(self, happening: Happening) -> str:
-        players = self._cast.of(happening)
-        whose = f" · {', '.join(p.name for p in players)}" if self._cast.several and players else ""
+        whom = self._optimizers.of(happening)
+        whose = f" · {', '.join(o.name for o in whom)}" if self._optimizers.several and whom else ""
         return f"{_what(happening)}{whose}"
 
     def _norms(self, happenings: Sequence[Happening]) -> Iterable[str]:
         for identity in dict.fromkeys(g.optimizer for h in happenings for g in h.gradients):
-            whose = f" of {self._cast.name(identity)}" if self._cast.several else ""
+            whose = f" of {self._optimizers.name(identity)}" if self._optimizers.several else ""
             if before := [g for h in happenings if (g := h.before_of(identity)) is not None]:
                 yield f"norm{whose} before: {_norm(before)}"
             if after := [g for h in happenings if (g := h.gradient_of(identity)) is not None]:
@@ -312,12 +306,12 @@ class Tally:
     differs: bool = False
 
 
-def tallies(happenings: Sequence[Happening], cast: Cast) -> list[Tally]:
+def tallies(happenings: Sequence[Happening], optimizers: Optimizers) -> list[Tally]:
     found: list[Tally] = []
-    for player in cast.players.values():
-        mine = [h for h in happenings if player.id in (*h.optimizers, getattr(h, "owner", ""))]
-        whose = f" · {player.letter}" if cast.several else ""
-        found += _norms(mine, player.id, whose)
+    for optimizer in optimizers.by_id.values():
+        mine = [h for h in happenings if optimizer.id in (*h.optimizers, getattr(h, "owner", ""))]
+        whose = f" · {optimizer.letter}" if optimizers.several else ""
+        found += _norms(mine, optimizer.id, whose)
         if any(isinstance(h, Stepped) for h in mine):
             found += _counts(mine, whose)
     found += _scales(happenings)

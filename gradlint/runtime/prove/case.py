@@ -9,17 +9,17 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gradlint.config.reading import ConfigError, unknown
 from gradlint.config.selectors import expand
 from gradlint.model import Category
 from gradlint.registry import by_code
-from gradlint.runtime.jsonl import decode
-from gradlint.runtime.recording import Happening, Stepped
+from gradlint.runtime.recording import H, Happening, Stepped, decode
 
-H = TypeVar("H", bound=Happening)
 Vector = Sequence[float]
+#: variables of a worker's environment: where it is to run, and where its ranks meet
+DEVICE, MEETING = "GRADLINT_PROVE_DEVICE", "GRADLINT_PROVE_MEETING"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-WANTED = "GRADLINT_PROVE_DEVICE"
+from gradlint.runtime.prove import case
 
 
 def _device() -> str:
     """Ranks need a GPU each; without that they train on the CPU."""
-    wanted = os.environ.get(WANTED, "cpu")
+    wanted = os.environ.get(case.DEVICE, "cpu")
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     return wanted if ranks == 1 or (wanted == "cuda" and torch.cuda.device_count() >= ranks) else "cpu"
 
@@ -55,7 +55,9 @@ class Session:
     def reference(self, weights: Tensor, update: int, window: int) -> Tensor:
         """The gradient of one large batch of all samples that belong to this update (counted from 0), on all ranks."""
         assert self.twin is not None
-        parts = [batch for own in self.data for batch in _cyclic(own, update * window, window)]
+        # a script that goes through its data more than once begins again at the first
+        turns = range(update * window, (update + 1) * window)
+        parts = [own[turn % len(own)] for own in self.data for turn in turns]
         nn.utils.vector_to_parameters(weights, self.twin.parameters())
         large = torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
         made = torch.autograd.grad(self.loss(self.twin, large), list(self.twin.parameters()))
@@ -140,8 +142,3 @@ def _shared(made: list[Batch], count: int, loss: Callable[[nn.Module, Batch], Te
 
 def _world() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def _cyclic(batches: list[Batch], start: int, count: int) -> list[Batch]:
-    """A script that goes through its data more than once begins again at the first."""
-    return [batches[(start + i) % len(batches)] for i in range(count)]

@@ -21,12 +21,11 @@ from gradlint.config.settings import Settings
 from gradlint.engine import fix, lint
 from gradlint.model import FixSafety
 from gradlint.registry import by_code
-from gradlint.runtime.prove.case import Case, Job, Measured, Observed, Run, Value, read
+from gradlint.runtime.prove.case import DEVICE, MEETING, Case, Job, Measured, Observed, Run, Value, read
 
 WORKER = "gradlint.runtime.prove.worker"
 #: seconds for all scripts together
 LIMIT = 300.0
-_DEVICE, _MEETING = "GRADLINT_PROVE_DEVICE", "GRADLINT_PROVE_MEETING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +160,12 @@ class _Group:
 
     def _environment(self, rank: int) -> Mapping[str, str]:
         # what torchrun or a framework has set for the caller says nothing about these processes
-        foreign = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", _MEETING)
+        foreign = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", MEETING)
         ours = {name: value for name, value in os.environ.items() if name not in foreign}
-        ours.update({_DEVICE: self._device, "PYTHONPATH": os.pathsep.join(_import_path()), "OMP_NUM_THREADS": "1"})
+        ours.update({DEVICE: self._device, "PYTHONPATH": os.pathsep.join(_import_path()), "OMP_NUM_THREADS": "1"})
         if self._ranks > 1:
             meeting = (self._home / "meeting").as_uri()
-            ours.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self._ranks), _MEETING: meeting})
+            ours.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self._ranks), MEETING: meeting})
         return ours
 
 
@@ -297,7 +296,7 @@ class Proofs:
         return any(proof.broken for proof in self.proofs)
 
 
-def prove(cases: Sequence[Case], device: str, progress: Progress = quiet) -> Proofs:
+def prove(cases: Sequence[Case], device: str, progress: Progress = quiet, *, limit: float = LIMIT) -> Proofs:
     """Lints, mends, runs and measures."""
     early: dict[str, Proof] = {}
     pairs: list[Pair] = []
@@ -310,7 +309,7 @@ def prove(cases: Sequence[Case], device: str, progress: Progress = quiet) -> Pro
             pairs.append(pair(case))
         except PairError as error:
             early[case.code] = Proof(case, device, note=str(error))
-    late = {proof.case.code: proof for proof in prove_pairs(pairs, device, progress=progress)}
+    late = {proof.case.code: proof for proof in prove_pairs(pairs, device, limit=limit, progress=progress)}
     return Proofs([early.get(case.code) or late[case.code] for case in cases])
 
 

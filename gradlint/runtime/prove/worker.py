@@ -23,18 +23,17 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
-from gradlint.runtime.jsonl import encode
 from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.prove import lab
-from gradlint.runtime.prove.case import Job, Observed, Used
+from gradlint.runtime.prove.case import MEETING, Job, Observed, Used
 from gradlint.runtime.recorder.session import Recorder
+from gradlint.runtime.recording import encode
 
 #: seconds until a rank that waits for a lost one gives up; who has started both ends it long before, and on a busy
 #: machine the other may be slow to come
 PATIENCE = 300
 #: more optimizer steps than any case makes
 ENDLESS = 10_000
-MEETING = "GRADLINT_PROVE_MEETING"
 
 
 def main(jobs: Path, results: Path) -> None:

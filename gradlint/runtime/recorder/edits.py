@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
-from gradlint.runtime.recorder.lives import Life, grad_of
+from gradlint.runtime.recorder.lives import Life, grad_of, parameters_of
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -169,8 +169,8 @@ class ByHand:
 
     def give_up(self, optimizer: Any) -> None:
         """An optimizer has come for them."""
-        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-            self._known.pop(id(parameter), None)
+        for parameter in parameters_of(optimizer):
+            self._known.pop(parameter, None)
 
     def stepped(self) -> float:
         """The step is told: how far all of them have gone."""

@@ -145,7 +145,7 @@ class Lives:
         held = (value for value in vars(optimizer).values() if isinstance(value, torch.optim.Optimizer))
         for other in held:
             life = self.get(other)
-            if life is not None and _parameters(optimizer) == _parameters(other):
+            if life is not None and parameters_of(optimizer) == parameters_of(other):
                 return life
         return None
 
@@ -173,5 +173,6 @@ class Lives:
         return [life for life in self.alive() if id(life) in found]
 
 
-def _parameters(optimizer: Any) -> set[int]:
+def parameters_of(optimizer: Any) -> set[int]:
+    """Their ids."""
     return {id(p) for group in optimizer.param_groups for p in group["params"]}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradlint.runtime.recorder import backward, norms
-from gradlint.runtime.recorder.lives import Life
+from gradlint.runtime.recorder.lives import Life, parameters_of
 from gradlint.runtime.recorder.patches import Request, subclasses
 from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
 
@@ -211,7 +211,7 @@ def _after(recorder: Recorder, life: Life, call: Call) -> None:
             recorder.lives.refresh()
         return
     for outer in recorder.calls:
-        if outer.kind == "step" and _same_parameters(outer.owner, call.owner):
+        if outer.kind == "step" and parameters_of(outer.owner) & parameters_of(call.owner):
             outer.about["delegated"] = True
     parameters = life.parameters()
     skipped = bool(about["found_inf"])
@@ -235,11 +235,6 @@ def _checksum(recorder: Recorder, parameters: list[Tensor], moved: float | None)
     if moved is not None and not math.isfinite(moved):
         return norms.sums(parameters)
     return norms.sums(parameters) if several and not recorder.distributed.is_sharded(parameters) else None
-
-
-def _same_parameters(left: Any, right: Any) -> bool:
-    first, second = ({id(p) for g in opt.param_groups for p in g["params"]} for opt in (left, right))
-    return bool(first & second)
 
 
 def tell_step(

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from types import CodeType, FrameType
 
+from gradlint.runtime.launch.orders import same
 from gradlint.runtime.recording import Place
 
 #: frames of the user's code that are kept of each stack
@@ -123,9 +124,7 @@ class Places:
         return self._calls
 
 
-@functools.lru_cache(maxsize=4096)
-def _real(path: str) -> str:
-    return os.path.normcase(os.path.realpath(path))
+_real = functools.lru_cache(maxsize=4096)(same)
 
 
 def _within(path: str, folder: str) -> bool:

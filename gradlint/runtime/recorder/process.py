@@ -14,11 +14,10 @@ from typing import TextIO
 
 import torch
 
-from gradlint.runtime.jsonl import PREFIX, encode, header
 from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.recorder.patches import Current
 from gradlint.runtime.recorder.session import Recorder
-from gradlint.runtime.recording import Ended, Happening, Place, Raised, Recording
+from gradlint.runtime.recording import PREFIX, Ended, Happening, Place, Raised, Recording, encode, header
 
 
 class Writer:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradlint.runtime.jsonl import load
-from gradlint.runtime.recording import Recording
+from gradlint.runtime.recording import Recording, load
 from tests.runtime.drivers import ranks
 from tests.runtime.zygote import python
 

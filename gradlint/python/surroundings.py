@@ -1,0 +1,457 @@
+"""What of the other files of a project a file may come by: found by names alone, before anything of them is parsed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+from gradlint.python.outline import Outline, Piece, import_lines, modules_in, words_in
+from gradlint.python.roots import Roots, changes
+from gradlint.records import dataclass, field
+
+#: all that one analysis reads of other files
+MOST_READ = 64_000
+#: how many files lie between a file and what it may come by, and how many pieces are looked at on the way
+_FARTHEST = 3
+_MOST_PIECES = 600
+#: how often a name may lead on to another file
+_HOPS = 4
+#: how many modules of which all names are imported are searched for one that is not named
+_MOST_STARS = 16
+_MOST_OUTLINES = 256
+#: a definition that is no longer, and a value, is read for its own sake by whoever names it
+_SHORT = 600
+_LONGEST_VALUE = 4_000
+
+T = TypeVar("T")
+
+#: a piece of a file
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a full name means: a file, and names in it."""
+
+    path: str
+    names: tuple[str, ...]
+
+
+class Asked:
+    """The files that an answer hangs on, those that are not there as well, and what should be there and is not.
+
+    Answers are made of answers that many share: they are put together when somebody wants to know.
+    """
+
+    __slots__ = ("_inner", "missing_here", "paths_here")
+
+    def __init__(self, *paths: str) -> None:
+        self.paths_here = set(paths)
+        self.missing_here: set[str] = set()
+        self._inner: dict[int, Asked] = {}
+
+    def add(self, other: Asked) -> None:
+        self._inner[id(other)] = other
+
+    @property
+    def paths(self) -> set[str]:
+        return set().union(*(one.paths_here for one in self._all()))
+
+    @property
+    def missing(self) -> set[str]:
+        return set().union(*(one.missing_here for one in self._all()))
+
+    def _all(self) -> Iterator[Asked]:
+        waiting, seen = [self], {id(self)}
+        while waiting:
+            current = waiting.pop()
+            yield current
+            new = [one for number, one in current._inner.items() if number not in seen]
+            seen.update(map(id, new))
+            waiting += new
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """What is read of other files: pieces by their numbers, and what was left out, in sentences."""
+
+    pieces: dict[str, frozenset[int]] = field(default_factory=dict)
+    #: the last parts of all names that mean something of these
+    names: set[str] = field(default_factory=set)
+    asked: Asked = field(default_factory=Asked)
+    exhausted: list[str] = field(default_factory=list)
+
+
+class Surroundings:
+    """The files below some folders. All that is known of them stays known: it is made for one look at the disk."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self.roots = Roots(folders)
+        self._found: dict[tuple[str, str, int], tuple[Meaning | None, Asked]] = {}
+        self._gives: dict[tuple[str, tuple[str, ...], int], tuple[Meaning | None, Asked]] = {}
+        self._next: dict[Place, tuple[tuple[Place, ...], Asked]] = {}
+        self._bases: dict[str, tuple[tuple[str, ...], Asked]] = {}
+        self._last: tuple[str, bytes, Kept] | None = None
+        self._outlines: dict[str, Outline | None] = {}
+        self._folders: dict[tuple[str, int], str] = {}
+        self._lines: dict[tuple[str, bytes], tuple[list[str], Asked]] = {}
+        self._made: dict[tuple[str, Callable[[bytes], object]], object] = {}
+        #: what a piece is called wherever it is asked for
+        self._called: dict[Place, set[str]] = {}
+
+    def outline(self, path: str) -> Outline | None:
+        """What stands at the top of a file; None if it is not there."""
+        if path not in self._outlines:
+            data = self.roots.read(path)
+            if len(self._outlines) >= _MOST_OUTLINES:
+                del self._outlines[next(iter(self._outlines))]
+            self._outlines[path] = None if data is None else outline_of(data)
+        return self._outlines[path]
+
+    # -- names
+
+    def find(self, dotted: str, importer: str, asked: Asked, hops: int = _HOPS) -> Meaning | None:
+        """The file that defines what a full name of an import means, seen from another one."""
+        key = os.path.dirname(importer), dotted, hops
+        if key not in self._found:
+            inner = Asked()
+            self._found[key] = self._search(dotted, importer, hops, inner), inner
+        found, inner = self._found[key]
+        asked.add(inner)
+        return found
+
+    def _search(self, dotted: str, importer: str, hops: int, asked: Asked) -> Meaning | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [part for part in dotted[level:].split(".") if part]
+        if not level and (not parts or parts[0] in _ELSEWHERE):
+            return None
+        for base in self.bases(importer, level, asked):
+            for length in range(len(parts), 0 if parts else -1, -1):
+                path = self._module(os.path.join(base, *parts[:length]), asked)
+                if path is not None:
+                    found = self._inside(path, parts[length:], hops, asked)
+                    if found is None and length < len(parts) - 1:
+                        self._miss(path, parts[length], asked)
+                    return found
+            if level and parts:
+                asked.missing_here.add(os.path.join(base, *(parts[:-1] or parts)) + ".py")
+        return None
+
+    def _miss(self, package: str, name: str, asked: Asked) -> None:
+        """Take down that an import names a file which is not there; a package may define the name itself."""
+        outline = self.outline(package) if package.endswith("__init__.py") else None
+        if outline is not None and not outline.binds(name.encode()):
+            asked.missing_here.add(os.path.join(os.path.dirname(package), name) + ".py")
+
+    def _inside(self, path: str, names: Sequence[str], hops: int, asked: Asked) -> Meaning | None:
+        """A name of a file, a name of a class of it, or the file itself."""
+        if not names:
+            return Meaning(path, ())
+        outline = self.outline(path) if len(names) <= 2 else None
+        if outline is None:
+            return None
+        first = names[0].encode()
+        if first in outline.defined:
+            return Meaning(path, tuple(names))
+        if first in outline.imports:
+            onward = ".".join((outline.imports[first][0], *names[1:]))
+            return self.find(onward, path, asked, hops - 1) if hops else None
+        if first in outline.names:
+            return Meaning(path, tuple(names)) if len(names) == 1 else None
+        for star in outline.stars[:_MOST_STARS] if hops else ():
+            module = self.find(star, path, asked, hops - 1)
+            if module is not None and not module.names:
+                found = self._given(module.path, tuple(names), hops - 1, asked)
+                if found is not None:
+                    return found
+        return None
+
+    def _given(self, path: str, names: tuple[str, ...], hops: int, asked: Asked) -> Meaning | None:
+        """The same of a module of which all names are imported; most of these are asked for most names."""
+        key = path, names, hops
+        if key not in self._gives:
+            inner = Asked(path)
+            words = self.once(path, words_in) or frozenset()
+            may = names[0].encode() in words or b"*" in words
+            self._gives[key] = self._inside(path, names, hops, inner) if may else None, inner
+        found, inner = self._gives[key]
+        asked.add(inner)
+        return found
+
+    def _module(self, stem: str, asked: Asked) -> str | None:
+        """The file of a module, or that of a package."""
+        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            asked.paths_here.add(path)
+            if self.roots.has(path):
+                return path
+        return None
+
+    def bases(self, importer: str, level: int, asked: Asked) -> Iterable[str]:
+        """The folders in which the first part of a name is looked for."""
+        folder = os.path.dirname(importer)
+        if level:
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            return (folder,)
+        if folder not in self._bases:
+            inner = Asked()
+            top = folder
+            while self._is_package(top, inner) and os.path.dirname(top) != top:
+                top = os.path.dirname(top)
+            folders = self.roots.folders
+            found = (folder, top, *folders, *(os.path.join(root, "src") for root in folders))
+            self._bases[folder] = tuple(dict.fromkeys(found)), inner
+        found, inner = self._bases[folder]
+        asked.add(inner)
+        return found
+
+    def _is_package(self, folder: str, asked: Asked) -> bool:
+        path = os.path.join(folder, "__init__.py")
+        asked.paths_here.add(path)
+        return self.roots.has(path)
+
+    # -- the files that a text names
+
+    def named_in(self, path: str, source: bytes, asked: Asked) -> set[str]:
+        """The files that the import statements of a text name, seen in its lines alone."""
+        folder = os.path.dirname(path)
+        found: set[str] = set()
+        for line in import_lines(source):
+            rest = line[5:].lstrip() if line.startswith(b"from ") else b""
+            level = len(rest) - len(rest.lstrip(b"."))
+            # many folders name the same file, each in the same words
+            base = folder if not level else self._above(folder, level)
+            key = base, rest[level:] if level else line
+            if key not in self._lines:
+                inner = Asked()
+                paths = [self._file_of(dotted, path, inner) for dotted in modules_in(line)]
+                self._lines[key] = [one for one in paths if one is not None], inner
+            paths, inner = self._lines[key]
+            found.update(paths)
+            asked.add(inner)
+        return found
+
+    def _above(self, folder: str, level: int) -> str:
+        if (folder, level) not in self._folders:
+            (self._folders[folder, level],) = self.bases(os.path.join(folder, "x"), level, Asked())
+        return self._folders[folder, level]
+
+    def _file_of(self, dotted: str, importer: str, asked: Asked) -> str | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [part for part in dotted[level:].split(".") if part]
+        if not level and (not parts or parts[0] in _ELSEWHERE):
+            return None
+        stems = (os.path.join(base, *parts) for base in self.bases(importer, level, asked))
+        return next((path for stem in stems if (path := self._module(stem, asked)) is not None), None)
+
+    def once(self, path: str, make: Callable[[bytes], T]) -> T | None:
+        """What a function makes of the content of a file; it is asked once."""
+        if (path, make) not in self._made:
+            data = self.roots.read(path)
+            self._made[path, make] = None if data is None else make(data)
+        return cast("T | None", self._made[path, make])
+
+    # -- what a file may come by
+
+    def kept(self, path: str, source: bytes) -> Kept:
+        """What there is to read of other files for the sake of a text."""
+        if self._last is None or self._last[0] != path or self._last[1] != source:
+            self._last = path, source, self._collect(path, outline_of(source))
+        return self._last[2]
+
+    def _collect(self, path: str, outline: Outline) -> Kept:
+        """From one piece to the next; no further than enough was found to read."""
+        kept = Kept()
+        after: dict[Place, tuple[Place, ...]] = {}
+        whole = outline.whole
+        matters = _matters_to(whole)
+        begin = dict.fromkeys(self._led_to(whole, path, Outline([]), kept.asked))
+        distances: dict[Place, int] = dict.fromkeys(begin, 1)
+        waiting, left = list(begin), MOST_READ
+        for place in waiting:  # it grows
+            piece = self._piece(place)
+            left -= piece.end - piece.start if matters(piece) else 0
+            if left < 0 or len(after) >= _MOST_PIECES:
+                kept.exhausted.append(f"{place[0]} was not read to its end: enough other files were")
+                break
+            after[place], asked = self._after(place)
+            kept.asked.add(asked)
+            for other in after[place]:
+                distance = distances[place] + (other[0] != place[0])
+                if other not in distances and distance <= _FARTHEST:
+                    distances[other] = distance
+                    waiting.append(other)
+        self._take(kept, after, frozenset(begin), matters)
+        return kept
+
+    def _take(
+        self, kept: Kept, after: Mapping[Place, tuple[Place, ...]], begin: frozenset[Place],
+        matters: Callable[[Piece], bool],
+    ) -> None:  # fmt: skip
+        """Take the pieces that matter, those that lead to one, and the short ones that they name."""
+        places = list(after)
+        piece_at = {place: self._piece(place) for place in places}
+        before: dict[Place, list[Place]] = {}
+        for place in places:
+            for other in after[place]:
+                before.setdefault(other, []).append(place)
+        needed = {place for place in places if matters(piece_at[place])}
+        _spread(needed, lambda place: before.get(place, ()))
+        short = {place for place in places if _is_short(piece_at[place])}
+        beside = {place for place in short if place in begin}
+        beside |= {other for place in needed for other in after[place] if other in short}
+        _spread(beside, lambda place: [other for other in after[place] if other in short])
+        chosen: dict[str, set[int]] = {}
+        for path, number in (place for place in places if place in needed or place in beside):
+            chosen.setdefault(path, set()).add(number)
+            kept.names |= self._called.get((path, number), set())
+        for path, numbers in chosen.items():
+            kept.pieces[path] = frozenset(numbers | self._importing(path, numbers))
+
+    def _importing(self, path: str, numbers: set[int]) -> set[int]:
+        """The import statements of the names in some pieces."""
+        outline = self.outline(path)
+        assert outline is not None
+        words = frozenset().union(*(outline.pieces[number].words for number in numbers))
+        found = {number for name in words & outline.importing.keys() for number in outline.importing[name]}
+        return found | {n for n, piece in enumerate(outline.pieces) if any(x.local == b"*" for x in piece.imports)}
+
+    def _piece(self, place: Place) -> Piece:
+        outline = self.outline(place[0])
+        assert outline is not None
+        return outline.pieces[place[1]]
+
+    def _after(self, place: Place) -> tuple[tuple[Place, ...], Asked]:
+        """The pieces that a piece leads to at once."""
+        if place not in self._next:
+            path, number = place
+            outline = self.outline(path)
+            assert outline is not None
+            asked = Asked(path)
+            found = dict.fromkeys(self._led_to(outline.pieces[number], path, outline, asked))
+            found.pop(place, None)
+            self._next[place] = tuple(found), asked
+        return self._next[place]
+
+    def _led_to(self, piece: Piece, path: str, outline: Outline, asked: Asked) -> Iterator[Place]:
+        words = piece.words
+        for table in (outline.defined, outline.names):
+            yield from ((path, number) for name in sorted(words & table.keys()) for number in table[name])
+        for name in sorted(words & outline.imports.keys()):
+            for dotted in outline.imports[name]:
+                yield from self._meant(piece, name, dotted, path, asked)
+        stars = [*outline.stars]
+        for one in piece.imports if piece.is_definition else ():
+            if one.local == b"*":
+                stars.append(one.dotted)
+            else:
+                yield from self._meant(piece, one.local, one.dotted, path, asked)
+        for star in stars[:_MOST_STARS]:
+            yield from self._of_star(star, path, words, asked, _HOPS)
+
+    def _meant(self, piece: Piece, local: bytes, dotted: str, importer: str, asked: Asked) -> Iterator[Place]:
+        """The pieces that a name of an import means; of a module those that are looked up in it."""
+        meaning = self.find(dotted, importer, asked)
+        whole = dotted.partition(".")[0].encode() == local and "." in dotted  # `import a.b`
+        if meaning is not None and meaning.names:
+            yield from self._pieces_of(meaning, dotted)
+        elif meaning is not None or whole:
+            base = dotted.partition(".")[0] if whole else dotted
+            for chain in piece.looked_up_in(local):
+                found = self.find(f"{base}.{chain}", importer, asked)
+                if found is not None and found.names:
+                    yield from self._pieces_of(found, chain)
+
+    def _pieces_of(self, meaning: Meaning, dotted: str) -> Iterator[Place]:
+        outline = self.outline(meaning.path)
+        assert outline is not None
+        name = meaning.names[0].encode()
+        for number in (*outline.defined.get(name, ()), *outline.names.get(name, ())):
+            self._called.setdefault((meaning.path, number), set()).update((meaning.names[0], *dotted.split(".")[-2:]))
+            yield meaning.path, number
+
+    def _of_star(self, star: str, importer: str, words: frozenset[bytes], asked: Asked, hops: int) -> Iterator[Place]:
+        """The pieces that some words mean in a module of which all names are imported."""
+        module = self.find(star, importer, asked)
+        outline = self.outline(module.path) if module is not None and not module.names else None
+        if module is None or outline is None:
+            return
+        path = module.path
+        for name in sorted(words & (outline.defined.keys() | outline.names.keys())):
+            yield from self._pieces_of(Meaning(path, (name.decode(errors="replace"),)), "")
+        for name in sorted(words & outline.imports.keys() - outline.defined.keys()):
+            found = self.find(outline.imports[name][0], path, asked)
+            if found is not None and found.names:
+                yield from self._pieces_of(found, name.decode(errors="replace"))
+        for other in outline.stars[:_MOST_STARS] if hops else ():
+            yield from self._of_star(other, path, words, asked, hops - 1)
+
+
+def _matters_to(whole: Piece) -> Callable[[Piece], bool]:
+    """Which pieces matter to a text: models and losses do to one that trains, or to one that has a criterion."""
+    trains = any(word in whole.code for word in (b"backward", b".step(", b"ptimizer", b"entropy", b"Loss("))
+    return lambda piece: piece.trains or (trains and piece.is_trained)
+
+
+def _is_short(piece: Piece) -> bool:
+    return piece.end - piece.start <= (_SHORT if piece.is_definition else _LONGEST_VALUE)
+
+
+def _spread(places: set[Place], to: Callable[[Place], Iterable[Place]]) -> None:
+    """Add all that these lead to."""
+    waiting = list(places)
+    while waiting:
+        for other in to(waiting.pop()):
+            if other not in places:
+                places.add(other)
+                waiting.append(other)
+
+
+#: while the disk is taken for unchanged: what is known of it, and how often other texts had been laid over it then
+_steady: dict[tuple[str, ...], Surroundings] | None = None
+_since = 0
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    """Nobody writes files meanwhile: what was seen of them counts for all analyses."""
+    global _steady
+    before, _steady = _steady, {}
+    try:
+        yield
+    finally:
+        _steady = before
+
+
+def is_steady() -> bool:
+    return _steady is not None
+
+
+def stay_steady() -> None:
+    """The same for a process that ends before somebody writes."""
+    global _steady
+    _steady = {} if _steady is None else _steady
+
+
+def around(folders: Sequence[str]) -> Surroundings:
+    """What lies below some folders."""
+    global _since
+    if _steady is None:
+        return Surroundings(folders)
+    if _since != changes():
+        _since = changes()
+        _steady.clear()
+    key = tuple(folders)
+    if key not in _steady:
+        _steady[key] = Surroundings(folders)
+    return _steady[key]
+
+
+outline_of = functools.lru_cache(maxsize=_MOST_OUTLINES)(Outline.of)
+
+#: libraries that no project has files of its own for, as long as it is not one of them
+_ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}
