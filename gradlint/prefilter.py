@@ -36,6 +36,8 @@ _SETTINGS: dict[type, About] = {ClipSetting: Setting.LIMIT, DivisionSetting: Set
 #: what is asked on the way along a path
 _PATHS = frozenset({*_EVENTS, "on_mark", "on_trace"})
 STACK = "layers in a row"
+#: a file below this size is read as quickly as it is looked through for comments
+_SMALL = 2_000
 #: files of which it is remembered what is in them
 _MOST_KNOWN = 256
 
@@ -44,7 +46,7 @@ class _Held:
     """What is in one file, each part looked for once."""
 
     def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
-        self._source = source
+        self.source = source
         self._text = Text(source, stems)
         self._known: dict[Part, bool] = {}
         self._in_code: dict[Part, bool] = {}
@@ -55,7 +57,9 @@ class _Held:
 
     def for_certain(self, clause: Clause) -> bool:
         """The same if words in comments and in prose do not count; how operations look is seen in the file as it is."""
-        return self.all_of(clause) and all(map(self._stands_in_code, clause))
+        if not self.all_of(clause):
+            return False
+        return len(self.source) < _SMALL or all(map(self._stands_in_code, clause))
 
     def _stands_in_code(self, part: Part) -> bool:
         if not isinstance(part, frozenset):
@@ -63,7 +67,7 @@ class _Held:
         found = self._in_code.get(part)
         if found is None:
             if self._code is None:  # few files come so far
-                self._code = Text(without_prose(self._source), self._text.stems)
+                self._code = Text(without_prose(self.source), self._text.stems)
             found = self._in_code[part] = any(need.is_in(self._code) for need in part)
         return found
 
@@ -73,9 +77,9 @@ class _Held:
             if isinstance(part, frozenset):
                 found = any(need.is_in(self._text) for need in part)
             elif isinstance(part, Kind):
-                found = looks.may_hold(self._source, part)
+                found = looks.may_hold(self.source, part)
             else:
-                found = looks.may_hold_stack(self._source)
+                found = looks.may_hold_stack(self.source)
             self._known[part] = found
         return found
 
@@ -93,11 +97,11 @@ class Prefilter:
         self._parts: dict[bytes, frozenset[Part]] = {}
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
         self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
+        self._last = _Held(b"", self._stems)
 
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
-        held = _Held(source, self._stems)
-        return any(map(held.for_certain, self._clauses))
+        return any(map(self._held(source).for_certain, self._clauses))
 
     def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
@@ -110,8 +114,14 @@ class Prefilter:
 
     def speaking(self, source: bytes) -> frozenset[str]:
         """The codes of the rules that can have anything to say about the file."""
-        held = _Held(source, self._stems)
+        held = self._held(source)
         return frozenset(code for code, clauses in self._of.items() if any(map(held.for_certain, clauses)))
+
+    def _held(self, source: bytes) -> _Held:
+        """A file that is let in is asked about again at once: by whom it is read, and who can speak of it."""
+        if self._last.source != source:
+            self._last = _Held(source, self._stems)
+        return self._last
 
     def parts(self, source: bytes) -> frozenset[Part]:
         """What of all that is asked for is in a file: another one that imports it may lack just that."""

@@ -77,10 +77,24 @@ def test_without_it_the_same_is_said(path: Path) -> None:
         b'import torch\n"""The loss is `log(p)`."""\nloss = model(x)\n',
         b"import torch\nx = torch.tanh(self.a(x))\n",
         b"import torch\n" + b"gate = torch.sigmoid(x)\n" * 6,
+        b"x.clamp_(0, 1)\nself.gradient_checkpointing = True\n",  # `.grad` is a whole name
+        b"import torch\nloss = contrast(text @ image * self.logit_scale.exp())\n",
     ],
 )
 def test_files_without_anything_are_held_back(source: bytes) -> None:
     assert not prefilter().accepts(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"# loss.backward()\n# optimizer.step()\n",  # words that are no code
+        b'"""First loss.backward(), then optimizer.step()."""\n',
+        b"with torch.autocast('cuda'):  # not torch.cuda.amp.autocast()\n    model(x)\n",
+    ],
+)
+def test_words_that_are_no_code_do_not_count(source: bytes) -> None:
+    assert not prefilter().accepts(source + PADDING.encode())
 
 
 @pytest.mark.parametrize(
@@ -108,10 +122,16 @@ def test_files_without_anything_are_held_back(source: bytes) -> None:
         b"loss = nn.BCELoss()(torch.sigmoid(x), y)\n",
         b"import torch\nnn.Tanh(), nn.Tanh(),\nnn.Tanh(),\nnn.Tanh()\n",
         b"import torch.utils.checkpoint as c\nc.checkpoint(f, x)\n",
+        b"import torch\ndef loss(logits):\n    return logits.exp()\n",
+        b"import torch\ndef loss(logits):\n    return torch.exp(\n        logits,\n    )\n",
+        b"print(f'after {loss.backward()} and {optimizer.step()}')\n",
+        b"x = 'never ended\n# loss.backward()\n# optimizer.step()\n",  # what is a comment here is not clear
+        b"from torch.cuda import amp\nwith amp.autocast():\n    model(x)\n",
     ],
 )
 def test_files_with_something_are_let_in(source: bytes) -> None:
     assert prefilter().accepts(source)
+    assert prefilter().accepts(source + PADDING.encode())
 
 
 def test_what_imported_files_hold_counts() -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 import re
 
-#: a comment, a string in quotes of any kind, or a quotation mark that ends nothing
-_PIECE = re.compile(
-    rb'#[^\r\n]*|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
-    rb"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-    rb'|"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\\\r\n]*(?:\\.[^\'\\\r\n]*)*\'|["\']',
-    re.DOTALL,
-)
 #: in front of an f-string or a t-string, which may be raw as well
 _COMPUTES = re.compile(rb"[fFtT][rR]?\Z")
 _SPACE = re.compile(rb"\s")
 _HOLE = re.compile(rb"\{[^{}]*\}")
+
+
+@functools.cache  # made when somebody asks: the small files of a short run do not
+def _piece() -> re.Pattern[bytes]:
+    """A comment, a string in quotes of any kind, or a quotation mark that ends nothing."""
+    return re.compile(
+        rb'#[^\r\n]*|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
+        rb"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
+        rb'|"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\\\r\n]*(?:\\.[^\'\\\r\n]*)*\'|["\']',
+        re.DOTALL,
+    )
 
 
 class _UnclearError(Exception):
@@ -29,7 +33,7 @@ def without_prose(source: bytes) -> bytes:
     Nothing is read out of such strings: a word that stands for a name stands alone. What an f-string computes stays.
     """
     try:
-        return _PIECE.sub(_code_of, source)
+        return _piece().sub(_code_of, source)
     except _UnclearError:
         return source
 

@@ -156,8 +156,10 @@ class Trial:
         """What is said of a text that is tried, at its own places: what a fix uncovers is mended there."""
         if (text, part) not in self._readings:
             source = Source.of(text)
-            given = (source,) if part is None else (source, part.of(source.tree), part.starts)
-            self._readings[text, part] = self._paid(self._inquiry.read(*given))
+            if part is None:  # all of it was paid for when the text was judged
+                self._readings[text, part] = self._inquiry.read(source)
+            else:
+                self._readings[text, part] = self._paid(self._inquiry.read(source, part.of(source.tree), part.starts))
         return self._readings[text, part]
 
     def _touched(self, text: str) -> frozenset[str]:
@@ -206,10 +208,8 @@ class Trial:
         if self._left < before.steps:
             return Refusal(_SPENT)
         self._inquiry.crashes.clear()
-        if narrow:
-            after = self._paid(self._inquiry.read(change.source, new, part.starts, self._reading))
-        else:
-            after = self._read(text, None)
+        only, starts = (new, part.starts) if narrow else (None, None)
+        after = self._paid(self._inquiry.read(change.source, only, starts, self._reading))
         if self._inquiry.crashes:
             return Refusal(f"{next(iter(self._inquiry.crashes))} fails on the result")
         return _Verdict(before, after, part, narrow)
