@@ -204,9 +204,10 @@ class Project:
         if path not in self._files:
             numbers = self._kept.pieces.get(path)
             parsed = _parsed(path, self.surroundings.roots.read(path), numbers) if numbers else None
-            self._files[path] = parsed and Foreign(
-                path, parsed.source, parsed.lowering, parsed.program.seen_from(self, self.target_torch)
-            )
+            self._files[path] = None
+            if parsed is not None:
+                program = parsed.program.seen_from(self, self.target_torch)
+                self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
         return self._files[path]
 
     def at(self, node: int) -> Foreign | None:

@@ -228,8 +228,8 @@ class Surroundings:
             key = base, rest[level:] if level else line
             if key not in self._lines:
                 inner = Asked()
-                paths = [self._file_of(dotted, path, inner) for dotted in modules_in(line)]
-                self._lines[key] = [one for one in paths if one is not None], inner
+                files = (self._file_of(dotted, path, inner) for dotted in modules_in(line))
+                self._lines[key] = [one for one in files if one is not None], inner
             paths, inner = self._lines[key]
             found.update(paths)
             asked.add(inner)
@@ -374,9 +374,7 @@ class Surroundings:
             self._called.setdefault((meaning.path, number), set()).update((meaning.names[0], *dotted.split(".")[-2:]))
             yield meaning.path, number
 
-    def _of_star(
-        self, star: str, importer: str, words: frozenset[bytes], asked: Asked, hops: int
-    ) -> Iterator[Place]:
+    def _of_star(self, star: str, importer: str, words: frozenset[bytes], asked: Asked, hops: int) -> Iterator[Place]:
         """The pieces that some words mean in a module of which all names are imported."""
         module = self.find(star, importer, asked)
         outline = self.outline(module.path) if module is not None and not module.names else None

@@ -89,7 +89,9 @@ def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
     method = "fork" if sys.platform == "linux" and not fresh else "spawn"
     if method == "fork":
         _import_before_fork()
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(method), initializer=_begin, initargs=(is_steady(),))
+    return ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context(method), initializer=_begin, initargs=(is_steady(),)
+    )
 
 
 def _import_before_fork() -> None:
