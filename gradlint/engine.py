@@ -312,7 +312,8 @@ def _inquiry(
 ) -> Inquiry:
     rules = chosen_rules(codes, settings)
     # what a text lacks may be in the files that it imports
-    speaking = _prefilter(codes).speaking if settings.prefilter and (project is None or project.is_empty) else None
+    others = b"" if project is None else b"\n".join(project.texts())
+    speaking = (lambda text: _prefilter(codes).speaking(text + others)) if settings.prefilter else None
     return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
 
 

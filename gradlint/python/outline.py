@@ -15,11 +15,22 @@ from gradlint.records import dataclass, field
 
 #: a piece with one of these in its words has to do with training, beside the words that knowledge has for that
 _TRAINING = ("ptim", "chedule", "ccelerat", "Parallel", "Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor")
+#: with one of these it computes a loss, or predictions that go into one
+_LOSSES = (
+    "loss",
+    "Loss",
+    "riteri",
+    "oftmax",
+    "igmoid",
+    "entropy",
+    "\nlog\n",
+    "\nexp\n",
+    "\nsqrt\n",
+    "\ndiv\n",
+    "\ndiv_\n",
+)
 #: and with one of these it makes, or is, something that is trained or trained by
-_TRAINED = (
-    "loss", "Loss", "riteri", "oftmax", "igmoid", "entropy", "Module\n", "add_argument", "dataclass", "_norm", "\nnn\n",
-    "\nlog\n", "\nexp\n", "\nsqrt\n", "\ndiv\n", "\ndiv_\n",
-)  # fmt: skip
+_TRAINED = (*_LOSSES, "Module\n", "add_argument", "dataclass", "_norm", "\nnn\n")
 #: of all words that knowledge has for events and objects, those that stand anywhere
 _COMMON = frozenset({
     "initialize", "log", "log_dict", "norm", "print", "scale", "setup", "step", "update", "RMS", "Ada", "CLIP", "Clip",
@@ -73,6 +84,7 @@ class Piece:
     _words: frozenset[bytes] | None = None
     _trains: bool | None = None
     _is_trained: bool | None = None
+    _is_loss: bool | None = None
 
     @property
     def words(self) -> frozenset[bytes]:
@@ -91,8 +103,15 @@ class Piece:
     def is_trained(self) -> bool:
         """It is a part of a model or of a loss, or says how these are made."""
         if self._is_trained is None:
-            self._is_trained = self._has(tuple(part.encode() for part in _TRAINED))
+            self._is_trained = self._has(map(str.encode, _TRAINED))
         return self._is_trained
+
+    @property
+    def is_loss(self) -> bool:
+        """It computes a loss, or predictions."""
+        if self._is_loss is None:
+            self._is_loss = self._has(map(str.encode, _LOSSES))
+        return self._is_loss
 
     def _has(self, parts: Iterable[bytes]) -> bool:
         words = b"\n".join((b"", *self.words, b""))

@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 #: nodes of different files have different numbers: each file has so many of its own
 _NUMBERS = 1 << 23
-#: texts of which it is remembered what they were parsed to, and how much they are together
-_MOST_PARSED = 96
-_MOST_TEXT = 600_000
+#: texts of which it is remembered what they were parsed to, and how many nodes these have together
+_MOST_PARSED = 48
+_MOST_NODES = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Project:
 
     def defined_in(self, path: str) -> frozenset[bytes]:
         """The names that a file gives something to."""
-        self._asked.paths_here.add(path)
+        self._asked.note(path)
         outline = self.surroundings.outline(path)
         return frozenset() if outline is None else frozenset((*outline.defined, *outline.names))
 
@@ -189,7 +189,7 @@ class Project:
             folder = os.path.dirname(folder)
         while folder != os.path.dirname(folder):
             above = os.path.join(folder, "__init__.py")
-            self._asked.paths_here.add(above)
+            self._asked.note(above)
             package = self.surroundings.roots.read(above) if self.surroundings.roots.has(above) else None
             if package is None or names.isdisjoint(Words.of(package).imports):
                 break
@@ -204,9 +204,10 @@ class Project:
         if path not in self._files:
             numbers = self._kept.pieces.get(path)
             parsed = _parsed(path, self.surroundings.roots.read(path), numbers) if numbers else None
-            self._files[path] = parsed and Foreign(
-                path, parsed.source, parsed.lowering, parsed.program.seen_from(self, self.target_torch)
-            )
+            self._files[path] = None
+            if parsed is not None:
+                program = parsed.program.seen_from(self, self.target_torch)
+                self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
         return self._files[path]
 
     def at(self, node: int) -> Foreign | None:
@@ -239,10 +240,10 @@ def _parsed(path: str, data: bytes | None, numbers: frozenset[int]) -> _Parsed |
         _known[key] = found = _known.pop(key)
         return found
     found = _known[key] = _parse(*key)
-    size = sum(len(one.source.text.strip()) for one in _known.values() if one is not None)
-    while len(_known) > _MOST_PARSED or (size > _MOST_TEXT and len(_known) > 1):
+    size = sum(one.lowering.size for one in _known.values() if one is not None)
+    while len(_known) > _MOST_PARSED or (size > _MOST_NODES and len(_known) > 1):
         oldest = _known.pop(next(iter(_known)))
-        size -= len(oldest.source.text.strip()) if oldest is not None else 0
+        size -= oldest.lowering.size if oldest is not None else 0
     return found
 
 

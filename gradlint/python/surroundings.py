@@ -22,7 +22,7 @@ _MOST_PIECES = 600
 _HOPS = 4
 #: how many modules of which all names are imported are searched for one that is not named
 _MOST_STARS = 16
-_MOST_OUTLINES = 256
+_MOST_OUTLINES = 128
 #: a definition that is no longer, and a value, is read for its own sake by whoever names it
 _SHORT = 600
 _LONGEST_VALUE = 4_000
@@ -47,30 +47,40 @@ class Asked:
     Answers are made of answers that many share: they are put together when somebody wants to know.
     """
 
-    __slots__ = ("_inner", "missing_here", "paths_here")
+    __slots__ = ("_inner", "_missing", "_paths")
 
     def __init__(self, *paths: str) -> None:
-        self.paths_here = set(paths)
-        self.missing_here: set[str] = set()
-        self._inner: dict[int, Asked] = {}
+        self._paths: tuple[str, ...] = paths
+        self._missing: tuple[str, ...] = ()
+        self._inner: dict[int, Asked] | None = None
+
+    def note(self, path: str) -> None:
+        """It hangs on this file."""
+        if path not in self._paths:
+            self._paths = (*self._paths, path)
+
+    def miss(self, path: str) -> None:
+        self._missing = (*self._missing, path)
 
     def add(self, other: Asked) -> None:
+        if self._inner is None:
+            self._inner = {}
         self._inner[id(other)] = other
 
     @property
     def paths(self) -> set[str]:
-        return set().union(*(one.paths_here for one in self._all()))
+        return set().union(*(one._paths for one in self._all()))
 
     @property
     def missing(self) -> set[str]:
-        return set().union(*(one.missing_here for one in self._all()))
+        return set().union(*(one._missing for one in self._all()))
 
     def _all(self) -> Iterator[Asked]:
         waiting, seen = [self], {id(self)}
         while waiting:
             current = waiting.pop()
             yield current
-            new = [one for number, one in current._inner.items() if number not in seen]
+            new = [one for number, one in (current._inner or {}).items() if number not in seen]
             seen.update(map(id, new))
             waiting += new
 
@@ -138,14 +148,14 @@ class Surroundings:
                         self._miss(path, parts[length], asked)
                     return found
             if level and parts:
-                asked.missing_here.add(os.path.join(base, *(parts[:-1] or parts)) + ".py")
+                asked.miss(os.path.join(base, *(parts[:-1] or parts)) + ".py")
         return None
 
     def _miss(self, package: str, name: str, asked: Asked) -> None:
         """Take down that an import names a file which is not there; a package may define the name itself."""
         outline = self.outline(package) if package.endswith("__init__.py") else None
         if outline is not None and not outline.binds(name.encode()):
-            asked.missing_here.add(os.path.join(os.path.dirname(package), name) + ".py")
+            asked.miss(os.path.join(os.path.dirname(package), name) + ".py")
 
     def _inside(self, path: str, names: Sequence[str], hops: int, asked: Asked) -> Meaning | None:
         """A name of a file, a name of a class of it, or the file itself."""
@@ -185,7 +195,7 @@ class Surroundings:
     def _module(self, stem: str, asked: Asked) -> str | None:
         """The file of a module, or that of a package."""
         for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-            asked.paths_here.add(path)
+            asked.note(path)
             if self.roots.has(path):
                 return path
         return None
@@ -211,7 +221,7 @@ class Surroundings:
 
     def _is_package(self, folder: str, asked: Asked) -> bool:
         path = os.path.join(folder, "__init__.py")
-        asked.paths_here.add(path)
+        asked.note(path)
         return self.roots.has(path)
 
     # -- the files that a text names
@@ -228,8 +238,8 @@ class Surroundings:
             key = base, rest[level:] if level else line
             if key not in self._lines:
                 inner = Asked()
-                paths = [self._file_of(dotted, path, inner) for dotted in modules_in(line)]
-                self._lines[key] = [one for one in paths if one is not None], inner
+                files = (self._file_of(dotted, path, inner) for dotted in modules_in(line))
+                self._lines[key] = [one for one in files if one is not None], inner
             paths, inner = self._lines[key]
             found.update(paths)
             asked.add(inner)
@@ -392,9 +402,12 @@ class Surroundings:
 
 
 def _matters_to(whole: Piece) -> Callable[[Piece], bool]:
-    """Which pieces matter to a text: models and losses do to one that trains, or to one that has a criterion."""
-    trains = any(word in whole.code for word in (b"backward", b".step(", b"ptimizer", b"entropy", b"Loss("))
-    return lambda piece: piece.trains or (trains and piece.is_trained)
+    """Which pieces matter to a text: models do to one that trains, and losses also to one that has a criterion."""
+    if any(word in whole.code for word in (b"backward", b".step(", b"ptimizer")):
+        return lambda piece: piece.trains or piece.is_trained
+    if any(word in whole.code for word in (b"entropy", b"Loss(", b"nll_loss")):
+        return lambda piece: piece.trains or piece.is_loss
+    return lambda piece: piece.trains
 
 
 def _is_short(piece: Piece) -> bool:
