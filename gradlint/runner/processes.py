@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from typing import TypeVar
@@ -106,6 +108,15 @@ def _import_before_fork() -> None:
 
 def _begin(unchanging: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C for all
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     relax_collector()
     if unchanging:
         stay_steady()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

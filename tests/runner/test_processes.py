@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from gradlint.runner import processes
 from gradlint.runner import run as run_module
 from gradlint.runner.files import FileFinder, SourceFile, Stamp, read_bytes
 from gradlint.runner.run import Asked, Candidate, Outcome, Task, run
+from tests.patience import PATIENCE
 from tests.sources import CLIP_AFTER_STEP
 
 
@@ -95,3 +99,29 @@ def test_batches_hold_files_of_one_folder_and_not_too_many(tmp_path: Path) -> No
     assert all(len({os.path.dirname(one.file.path) for one in batch}) == 1 for batch in batches)
     assert max(sum(one.file.stamp.size for one in batch) for batch in batches) < 600_000
     assert len(batches) > 3
+
+
+_WAITING = """
+import time
+from gradlint.runner.processes import share_out
+
+def work(item):
+    print(item, flush=True)
+    time.sleep(1e6)
+
+list(share_out(work, [[1], [2]], 2, lambda item, why: None))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the work would have to be imported")
+def test_processes_end_when_their_parent_is_killed() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", _WAITING], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    with parent.stdout as said:
+        assert {said.readline(), said.readline()} == {b"1\n", b"2\n"}
+        parent.kill()
+        parent.wait()
+        # nobody holds the other end of the pipe any more
+        assert select.select([said], [], [], PATIENCE)[0]
+        assert said.read() == b""
