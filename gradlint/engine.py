@@ -258,7 +258,6 @@ def _imported(reading: Reading, settings: Settings) -> frozenset[str]:
 def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project | None) -> tuple[Finding, ...]:
     """What was found in other files, as far as the rules are on there and no comment of theirs silences it."""
     from gradlint import comments
-    from gradlint.python.source import decoded
 
     known = frozenset(rule.meta.code for rule in all_rules())
     kept: list[Finding] = []
@@ -267,8 +266,7 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
         here = [finding for finding in findings if finding.path == path]
         enabled = settings.enabled_for(path)
         if file is not None:
-            whole = decoded(file.source.data)
-            told = here if settings.ignore_noqa else comments.apply(whole, here, enabled, known)[0]
+            told = here if settings.ignore_noqa else comments.apply(file.whole, here, enabled, known)[0]
             kept += [f for f in told if f.path and f.code in enabled]
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 

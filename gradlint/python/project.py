@@ -52,6 +52,11 @@ class Foreign:
     lowering: Lowering
     program: Module
 
+    @property
+    def whole(self) -> str:
+        """All of its text."""
+        return reading.decoded(self.source.data)
+
 
 @dataclass(frozen=True, slots=True)
 class Words:

@@ -48,9 +48,35 @@ def _count_change() -> None:
     _changes += 1
 
 
-def changes() -> int:
-    """How often other texts were laid over those of the disk, or taken away again."""
-    return _changes
+#: while the disk is taken for unchanged: what is known of it, and how often other texts had been laid over it then
+_known: dict[tuple[str, ...], object] | None = None
+_since = 0
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    """Nobody writes files meanwhile: what was seen of them counts for all analyses."""
+    global _known
+    before, _known = _known, {}
+    try:
+        yield
+    finally:
+        _known = before
+
+
+def stay_steady() -> None:
+    """The same for a process that ends before somebody writes."""
+    global _known
+    _known = {} if _known is None else _known
+
+
+def shared() -> dict[tuple[str, ...], object] | None:
+    """Where to keep what was seen below some folders; None if somebody may write."""
+    global _since
+    if _known is not None and _since != _changes:
+        _since = _changes
+        _known.clear()
+    return _known
 
 
 def text_over(path: str) -> bytes | None:

@@ -6,11 +6,10 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from gradlint.python.outline import Outline, Piece, import_lines, modules_in, words_in
-from gradlint.python.roots import Roots, changes
+from gradlint.python.roots import Roots, shared
 from gradlint.records import dataclass, field
 
 #: all that one analysis reads of other files
@@ -424,44 +423,15 @@ def _spread(places: set[Place], to: Callable[[Place], Iterable[Place]]) -> None:
                 waiting.append(other)
 
 
-#: while the disk is taken for unchanged: what is known of it, and how often other texts had been laid over it then
-_steady: dict[tuple[str, ...], Surroundings] | None = None
-_since = 0
-
-
-@contextmanager
-def steady() -> Iterator[None]:
-    """Nobody writes files meanwhile: what was seen of them counts for all analyses."""
-    global _steady
-    before, _steady = _steady, {}
-    try:
-        yield
-    finally:
-        _steady = before
-
-
-def is_steady() -> bool:
-    return _steady is not None
-
-
-def stay_steady() -> None:
-    """The same for a process that ends before somebody writes."""
-    global _steady
-    _steady = {} if _steady is None else _steady
-
-
 def around(folders: Sequence[str]) -> Surroundings:
-    """What lies below some folders."""
-    global _since
-    if _steady is None:
-        return Surroundings(folders)
-    if _since != changes():
-        _since = changes()
-        _steady.clear()
+    """What lies below some folders; known already where the disk is taken for unchanged."""
+    known = shared()
     key = tuple(folders)
-    if key not in _steady:
-        _steady[key] = Surroundings(folders)
-    return _steady[key]
+    if known is None:
+        return Surroundings(folders)
+    if key not in known:
+        known[key] = Surroundings(folders)
+    return cast("Surroundings", known[key])
 
 
 outline_of = functools.lru_cache(maxsize=_MOST_OUTLINES)(Outline.of)

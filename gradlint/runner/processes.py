@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
-from gradlint.python.surroundings import is_steady, stay_steady
+from gradlint.python.roots import shared, stay_steady
 from gradlint.registry import all_rules
 from gradlint.runner.run import relax_collector
 
@@ -92,7 +92,7 @@ def _pool(jobs: int, *, fresh: bool = False) -> ProcessPoolExecutor:
     if method == "fork":
         _import_before_fork()
     return ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context(method), initializer=_begin, initargs=(is_steady(),)
+        jobs, mp_context=multiprocessing.get_context(method), initializer=_begin, initargs=(shared() is not None,)
     )
 
 

@@ -13,8 +13,7 @@ from gradlint import documents, engine
 from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
-from gradlint.python.roots import overlaid, root_of
-from gradlint.python.surroundings import steady
+from gradlint.python.roots import overlaid, root_of, steady
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
 from gradlint.runner.ledger import Analysed, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
