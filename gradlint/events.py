@@ -297,6 +297,8 @@ class Backward(Event):
     divisors: frozenset[float] = frozenset()
     #: numbers that were handed to what made the loss: it may have divided by one of them
     handed: frozenset[float] = frozenset()
+    #: what made the loss, by its full name, if that stands in a file that is not seen: it may be a sum
+    unseen: str = ""
 
     def same_loss(self, other: Backward) -> bool:
         """The same backward again, or another one of the same loss (in the other arm of a condition)."""

@@ -77,7 +77,9 @@ class UnscaledAccumulationLoss(Rule):
     may be smaller. Putting N in the place of another number is unsafe, for that may be a mean over several terms.
 
     ## Known limits
-    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. So is one whose
+    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. One of a criterion
+    that is imported from a file it does not see gets a warning, and an unsafe fix: it may be a sum, as in detectors
+    that multiply by the size of the batch (`--project` looks). So is one whose
     criterion, or a helper that gets the model at the boundary, is handed N, or a weight made of it. A learning rate
     that is divided later, in `optimizer.param_groups`, is not seen. A loss that is
     summed on purpose (`reduction="sum"`) is not flagged. Dividing by N is exact when every micro-batch's mean is over
@@ -116,6 +118,14 @@ class UnscaledAccumulationLoss(Rule):
                     related=related, repairs=[_redivided(backward, step, n)] if backward.divisor else [],
                 )  # fmt: skip
                 continue
+            if backward.unseen and backward.norm is Norm.RAW:
+                # a sum over the items, such as a mean times the size of the batch, must not be divided
+                yield self.finding(
+                    backward, message=_UNSEEN, backward=short(backward), n=n, loss=backward.loss,
+                    maker=backward.unseen.rpartition(".")[2], severity=Severity.WARNING, related=related,
+                    repairs=[_divided(backward, step, n, FixSafety.UNSAFE)],
+                )  # fmt: skip
+                continue
             what = "never divided" if backward.norm is Norm.RAW else f"divided by the running `{backward.divisor}`"
             yield self.finding(
                 backward, backward=short(backward), n=n, loss=backward.loss, what=what,
@@ -138,8 +148,8 @@ def _steps_inside(file: File) -> bool:
     return any("in_bwd" in word or "in_backward" in word for word in file.words.seen)
 
 
-def _divided(backward: Backward, step: Step, n: str) -> Repair:
-    return Repair(f"Divide the loss by {n}", lambda bench: bench.loss.divide(backward, step))
+def _divided(backward: Backward, step: Step, n: str, safety: FixSafety = FixSafety.SAFE) -> Repair:
+    return Repair(f"Divide the loss by {n}", lambda bench: bench.loss.divide(backward, step), safety)
 
 
 def _redivided(backward: Backward, step: Step, n: str) -> Repair:
@@ -193,4 +203,5 @@ _NUMBERS = re.compile(r"\d+")
 _NORMALISE = (EditKind.DIVIDE, EditKind.SCALE, EditKind.OTHER, EditKind.PERHAPS)
 #: a loss that was divided; what by is compared with N where both are known
 _BY_NUMBERS = (Norm.DIVIDED, Norm.WEIGHTED)
+_UNSEEN = "if `{maker}` gives a mean: `{backward}` adds up {n} micro-batches, but `{loss}` is never divided"
 _OTHER_NUMBER = "`{backward}` adds up {n} micro-batches, but `{loss}` is divided by {by}: {impact}"

@@ -48,7 +48,7 @@ class Api:
                 return result
         if dotted.startswith("torch."):
             return self._torch_function(tail, a, node)
-        return self.it.guesses.unknown_call(dotted, a, node)
+        return self.it.guesses.unknown_call(dotted, a, node, imported=True)
 
     # -- optimizers, schedulers, scalers, models
 

@@ -95,6 +95,8 @@ class Calls:
                 return self.it.guesses.wrapped_scaler(a, node)
             case v.Unknown():
                 return self.it.guesses.call_by_name(value, a, node)
+            case v.Tensor() if value.unseen:  # a criterion that was made elsewhere
+                return self.it.guesses.criterion(naming.last(value.unseen), a, node, unseen=value.unseen)
             case _:
                 return self.it.guesses.unknown_call(value.key, a, node)
 

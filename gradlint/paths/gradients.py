@@ -171,7 +171,7 @@ class Gradients:
             no_sync=no_sync.site if no_sync else None, forward=tensor.forward,
             framework=tensor.framework if framework is PLAIN else framework,
             managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
-            divisors=tensor.divisors, handed=tensor.handed, guess=guess,
+            divisors=tensor.divisors, handed=tensor.handed, unseen=tensor.unseen, guess=guess,
             managed_scale=by is not None and by.precision == "fp16",
         )  # fmt: skip
 

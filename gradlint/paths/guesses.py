@@ -65,7 +65,7 @@ class Guesses:
                 return self.it.gradients.forward(value, a, node)
         return self.unknown_call(value.key, a, node)
 
-    def unknown_call(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
+    def unknown_call(self, name: str, a: v.Arguments, node: s.Call, *, imported: bool = False) -> v.Value:
         """A function of which nothing is known but its name and what it is given."""
         last = naming.last(name)
         every = a.every
@@ -75,7 +75,7 @@ class Guesses:
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
             if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
                 return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
-            return self.criterion(last, a, node)
+            return self.criterion(last, a, node, unseen=name if imported else "")
         wraps = next((x for x in every if isinstance(x, v.Optimizer)), None) if last[:1].isupper() else None
         if self.run.no_grad or wraps is not None:
             return v.Unknown(s.render(node), called=name, wraps=wraps)
@@ -335,14 +335,17 @@ class Guesses:
         plain = inside.norm is Norm.DIVIDED and _ATTRIBUTE.fullmatch(inside.divisor)
         return result.but(norm=Norm.UNKNOWN) if plain else result
 
-    def criterion(self, name: str, a: v.Arguments, node: s.Call, made: v.Value | None = None) -> v.Value:
+    def criterion(
+        self, name: str, a: v.Arguments, node: s.Call, made: v.Value | None = None, unseen: str = ""
+    ) -> v.Value:
         reduction = a.kwargs.get("reduction")
         norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
         inherited = tensors.kept_norm(a.every)
         if inherited in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER, Norm.WEIGHTED):
             norm = inherited
         merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
-        return self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
+        result = self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
+        return result.but(unseen=unseen) if unseen else result
 
     def with_models(self, parts: list[v.Value]) -> list[v.Value]:
         """Models among the arguments count as what the result depends on."""

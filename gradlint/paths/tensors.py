@@ -52,6 +52,7 @@ def merge(parts: list[v.Value], key: str, norm: Norm = Norm.RAW) -> v.Tensor | N
         key, Params(frozenset(owners), known), norm, model=first.model, wrap=first.wrap,
         forward_sync=first.forward_sync, forward=first.forward, framework=first.framework,
         scaler=next((t.scaler for t in tensors if t.scaler is not None), None), handed=handed,
+        unseen=next((t.unseen for t in tensors if t.unseen), ""),
     )  # fmt: skip
 
 

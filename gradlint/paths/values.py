@@ -232,6 +232,7 @@ class Tensor(Value):
     #: see Backward
     divisors: frozenset[float] = frozenset()
     handed: frozenset[float] = frozenset()
+    unseen: str = ""
     #: how many losses were added up to make it
     terms: int = 1
 
