@@ -77,14 +77,12 @@ class UnscaledAccumulationLoss(Rule):
     may be smaller. Putting N in the place of another number is unsafe, for that may be a mean over several terms.
 
     ## Known limits
-    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. One of a criterion
-    that is imported from a file it does not see gets a warning, and an unsafe fix: it may be a sum, as in detectors
-    that multiply by the size of the batch (`--project` looks). So is one whose
-    criterion, or a helper that gets the model at the boundary, is handed N, or a weight made of it. A learning rate
-    that is divided later, in `optimizer.param_groups`, is not seen. A loss that is
-    summed on purpose (`reduction="sum"`) is not flagged. Dividing by N is exact when every micro-batch's mean is over
-    equally many items; see `token-mean-accumulation` for text. A last, shorter window that is divided by N counts
-    a little less.
+    A loss that comes out of a function gradlint cannot see is left alone: it may be divided there. So is one whose
+    criterion, or a helper that gets the model at the boundary, is handed N, or a weight made of it. A loss of an
+    imported criterion that is not seen may be a sum: it gets a warning and an unsafe fix. A learning rate that is
+    divided later, in `optimizer.param_groups`, is not seen. A loss that is summed on purpose (`reduction="sum"`, a mean
+    times the size of the batch) is not flagged. Dividing by N is exact when every micro-batch's mean is over equally
+    many items; see `token-mean-accumulation` for text. A last, shorter window that is divided by N counts a bit less.
 
     ## References
     - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
@@ -118,18 +116,12 @@ class UnscaledAccumulationLoss(Rule):
                     related=related, repairs=[_redivided(backward, step, n)] if backward.divisor else [],
                 )  # fmt: skip
                 continue
-            if backward.unseen and backward.norm is Norm.RAW:
-                # a sum over the items, such as a mean times the size of the batch, must not be divided
-                yield self.finding(
-                    backward, message=_UNSEEN, backward=short(backward), n=n, loss=backward.loss,
-                    maker=backward.unseen.rpartition(".")[2], severity=Severity.WARNING, related=related,
-                    repairs=[_divided(backward, step, n, FixSafety.UNSAFE)],
-                )  # fmt: skip
-                continue
+            unseen = backward.unseen if backward.norm is Norm.RAW else ""  # it may be a sum over the items
             what = "never divided" if backward.norm is Norm.RAW else f"divided by the running `{backward.divisor}`"
             yield self.finding(
-                backward, backward=short(backward), n=n, loss=backward.loss, what=what,
-                impact=_impact(state.optimizer.kind, n), related=related, repairs=[_divided(backward, step, n)],
+                backward, message=_UNSEEN if unseen else None, severity=Severity.WARNING if unseen else None,
+                backward=short(backward), n=n, loss=backward.loss, what=what, maker=unseen.rpartition(".")[2],
+                impact=_impact(state.optimizer.kind, n), related=related, repairs=[_divided(backward, step, n, unseen)],
             )  # fmt: skip
 
     @staticmethod
@@ -148,7 +140,8 @@ def _steps_inside(file: File) -> bool:
     return any("in_bwd" in word or "in_backward" in word for word in file.words.seen)
 
 
-def _divided(backward: Backward, step: Step, n: str, safety: FixSafety = FixSafety.SAFE) -> Repair:
+def _divided(backward: Backward, step: Step, n: str, unseen: str) -> Repair:
+    safety = FixSafety.UNSAFE if unseen else None
     return Repair(f"Divide the loss by {n}", lambda bench: bench.loss.divide(backward, step), safety)
 
 

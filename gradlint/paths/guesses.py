@@ -274,7 +274,7 @@ class Guesses:
             bound = v.Function(method.key, method.node, method.env, value, method.cls)
             found = self.it.calls.invoke(bound, a.args, a.kwargs, node)
         except OutOfBudget:
-            return None
+            return v.Tensor(unseen=value.cls.key if value.cls is not None else method.key)
         finally:
             del self.run.events[before:]
             del self.run.doubts[doubts:]
@@ -324,6 +324,8 @@ class Guesses:
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
+        if inside.unseen:
+            return result.but(unseen=inside.unseen)
         if inside.norm is Norm.SUMMED:
             return result.but(norm=Norm.SUMMED)
         if inside.norm not in (Norm.DIVIDED, Norm.WEIGHTED):
