@@ -12,10 +12,10 @@ from gradlint.knowledge.layers import SATURATING
 from gradlint.knowledge.torch_api import HOOKS, OTHER_LIBRARIES, PARAMETER_METHODS
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
-from gradlint.python.binding import BINDING, own_statements
+from gradlint.python.binding import BINDING, hands_self_on, own_statements
 from gradlint.python.callees import Callees, components
 from gradlint.python.scope import Scopes
-from gradlint.python.slicing import LEAVES, Slice, bound
+from gradlint.python.slicing import HANDS_SELF_ON, LEAVES, Slice, bound
 from gradlint.python.usage import Usage
 from gradlint.records import dataclass
 
@@ -26,7 +26,9 @@ T = TypeVar("T")
 
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
 #: what is asked about the functions that a block calls; of these nothing else is kept, so that it is little in any file
-_ASKED_CALLED = frozenset(EVENT_METHODS | _SCALER_CALLS | HOOKS | PARAMETER_METHODS | {"next", "manual_backward"})
+_ASKED_CALLED = frozenset(
+    {HANDS_SELF_ON} | EVENT_METHODS | _SCALER_CALLS | HOOKS | PARAMETER_METHODS | {"next", "manual_backward"}
+)
 _ASKED_SEEN = frozenset(CONTEXTS | SATURATING.keys() | {"grad", "no_sync"})
 _TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | CONTEXTS | {"grad"}
 
@@ -429,6 +431,8 @@ class Module:
             if isinstance(func, s.Attr | s.Name):
                 callees.add(name)
             called.add(imports[name].rpartition(".")[2] if name in imports else name)
+            if hands_self_on(call):
+                called.add(HANDS_SELF_ON)
         return called, callees
 
     def _index_operation(self, part: s.Bin) -> None:
