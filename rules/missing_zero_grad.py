@@ -88,10 +88,13 @@ class MissingZeroGrad(Rule):
             return  # what is kept was chosen: momentum by hand
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
-        close = _another_comes_first(first, state)
-        steps = [step] if close else _never_cleared(step, state)
         early, late = (
-            Repair(_BEFORE, lambda bench: bench.clear.first(first, steps, close=close)),
+            Repair(
+                _BEFORE,
+                lambda bench: bench.clear.first(
+                    first, _to_be_cleared(first, step, state), close=_another_comes_first(first, state)
+                ),
+            ),
             Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
         )
         windowed = step.window or state.window.inner_loop or step.framework.windows
@@ -126,8 +129,10 @@ def _own_steps_clear(file: File) -> bool:
     return any("grad" in words.seen and "zero_" in words.called for words in file.words_of("step"))
 
 
-def _never_cleared(step: Step, state: GradientState) -> list[Step]:
+def _to_be_cleared(first: Backward, step: Step, state: GradientState) -> list[Step]:
     """The steps of all optimizers that share the loop and the fate of this one."""
+    if _another_comes_first(first, state):
+        return [step]
     cleared = {e.optimizer for e in state.path.events if isinstance(e, Zero)}
     steps = {e.optimizer: e for e in state.path.events if isinstance(e, Step) and e.frames == step.frames}
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]

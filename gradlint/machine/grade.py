@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.events import Backward, Event, Guess, Mark, Opaque, Path, Role, Step, Unscale, Update, Zero
+from gradlint.events import Backward, Event, Guess, Opaque, Path, Role, Step, Unscale, Update, Zero
 from gradlint.records import replace
 from gradlint.rule import Draft, Severity, in_user_words, short
 from gradlint.states import GradientState
@@ -52,28 +52,28 @@ def part_guessed(event: Event, path: Path) -> Guess | None:
 def _unknown_between(story: list[Event], path: Path, state: GradientState) -> Guess | None:
     """What lies between the events of a story and could change what they mean."""
     first, last = story[0].index, story[-1].index
-    own = [e for e in path.events if e.index in state.life.of_event and not isinstance(e, Mark)]
-    for event in own:
-        if first < event.index < last:
+    between = path.events[first + 1 : last]
+    for event in between:
+        if event.index in state.life.of_event:
             if isinstance(event, Opaque):
                 return _call(event.text, f"`{short(event)}` leaves the gradients alone")
             if isinstance(event, Zero | Step | Backward) and event.guess is not None:
                 return event.guess
-    for event in path.events[first + 1 : last]:
+    for event in between:
         if isinstance(event, Zero) and event.index not in state.life.of_event and part_guessed(event, path):
             if event.params.may_meet(state.optimizer.params):
                 return _call(event.text, f"`{short(event)}` clears other gradients")
     for doubt in path.doubts:
         if first < doubt.index <= last and doubt.params.may_meet(state.optimizer.params):
-            if doubt.clears or _filled(own, doubt.index):
+            if doubt.clears or _filled(path, state, doubt.index):
                 return _call(doubt.text, f"`{_cut(doubt.text)}` leaves the gradients alone")
     return _caller_between(story, path)
 
 
-def _filled(own: list[Event], index: int) -> bool:
+def _filled(path: Path, state: GradientState, index: int) -> bool:
     """Whether there are gradients that nobody has used or cleared yet, before the event with this number."""
-    for event in reversed(own):
-        if event.index < index and isinstance(event, Backward | Step | Zero | Opaque):
+    for event in reversed(path.events[:index]):
+        if event.index in state.life.of_event and isinstance(event, Backward | Step | Zero | Opaque):
             return isinstance(event, Backward)
     return False
 

@@ -24,6 +24,10 @@ from gradlint.python.lines import Lines
 from gradlint.python.lower import DEEPEST, nested
 from gradlint.records import dataclass
 
+#: the head of a `case`, and how deep brackets may be in it: for each more libcst takes twice as long, or four times
+_CASE = re.compile(r"^[ \t\f]*case\b|[;:][ \t]*case\b", re.MULTILINE)
+_BRACKET = re.compile(r"[(\[{]|[)\]}]|\n")
+_DEEPEST_PATTERN = 6
 #: what stands for a node of Python's tree
 _KINDS: dict[type[ast.AST], tuple[type[cst.CSTNode], ...]] = {
     ast.Name: (cst.Name,),
@@ -138,7 +142,7 @@ class Chunk:
         # first statement to the module
         ahead = f"if 1:{newline}{indent}pass{newline}pass{newline}"
         whole = self.text if self.text.endswith(("\n", "\r")) else self.text + newline
-        if any(nested(stmt, DEEPEST) for stmt in self.stmts):
+        if any(nested(stmt, DEEPEST) for stmt in self.stmts) or has_deep_pattern(whole):
             return None  # the time that libcst takes for them is far from linear
         try:
             found = cst.parse_module(ahead + whole).body
@@ -450,3 +454,18 @@ def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield current
         plain = isinstance(current, cst.Attribute | cst.Arg)
         pending.extend([current.value] if plain else reversed(current.children))  # type: ignore[attr-defined]
+
+
+def has_deep_pattern(text: str) -> bool:
+    """Whether a pattern, as far as can be told from brackets, is nested so deeply that libcst would not come back."""
+    at = 0
+    while head := _CASE.search(text, at):
+        depth, at = 0, head.end()
+        for bracket in _BRACKET.finditer(text, at):
+            at = bracket.end()
+            depth += {"(": 1, "[": 1, "{": 1, "\n": 0}.get(bracket[0], -1)
+            if depth > _DEEPEST_PATTERN:
+                return True
+            if depth <= 0 and bracket[0] == "\n":
+                break
+    return False

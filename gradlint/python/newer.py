@@ -15,6 +15,7 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from gradlint.python.anchor import has_deep_pattern
 from gradlint.python.lines import Lines
 
 _ROW = re.compile(r"[^\r\n]*")
@@ -22,6 +23,8 @@ _ROW = re.compile(r"[^\r\n]*")
 
 def masked(text: str) -> str | None:
     """The text as far as this Python may know it; None if libcst does not understand it either."""
+    if has_deep_pattern(text):
+        return None
     try:
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
         places = wrapper.resolve(PositionProvider)

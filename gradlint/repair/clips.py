@@ -135,8 +135,8 @@ def _parameters(bench: Bench, loop: Statement, call: cst.Call) -> str:
 
 def _limit(bench: Bench, call: cst.Call) -> str:
     """The upper limit, if the lower one is its negative."""
-    given = {a.keyword.value if a.keyword is not None else ("min", "max")[n]: a.value for n, a in enumerate(call.args)}
-    high, low = given.get("max"), given.get("min")
+    given = {a.keyword.value if a.keyword is not None else f"{a.star}{n}": a.value for n, a in enumerate(call.args)}
+    low, high = given.get("min", given.get("0")), given.get("max", given.get("1"))
     if high is None or low is None or bench.code(low).replace(" ", "").strip("()") != f"-{bench.code(high)}":
         raise NotFixable("its limits are not the same on both sides")
     return bench.code(high)

@@ -53,6 +53,20 @@ FOUND = {
     "an option that no float can hold": Input(
         "gradlint.toml", b"[rules.clip-threshold-too-small]\nthreshold = " + b"9" * 400
     ),
+    "a clamp with one argument too many": Input(
+        "train.py", b"def optimize():\n    for param in policy_net:param.grad.clamp_(1,1,weights)"
+    ),
+    "brackets without end in a pattern": Input(
+        "train.py", b"import torch\nmatch x:\n    case " + b"(" * 120 + b"{'a': 1} if c:\n        loss.backward()\n"
+    ),
+    "as many brackets as one likes in a pattern": Input(
+        "train.py",
+        b"import torch\nfor x in loader:\n    match x:\n        case "
+        + b"(" * 40
+        + b"y"
+        + b")" * 40
+        + b":\n            model(y).backward()\n    optimizer.step()\n",
+    ),
     "a star behind `in`": Input(
         "train.py",
         b"def fit(f,):\n        for y in*zip(xs):\n            loss.backward()\n            opt.step()",

@@ -8,6 +8,7 @@ import pytest
 
 from gradlint.config import Settings
 from gradlint.engine import lint
+from gradlint.python.anchor import has_deep_pattern
 from gradlint.python.newer import masked
 
 LOOP = """
@@ -58,3 +59,18 @@ def test_the_rest_of_the_file_is_linted_on_every_python(name: str) -> None:
 
 def test_what_libcst_does_not_understand_is_no_newer_grammar() -> None:
     assert masked("def f(:\n") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        ("match x:\n    case {'a': [Point(x=(1 | 2), y={'b': c})]}:\n        f(((((((1)))))))\n", False),
+        ("match x:\n    case (\n        [1, *_],\n    ):\n        pass\n    case _: y = [[[[[[[1]]]]]]]\n", True),
+        ("case = 1\ny = [[[[[[[1]]]]]]]\n", False),
+        ("match x:\n    case (((((((1))))))):\n        pass\n", True),
+        ("match x:\n    case A(\n        b=[[[\n            [[[c]]]]]]):\n        pass\n", True),
+    ],
+)
+def test_patterns_that_libcst_would_not_come_back_from(text: str, deep: bool) -> None:
+    """A list behind the pattern, in its row, counts as well: that costs a fix, and nothing else."""
+    assert has_deep_pattern(text) is deep
