@@ -146,6 +146,14 @@ class Life:
     optimizer: OptimizerRef
     windows: list[Window] = field(default_factory=list)
     of_event: dict[int, Window] = field(default_factory=dict)
+    _steps_in_windows: bool | None = None
+
+    @property
+    def steps_in_windows(self) -> bool:
+        """One of its steps stands behind a condition that closes a window."""
+        if self._steps_in_windows is None:
+            self._steps_in_windows = any(step.window for step in self.events(Step))
+        return self._steps_in_windows
 
     @property
     def accumulates(self) -> bool:

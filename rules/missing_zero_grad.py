@@ -99,7 +99,7 @@ class MissingZeroGrad(Rule):
         )
         windowed = step.window or state.window.inner_loop or step.framework.windows
         repairs = [late, early] if windowed else [early, late]
-        if not windowed and any(other.window for other in state.life.events(Step)):
+        if not windowed and state.life.steps_in_windows:
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],

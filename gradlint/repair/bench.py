@@ -363,6 +363,8 @@ def carried_out(
         return refusal
     except cst.CSTValidationError:  # such as `for x in*xs`, which Python reads without the space
         return NotFixable("libcst would not write it as it stands")
+    except SyntaxError:  # of a statement beside it, in a file with newer grammar
+        return NotFixable("this Python cannot read a statement near it")
 
 
 def _last_name(func: ast.expr) -> str:

@@ -81,6 +81,7 @@ class Trial:
         self._trials = _TRIALS
         #: texts that were looked at already: several findings often share a fix
         self._seen: dict[str, _Verdict | Refusal] = {}
+        self._harms: dict[tuple[str, bool, Licence], str | None] = {}
         self._parts: dict[Part, Reading] = {}
         self._readings: dict[tuple[str, Part | None], Reading] = {}
 
@@ -109,6 +110,7 @@ class Trial:
         code = finding.rule.meta.code
         uncovering: list[tuple[_Cure, Counter[str]]] = []
         for repair in draft.repairs:
+            self._left -= len(reading.path_of(draft))  # whoever mends goes through all of them
             tried = _attempt(reading, draft, repair)
             now = tried if isinstance(tried, Refusal) else self._judged(tried, finding)
             if isinstance(now, Refusal):
@@ -117,7 +119,7 @@ class Trial:
             assert isinstance(tried, str)
             extra = now.beyond(code, advice=draft.level is Severity.ADVICE)
             cure = _Cure(tried, (repair.message,), repair.safety or draft.rule.meta.fix)
-            harm = now.harm(licence) if not extra else None
+            harm = self._harm(tried, now, licence) if not extra else None
             if harm:
                 reasons.append(harm)
             elif not extra:
@@ -182,6 +184,13 @@ class Trial:
         if isinstance(found, _Verdict) and found.narrow and not self._is_told(finding, found.before):
             found = self._seen[text] = self._judge(text, whole=True)
         return found
+
+    def _harm(self, text: str, verdict: _Verdict, licence: Licence) -> str | None:
+        """What is wrong with a text; findings that share a fix share the answer."""
+        asked = text, verdict.narrow, licence
+        if asked not in self._harms:
+            self._harms[asked] = verdict.harm(licence)
+        return self._harms[asked]
 
     def _is_told(self, finding: Draft, reading: Reading) -> bool:
         """Whether a reading of a part of the file has the finding, too."""

@@ -53,6 +53,10 @@ FOUND = {
     "an option that no float can hold": Input(
         "gradlint.toml", b"[rules.clip-threshold-too-small]\nthreshold = " + b"9" * 400
     ),
+    "an f-string of a newer Python beside the step": Input(
+        "train.py",
+        b"for epoch in ():\n        loss.backward()\n        optimizer.step()\n        if step:(f'{(\n):}')",
+    ),
     "a clamp with one argument too many": Input(
         "train.py", b"def optimize():\n    for param in policy_net:param.grad.clamp_(1,1,weights)"
     ),
