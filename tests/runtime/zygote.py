@@ -1,10 +1,10 @@
 """Starts scripts without waiting for torch: a process that has imported it forks for each of them.
 
 Importing torch takes longer than any of our scripts, and `verify` runs most of them twice. `Zygote.command` is what to
-start in place of `python bootstrap.py`, and `Zygote.ranks` in place of torchrun: a small client that hands its
-environment, folder and streams to the zygote, waits for the forks, and ends with their exit code. Everything behind the
-bootstrap is the real thing. What is about the start or the end of a process (another environment for Python itself,
-time limits, signals) needs a real one.
+start in place of `python bootstrap.py`, and `Zygote.ranks` in place of torchrun: a small client (`client.py`) that
+hands its environment, folder and streams to the zygote, waits for the forks, and ends with their exit code. Everything
+behind the bootstrap is the real thing. What is about the start or the end of a process (another environment for
+Python itself, time limits, signals) needs a real one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+#: standard input, output and error
 STREAMS = 3
+_CLIENT = str(Path(__file__).with_name("client.py"))
 #: the exit codes of programs that came to an end
 _codes: list[int] = []
 
@@ -39,16 +41,16 @@ class Zygote:
         # what Python reads only when it starts
         env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "serve", self._address], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, __file__, self._address], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
 
     def command(self, *script: str) -> list[str]:
-        return [sys.executable, "-S", __file__, "ask", self._address, *script]
+        return [sys.executable, "-S", _CLIENT, "ask", self._address, *script]
 
     def ranks(self, count: int, *script: str) -> list[str]:
-        return [sys.executable, "-S", __file__, "ranks", self._address, str(count), *script]
+        return [sys.executable, "-S", _CLIENT, "ranks", self._address, str(count), *script]
 
     def executable(self) -> str:
         """For code that starts `sys.executable` with what a `command` is given."""
@@ -82,6 +84,11 @@ def serve(address: str) -> list[str]:
     atexit.register(_leave)  # the first to be registered is the last to be called
 
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
+
+    from gradlint.runtime import redirect  # noqa: F401 - and every script what records it
+    from gradlint.runtime.launch import script  # noqa: F401
+    from gradlint.runtime.prove import lab  # noqa: F401
+    from gradlint.runtime.recorder import process  # noqa: F401
 
     gc.collect()
     gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
@@ -142,46 +149,9 @@ def _await(child: int, client: socket.socket) -> None:
             os._exit(1)
 
 
-def _request(address: str, script: list[str], **about: str) -> socket.socket:
-    told = json.dumps({"env": {**os.environ, **about}, "folder": os.getcwd(), "script": script})
-    server = socket.socket(socket.AF_UNIX)
-    server.connect(address)
-    socket.send_fds(server, [told.encode()], range(STREAMS))
-    return server
-
-
-def _answer(server: socket.socket) -> int:
-    code = int(server.recv(16) or b"1")
-    return code if code >= 0 else 128 - code
-
-
-def ask(address: str, *script: str) -> int:
-    return _answer(_request(address, list(script)))
-
-
-def ranks(address: str, count: str, *script: str) -> int:
-    """As torchrun does: all of them together, and when one fails the others are ended."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    about = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    waiting = [
-        _request(address, list(script), RANK=str(n), LOCAL_RANK=str(n), GROUP_RANK="0", **about)
-        for n in range(int(count))
-    ]
-    while waiting:
-        for server in select.select(waiting, [], [])[0]:
-            if _answer(server):
-                return 1
-            waiting.remove(server)
-    return 0
-
-
 if __name__ == "__main__":
-    if sys.argv[1] != "serve":
-        sys.exit(ask(*sys.argv[2:]) if sys.argv[1] == "ask" else ranks(*sys.argv[2:]))
     # the program runs here, at the end of the main module: Python then ends as it does, up to `_leave`
-    sys.argv = serve(sys.argv[2])
+    sys.argv = serve(sys.argv[1])
     try:
         if sys.argv[0] == "-m":
             del sys.argv[0]
