@@ -16,6 +16,7 @@ import pytest
 
 from gradlint.registry import HOME
 from tests.patience import PATIENCE
+from tests.released import distributions
 from tests.sharing import once
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,16 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel is built from the sdist, as `python -m build` does, so one test covers both."""
-    return once(tmp_path_factory, "dist", _built)
-
-
-def _built(folder: Path) -> Path:
-    # the hooks of pre-commit and the action are installed with an isolated build
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=folder)
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return folder
+    return distributions(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
