@@ -8,15 +8,23 @@ import select
 import socket
 import sys
 
-STREAMS = 3
-
 
 def _request(address: str, script: list[str], **about: str) -> socket.socket:
-    told = json.dumps({"env": {**os.environ, **about}, "folder": os.getcwd(), "script": script})
+    """Hands on all that was handed to this process: its streams, and the pipes that one who spawns it leaves open."""
+    files = [number for number in map(int, os.listdir("/dev/fd")) if _is_open(number)]
+    told = json.dumps({"env": {**os.environ, **about}, "folder": os.getcwd(), "script": script, "files": files})
     server = socket.socket(socket.AF_UNIX)
     server.connect(address)
-    socket.send_fds(server, [told.encode()], range(STREAMS))
+    socket.send_fds(server, [told.encode()], files)
     return server
+
+
+def _is_open(number: int) -> bool:
+    """Not that of the folder in which it was seen, which is closed by now."""
+    try:
+        return os.get_inheritable(number)
+    except OSError:
+        return False
 
 
 def _answer(server: socket.socket) -> int:

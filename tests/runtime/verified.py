@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE
-from tests.runtime.forked import forked
+from tests.runtime.forked import children_forked, forked
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -148,7 +148,7 @@ def in_this_process(*arguments: str | Path, cwd: Path) -> subprocess.CompletedPr
     here = Path.cwd()
     os.chdir(cwd)
     try:
-        with forked(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with forked(), children_forked(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(["verify", *map(str, arguments)])
     finally:
         os.chdir(here)

@@ -13,7 +13,10 @@ import atexit
 import contextlib
 import functools
 import gc
+import importlib.abc
+import importlib.machinery
 import json
+import multiprocessing
 import os
 import runpy
 import select
@@ -23,10 +26,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
-#: standard input, output and error
-STREAMS = 3
+#: files that may be handed on: standard input, output and error, and a few pipes
+_FILES = 64
+#: numbers above those that anybody asks for
+_ABOVE = 512
+#: what a script of several processes spawns them with, if it is set
+SPAWN_WITH = "GRADLINT_TESTS_SPAWN_WITH"
 _CLIENT = str(Path(__file__).with_name("client.py"))
 #: the exit codes of programs that came to an end
 _codes: list[int] = []
@@ -105,7 +113,7 @@ def serve(address: str) -> list[str]:
             client.close()
             while _collect():
                 pass
-    message, streams, _, _ = socket.recv_fds(client, 1 << 20, STREAMS)
+    message, files, _, _ = socket.recv_fds(client, 1 << 20, _FILES)
     child = os.fork()
     if child:
         _await(child, client)
@@ -115,9 +123,22 @@ def serve(address: str) -> list[str]:
     os.chdir(told["folder"])
     os.environ.clear()
     os.environ.update(told["env"])
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
+    _take(dict(zip(files, told["files"], strict=True)))
+    if SPAWN_WITH in os.environ:
+        multiprocessing.set_executable(os.environ.pop(SPAWN_WITH))
     return list(told["script"])
+
+
+def _take(files: dict[int, int]) -> None:
+    """Under the numbers that they have where they come from, one of which another of them may have here."""
+    import fcntl  # not on Windows, which has no fork, either
+
+    above = {fcntl.fcntl(here, fcntl.F_DUPFD, _ABOVE): number for here, number in files.items()}
+    for here in files:
+        os.close(here)
+    for here, number in above.items():
+        os.dup2(here, number)
+        os.close(here)
 
 
 def _leave() -> None:
@@ -149,13 +170,49 @@ def _await(child: int, client: socket.socket) -> None:
             os._exit(1)
 
 
+class Kept(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """torch, which is imported already: to whoever imports it now it comes as if it were not."""
+
+    def __init__(self) -> None:
+        self._module = sys.modules.pop("torch")
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self, origin=self._module.__file__, is_package=True)
+        spec.submodule_search_locations = list(self._module.__path__)
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return self._module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        sys.meta_path.remove(self)
+
+
+def _begin_anew() -> None:
+    """What Python does at its start for a process that another one spawns."""
+    Kept()
+    sys.modules.pop("sitecustomize", None)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("sitecustomize")
+
+
 if __name__ == "__main__":
     # the program runs here, at the end of the main module: Python then ends as it does, up to `_leave`
     sys.argv = serve(sys.argv[1])
+    further = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     try:
-        if sys.argv[0] == "-m":
+        if sys.argv[0].startswith("-") and "-c" in sys.argv:  # behind options that are in force already
+            sys.path[:1] = ["", *further]
+            del sys.argv[: sys.argv.index("-c")]
+            code = sys.argv.pop(1)
+            _begin_anew()
+            exec(code)
+        elif sys.argv[0] == "-m":
             del sys.argv[0]
-            sys.path[:1] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+            sys.path[:1] = [os.getcwd(), *further]
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         else:
             sys.path[0] = os.path.dirname(sys.argv[0])
