@@ -10,9 +10,6 @@ import pytest
 from gradlint.runtime.measure import all_measures
 from tests.runtime.verified import Script, Verified, scripts, verify
 
-#: these run as a user would run them, from the very beginning
-_WHOLE = {"accumulation"}
-
 
 def _params(right: bool) -> list[Any]:
     return [
@@ -23,7 +20,7 @@ def _params(right: bool) -> list[Any]:
 def _run(script: Script, folder: Path) -> Verified:
     if script.missing:
         pytest.skip(f"needs {', '.join(script.missing)}")
-    verified = verify(script, folder, whole=script.name in _WHOLE)
+    verified = verify(script, folder)
     assert verified.out.startswith("{"), verified.err
     assert verified.after == verified.before, "the script was changed, or something was left beside it"
     assert not any(note.startswith("the recorder failed") for note in verified.data["notes"]), verified.data["notes"]
