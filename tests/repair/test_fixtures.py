@@ -34,7 +34,7 @@ def _code(rule: type[Rule]) -> str:
     return rule.meta.code
 
 
-@pytest.mark.parametrize("path", spread(FIXED, 40, 200), ids=_name)
+@pytest.mark.parametrize("path", spread(FIXED, 40, 160), ids=_name)
 def test_pair(path: Path) -> None:
     rule = rule_of(path)
     bad, good = without_expectations(bad_of(path)), path.read_bytes()
