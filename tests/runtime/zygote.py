@@ -47,7 +47,7 @@ class Zygote:
         self._folder = tempfile.TemporaryDirectory(prefix="zygote-")
         self._address = str(Path(self._folder.name, "socket"))
         # what Python reads only when it starts
-        env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
             [sys.executable, __file__, self._address], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -98,6 +98,7 @@ def serve(address: str) -> list[str]:
     from gradlint.runtime.prove import lab  # noqa: F401
     from gradlint.runtime.recorder import process  # noqa: F401
 
+    sys.dont_write_bytecode = True  # no fork leaves any beside its script
     gc.collect()
     gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
     with socket.socket(socket.AF_UNIX) as listener:
