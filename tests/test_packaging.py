@@ -129,7 +129,11 @@ def test_prove_works_with_what_the_wheel_holds(built: Path, tmp_path: Path) -> N
     home = tmp_path / "unpacked"
     zipfile.ZipFile(wheel).extractall(home)
     environment = {**os.environ, "PYTHONPATH": str(home)}
-    script = "import gradlint, sys; from gradlint.cli import main; print(gradlint.__file__, file=sys.stderr); main()"
+    (tmp_path / "random.py").write_text("raise SystemExit('the folder is not for looking up modules')")
+    script = (
+        "import sys; sys.path.remove(''); import gradlint; from gradlint.cli import main; "
+        "print(gradlint.__file__, file=sys.stderr); main()"
+    )
     outcome = subprocess.run(
         [sys.executable, "-c", script, "prove", "GL101", "--device", "cpu"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE,

@@ -315,7 +315,6 @@ def test_a_script_that_never_trains(gradlint: Command, text: str, said: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.whole
 def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
     write("train.py", "import time\nwhile True:\n    time.sleep(0.1)\n")
     code, data, _ = _run(gradlint, "train.py", "--timeout", "5")
@@ -324,7 +323,6 @@ def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.whole
 def test_a_time_limit_behind_the_first_steps(
     gradlint: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

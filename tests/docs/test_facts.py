@@ -19,6 +19,7 @@ from gradlint.registry import all_rules, by_code
 from gradlint.rule import Rule
 from gradlint.runtime.prove.case import Value, all_cases
 from tests.patience import PATIENCE
+from tests.sampling import sample
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = [rule for rule in all_rules() if not rule.meta.unshowable or rule.meta.code in all_facts()]
@@ -71,7 +72,7 @@ def test_a_page_with_nothing_to_measure_has_no_table(code: str) -> None:
 
 
 @pytest.mark.slow
-@every_measured_rule
+@pytest.mark.parametrize("rule", sample(MEASURED, 17), ids=lambda rule: rule.meta.code)
 def test_the_terminal_shows_the_table(rule: type[Rule]) -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=160, no_color=True)
