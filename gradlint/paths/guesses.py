@@ -13,7 +13,7 @@ from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import OutOfBudget, owner
 from gradlint.python import syntax as s
-from gradlint.python.binding import called, identifiers, target_names
+from gradlint.python.binding import called, hands_self_on, identifiers, target_names
 from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
 
@@ -177,6 +177,8 @@ class Guesses:
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
         elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
             self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
+        elif hands_self_on(node) and any(isinstance(x, v.Instance) and not x.module for x in every):
+            self.run.doubt(node, Params(), clears=True)
 
     def _is_differentiated(self, node: s.Call) -> bool:
         """`out = model.train_step(batch, optimizer)`, then `out["loss"].backward()`: it has made no gradients yet."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Iterator
 
+from gradlint.knowledge import naming
 from gradlint.python import syntax as s
 from gradlint.records import dataclass
 
@@ -92,6 +94,20 @@ def last(expr: s.Expr | None) -> str:
 def called(call: s.Call) -> str:
     """`relu` of `F.relu(x)` and of `x.relu()`."""
     return last(call.func)
+
+
+def hands_self_on(call: s.Call) -> bool:
+    """`callback.before_batch(self)`: who is called may do anything with what the object has.
+
+    Not a built-in function, not what makes an object or saves and logs one, and not the method of a base.
+    """
+    if not any(isinstance(x, s.Name) and x.id == "self" for x in (*call.args, *call.kwargs.values())):
+        return False
+    name = called(call)
+    if isinstance(call.func, s.Name) and hasattr(builtins, name):
+        return False
+    harmless = naming.HARMLESS.search(name) and "callback" not in name
+    return not (name[:1].isupper() or name.startswith("__") or harmless)
 
 
 def identifiers(expr: s.Expr) -> Iterator[str]:

@@ -37,6 +37,9 @@ _MUTATES = {
 _EVENT_WORDS = EVENT_METHODS | HOOKS | CONTEXTS | {
     "grad", "master_params", "optimizers", "set_gradient_accumulation_boundary", "automatic_optimization",
 }  # fmt: skip
+#: stands among what is called where something gets `self`; no name is written so
+HANDS_SELF_ON = "(self)"
+_MATTERS_IN_CALLEES = HOOKS | {HANDS_SELF_ON}
 #: functions that do not come back
 LEAVES = frozenset({"exit", "_exit", "quit", "abort"})
 
@@ -162,11 +165,12 @@ class Slice:
         names = self._of(expr)
         if not names.isdisjoint(_EVENT_WORDS) or any(map(self._suggests, names)):
             return True
-        if any(map(self._touches, self._program.said(expr).callees)):
+        said = self._program.said(expr)
+        if any(map(self._touches, said.callees)) or HANDS_SELF_ON in said.called:
             return True
         for definition in self._program.callees.of_expression(expr):
             words = self._program.words_of(definition)
-            if words.events or words.contexts or not words.called.isdisjoint(HOOKS):
+            if words.events or words.contexts or not words.called.isdisjoint(_MATTERS_IN_CALLEES):
                 return True
         return False
 
