@@ -29,13 +29,22 @@ def take_every_file() -> None:
     _every = True
 
 
+def takes_every_file() -> bool:
+    return _every
+
+
 def spread(things: Sequence[T], quick: int, whole: int | None = None) -> list[Any]:
     """`whole` of them (None: all), evenly chosen, as parameters of a test; all but `quick` of them are slow."""
-    chosen = evenly(things, len(things) if whole is None or _every else whole)
+    chosen = list(things) if whole is None else sample(things, whole)
     if not _slow:
         return list(evenly(chosen, quick))
     fast = set(evenly(chosen, quick))
     return [one if one in fast else pytest.param(one, marks=pytest.mark.slow) for one in chosen]
+
+
+def sample(things: Sequence[T], count: int) -> list[T]:
+    """So many of them, evenly chosen; all of them before a release (`pytest --every-file`)."""
+    return list(things) if _every else evenly(things, count)
 
 
 def evenly(things: Sequence[T], count: int) -> list[T]:

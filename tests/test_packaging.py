@@ -16,6 +16,7 @@ import pytest
 
 from gradlint.registry import HOME
 from tests.patience import PATIENCE
+from tests.released import distributions
 from tests.sharing import once
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,16 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel is built from the sdist, as `python -m build` does, so one test covers both."""
-    return once(tmp_path_factory, "dist", _built)
-
-
-def _built(folder: Path) -> Path:
-    # the hooks of pre-commit and the action are installed with an isolated build
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=folder)
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return folder
+    return distributions(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +129,11 @@ def test_prove_works_with_what_the_wheel_holds(built: Path, tmp_path: Path) -> N
     home = tmp_path / "unpacked"
     zipfile.ZipFile(wheel).extractall(home)
     environment = {**os.environ, "PYTHONPATH": str(home)}
-    script = "import gradlint, sys; from gradlint.cli import main; print(gradlint.__file__, file=sys.stderr); main()"
+    (tmp_path / "random.py").write_text("raise SystemExit('the folder is not for looking up modules')")
+    script = (
+        "import sys; sys.path.remove(''); import gradlint; from gradlint.cli import main; "
+        "print(gradlint.__file__, file=sys.stderr); main()"
+    )
     outcome = subprocess.run(
         [sys.executable, "-c", script, "prove", "GL101", "--device", "cpu"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE,

@@ -35,7 +35,7 @@ def test_every_bad_fixture_is_let_in_by_its_own_rule_alone(rule: type[Rule]) -> 
         assert own.accepts(PADDING.encode() + b"\n\n" + source), path.name
 
 
-@pytest.mark.parametrize("path", spread(BAD, 6, 60), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", spread(BAD, 6, 30), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_behind_other_functions_the_same_is_found(path: Path) -> None:
     assert len(PADDING) > 10_000
     source = path.read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_behind_other_functions_the_same_is_found(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", spread(sorted(FIXTURES.glob("*/*.py")), 10, 150), ids=lambda p: f"{p.parent.name}/{p.stem}"
+    "path", spread(sorted(FIXTURES.glob("*/*.py")), 10, 80), ids=lambda p: f"{p.parent.name}/{p.stem}"
 )
 def test_without_it_the_same_is_said(path: Path) -> None:
     source = path.read_bytes()

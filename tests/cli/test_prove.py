@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from gradlint.runtime.prove.case import Measured, chosen
 from gradlint.runtime.prove.proving import Proof, Proofs
 from tests.cli.conftest import Command
+from tests.runtime.forked import workers_forked
 
 
 def _proof(code: str, passed: bool | None, note: str = "", *, broken: bool = False) -> Proof:
@@ -112,9 +112,10 @@ def test_without_torch(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_for_real(gradlint: Command, project: Path) -> None:
-    (project / "random.py").write_text("raise SystemExit('the folder is not for looking up modules')")
-    outcome = gradlint("prove", "unscaled-accumulation-loss", "--device", "cpu", "--output-format", "json")
+def test_for_real(gradlint: Command) -> None:
+    """But for the start of its worker, which is that of `tests/test_packaging.py`."""
+    with workers_forked():
+        outcome = gradlint("prove", "unscaled-accumulation-loss", "--device", "cpu", "--output-format", "json")
     assert outcome.code == 0, outcome.out + outcome.err
     (record,) = outcome.json()
     assert (record["code"], record["device"], record["passed"]) == ("GL301", "cpu", True)

@@ -315,7 +315,6 @@ def test_a_script_that_never_trains(gradlint: Command, text: str, said: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.whole
 def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
     write("train.py", "import time\nwhile True:\n    time.sleep(0.1)\n")
     code, data, _ = _run(gradlint, "train.py", "--timeout", "5")
@@ -324,7 +323,6 @@ def test_a_script_that_does_not_come_to_a_step(gradlint: Command) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.whole
 def test_a_time_limit_behind_the_first_steps(
     gradlint: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,12 +337,9 @@ def test_a_time_limit_behind_the_first_steps(
     assert data["notes"] == ["the time limit of 900 s was reached after 3 optimizer steps"]
 
 
-@pytest.mark.slow
-def test_no_cuda(gradlint: Command) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is one here")
+def test_no_cuda(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch sees is asked in `tests/runtime/test_launch_parts.py`."""
+    monkeypatch.setattr("gradlint.runtime.launch.run.available", dict)
     write("train.py", MISTAKE)
     outcome = gradlint("verify", "train.py", "--device", "cuda")
     assert outcome.code == 2
@@ -489,7 +484,7 @@ def test_interrupted(project: Path) -> None:
 
 @pytest.mark.slow
 def test_stdout_has_nothing_but_json(project: Path) -> None:
-    """What the script and its children print does not get in between."""
+    """As a user runs it, from the very beginning: what the script and its children print does not get in between."""
     write("train.py", "import os\nos.system('echo noise')\nprint('more noise')\n" + MISTAKE)
     command = [sys.executable, "-m", "gradlint", "verify", "train.py", "--device", "cpu", "--output-format", "json"]
     done = subprocess.run(

@@ -43,7 +43,7 @@ def plain(path: Path) -> str | None:
     return "\n".join(cell.text for cell in cells) + "\n" if all(cell.text for cell in cells) else None
 
 
-@pytest.mark.parametrize("path", spread(FILES, 3, 40), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", spread(FILES, 3, 24), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_cells_are_the_same_program(path: Path) -> None:
     text = plain(path)
     if text is None:
@@ -68,7 +68,7 @@ def test_cells_are_the_same_program(path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", spread(FILES, 2, 24), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", spread(FILES, 2, 12), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_that_a_cell_writes_is_fixed_as_the_file_is(path: Path) -> None:
     text = plain(path)
     if text is None:

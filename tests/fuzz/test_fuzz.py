@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The recursion limit will not be 
 
 
 @pytest.mark.slow
-@settings(examples(120), phases=_ONCE)
+@settings(examples(80), phases=_ONCE)
 @given(seed=st.integers(0, 2**64))
 def test_mutants(seed: int) -> None:
     rng = random.Random(seed)
@@ -68,7 +68,7 @@ def _of_the_grammar() -> st.SearchStrategy[str]:
 
 
 @pytest.mark.slow
-@settings(examples(25), phases=_ONCE, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(examples(15), phases=_ONCE, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(drawn=st.deferred(_of_the_grammar), inside=st.booleans())
 def test_programs_of_the_grammar(drawn: str, inside: bool) -> None:
     """Beside a loop with a mistake, or in it."""

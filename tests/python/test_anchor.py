@@ -99,7 +99,7 @@ def test_corners(name: str) -> None:
     _is_whole(CORNERS[name])
 
 
-@pytest.mark.parametrize("path", spread(FILES, 5, 60), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", spread(FILES, 5, 30), ids=lambda p: str(p.relative_to(ROOT)))
 def test_files(path: Path) -> None:
     text = path.read_bytes().decode()
     _compare(text)

@@ -1,21 +1,20 @@
-"""Every pair of fixtures: what the fixer makes of `bad_x.py` is `fixed_x.py`, to the byte."""
+"""What the fixer makes of a pair of fixtures, and what is left then; `tests/rules` has the fixes of all of them."""
 
 from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from gradlint.config import Layer, Settings
-from gradlint.engine import fix, lint
-from gradlint.model import Fixed, FixSafety
+from gradlint.engine import lint
+from gradlint.model import FixSafety
 from gradlint.registry import all_rules
 from gradlint.rule import HOOKS, Rule
+from tests.repair.pairs import bad_of, fix_with, settings, without_expectations
 from tests.rules.expectations import FIXTURES, rule_of
 from tests.sampling import spread
 
@@ -25,7 +24,6 @@ SHAPES = ("plain", "accumulation", "amp", "amp_accumulation", "class", "helper",
 #: a rule that looks at the text alone sees the same in every loop
 OF_LOOPS = {"accumulation", "amp", "amp_accumulation"}
 OF_PATHS = set(HOOKS) - {"on_call", "on_operation", "on_setting", "on_stack", "on_file"}
-_EXPECT = re.compile(r"[ \t]*# expect: .*$", re.MULTILINE)
 
 
 def _name(path: Path) -> str:
@@ -36,53 +34,33 @@ def _code(rule: type[Rule]) -> str:
     return rule.meta.code
 
 
-def _bad(fixed: Path) -> bytes:
-    """The other half of a pair, without what it says to the test of the findings."""
-    source = fixed.with_name(fixed.name.replace("fixed", "bad", 1)).read_bytes().decode()
-    return _EXPECT.sub("", source).encode()
-
-
-def _settings(rule: type[Rule], *, fixable: bool = True) -> Settings:
-    """As most people lint, with this rule turned on too, and only its fixes applied, or none."""
-    fixes = Layer(fixable=(rule.meta.code,)) if fixable else Layer(unfixable=("ALL",))
-    return Settings(layers=(fixes._replace(extend_select=(rule.meta.code,)),))
-
-
-def _fixed(source: bytes, rule: type[Rule], path: Path) -> Fixed:
-    outcome = fix(source, str(path), _settings(rule), unsafe=rule.meta.fix is FixSafety.UNSAFE)
-    assert outcome.result.crashes == (), outcome.result.crashes[0].traceback
-    return outcome
-
-
-@pytest.mark.parametrize("path", spread(FIXED, 40), ids=_name)
+@pytest.mark.parametrize("path", spread(FIXED, 40, 160), ids=_name)
 def test_pair(path: Path) -> None:
     rule = rule_of(path)
-    bad, good = _bad(path), path.read_bytes()
-    outcome = _fixed(bad, rule, path)
+    bad, good = without_expectations(bad_of(path)), path.read_bytes()
+    outcome = fix_with(rule, bad, path)
     assert outcome.source.decode() == good.decode(), outcome.result.notes
     assert {f.code for f in outcome.applied} == {rule.meta.code}
     ast.parse(good)
     after = Counter(f.code for f in outcome.result.findings)
     assert rule.meta.code not in after, "the finding is still there"
     if after:
-        before = Counter(f.code for f in lint(bad, str(path), _settings(rule, fixable=False)).findings)
+        before = Counter(f.code for f in lint(bad, str(path), settings(rule, fixable=False)).findings)
         assert after - before == Counter(), "the fix has raised another rule"
-    assert _comments(bad) - _comments(good) == Counter(_may_be_dropped(path)), "a comment is lost"
+
+
+@pytest.mark.slow
+def test_no_comment_is_lost() -> None:
+    for path in FIXED:
+        bad = _comments(without_expectations(bad_of(path)))
+        assert bad - _comments(path.read_bytes()) == Counter(_may_be_dropped(bad)), _name(path)
 
 
 @pytest.mark.parametrize("path", spread(FIXED, 20, 60), ids=_name)
 def test_fixing_again_changes_nothing(path: Path) -> None:
-    """Only a sample: where the finding is gone, which all pairs are asked, there is nothing that could be fixed."""
-    again = _fixed(path.read_bytes(), rule_of(path), path)
+    """Fewer of them: where the finding is gone there is nothing that could be fixed."""
+    again = fix_with(rule_of(path), path.read_bytes(), path)
     assert (again.source, again.applied) == (path.read_bytes(), ())
-
-
-@pytest.mark.parametrize("path", spread(sorted(FIXTURES.glob("*/bad_nofix*.py")), 20), ids=_name)
-def test_nothing_is_offered(path: Path) -> None:
-    source = _EXPECT.sub("", path.read_bytes().decode())
-    findings = lint(source.encode(), str(path), _settings(rule_of(path))).findings
-    assert findings
-    assert [f.code for f in findings if f.fix is not None] == []
 
 
 def _comments(source: bytes) -> Counter[str]:
@@ -90,9 +68,9 @@ def _comments(source: bytes) -> Counter[str]:
     return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
 
 
-def _may_be_dropped(path: Path) -> list[str]:
+def _may_be_dropped(comments: Counter[str]) -> list[str]:
     """Comments that go with the statement they explain, marked so: `# goes: …`."""
-    return [c for c in _comments(_bad(path)).elements() if c.startswith("# goes: ") or "gradlint: ignore" in c]
+    return [c for c in comments.elements() if c.startswith("# goes: ") or "gradlint: ignore" in c]
 
 
 @pytest.mark.parametrize("rule", [r for r in all_rules() if r.meta.fix is not FixSafety.NONE], ids=_code)

@@ -21,7 +21,7 @@ LONG = [pytest.param(path, marks=pytest.mark.slow) for path in sorted((ROOT / "e
 
 #: not shrunk, because a file is short and each try costs a second
 QUICK = settings(examples(5), phases=(Phase.explicit, Phase.generate))
-MANY = settings(examples(15), phases=QUICK.phases)
+MANY = settings(examples(10), phases=QUICK.phases)
 
 #: drawn once, and wrong then
 ONCE_WRONG = {
@@ -78,7 +78,7 @@ def _check_all(source: bytes) -> None:
         holds(source)
 
 
-@pytest.mark.parametrize("path", [*spread(FILES, 3, 40), *LONG], ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", [*spread(FILES, 3, 24), *LONG], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_files(path: Path) -> None:
     _check_all(path.read_bytes())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.model import FileResult
+from tests.repair.pairs import fixed_of, is_mended
 from tests.rules.expectations import FIXTURES, expectations, lint_with, rule_of
 from tests.rules.recorded import expected, result_of, shown
 from tests.sampling import spread
@@ -64,6 +65,10 @@ def test_bad(path: Path) -> None:
     assert shown(path, result) == expected(path), (
         "if this is as it should be: pytest --update-expected, and read the diff"
     )
+    if path.stem.startswith("bad_nofix"):
+        assert [f for f in findings if f.code == rule_of(path).meta.code and f.fix is not None] == []
+    elif fixed_of(path).exists():
+        assert is_mended(path, result)
 
 
 @pytest.mark.parametrize("path", spread(GOOD, 55), ids=_name)

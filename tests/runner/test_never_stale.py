@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import shutil
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -20,7 +23,7 @@ from gradlint.config.settings import Settings
 from gradlint.model import FileResult
 from gradlint.records import replace
 from gradlint.runner import run as run_module
-from gradlint.runner.cache import Cache
+from gradlint.runner.cache import Cache, source_stamp
 from gradlint.runner.files import FileFinder, SourceFile
 from gradlint.runner.importers import Importers
 from gradlint.runner.run import run
@@ -129,12 +132,13 @@ class Edits(RuleBasedStateMachine):
 
     #: taken by all of them together
     steps = 0
+    #: the same for all of them: what is found in a file names others by their whole paths
+    folder = Path()
 
     def __init__(self) -> None:
         super().__init__()
         self._before = os.getcwd()
-        self._folder = Path(tempfile.mkdtemp()).resolve()
-        self._root = self._folder / "project"
+        self._root = self.folder / "project"
         (self._root / "pkg").mkdir(parents=True)
         (self._root / "pyproject.toml").write_text("")
         os.chdir(self._root)
@@ -173,17 +177,20 @@ class Edits(RuleBasedStateMachine):
     def it_is_the_same_from_the_cache_and_for_one_file(self) -> None:
         whole = _told(self._results(["."]))
         Edits.steps += 1
-        assert _told(self._results(["."], Cache(str(self._root), str(self._folder)))) == whole
+        assert _told(self._results(["."], Cache(str(self._root), str(self.folder)))) == whole
         if os.path.exists(self._asked):
-            alone = _told(self._results([self._asked], Cache(str(self._root), str(self._folder))))
+            alone = _told(self._results([self._asked], Cache(str(self._root), str(self.folder))))
             assert alone.get(self._asked) == whole.get(self._asked)
 
     def teardown(self) -> None:
+        """What the tests remember of a state (`_as_ever`) is what other processes find in it anew."""
         try:
-            assert _told(self._results(["."], jobs=2)) == _told(self._results(["."]))
+            with _anew():
+                anew = _told(self._results(["."], jobs=2))
+            assert anew == _told(self._results(["."]))
         finally:
             os.chdir(self._before)
-            shutil.rmtree(self._folder)
+            shutil.rmtree(self.folder)
 
     def _results(self, asked: list[str], cache: Cache | None = None, jobs: int = 1) -> list[FileResult]:
         tree = ConfigTree(Overrides(LAYER))
@@ -200,10 +207,36 @@ def _as_project(file: SourceFile) -> SourceFile:
     return file._replace(settings=_in_project(file.settings))
 
 
+#: what is found in a file, by all that there is to look at: a project comes back to the same states again and again
+_found: dict[tuple[str, str, tuple[bytes | None, ...]], FileResult] = {}
+_lint = run_module.lint_one
+
+
+def _as_ever(source: bytes, file: SourceFile) -> FileResult:
+    """What is found in a file depends on nothing but what stands on the disk, so whoever looks again finds the same.
+
+    Whether anybody looks, and at which file, is for the cache to say, and that is what is tested.
+    """
+    there = tuple(Path(path).read_bytes() if os.path.exists(path) else None for path in PATHS)
+    key = (os.path.relpath(file.path), file.shown, there)
+    if key not in _found:
+        _found[key] = _lint(source, file)
+    return _found[key]
+
+
+@contextlib.contextmanager
+def _anew() -> Iterator[None]:
+    with mock.patch.object(run_module, "lint_one", _lint):
+        yield
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Edits, "folder", tmp_path.resolve() / "run")
     monkeypatch.setattr("gradlint.runner.cache.user_folder", lambda: str(tmp_path / "home"))
+    monkeypatch.setattr("gradlint.runner.cache.source_stamp", functools.cache(source_stamp))
     monkeypatch.setattr(run_module, "_WORTH_FILES", 1)
+    monkeypatch.setattr(run_module, "lint_one", _as_ever)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))  # as linting does; hypothesis wonders who it was
 
 

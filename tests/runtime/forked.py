@@ -14,7 +14,7 @@ import pytest
 
 from gradlint.runtime.launch import run
 from gradlint.runtime.prove import proving
-from tests.runtime.zygote import zygote
+from tests.runtime.zygote import SPAWN_WITH, zygote
 
 
 @contextlib.contextmanager
@@ -46,8 +46,27 @@ def workers_forked() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def children_forked() -> Iterator[None]:
+    """Inside, what scripts spawn with `multiprocessing` is forked as well, and begins as Python does for it.
+
+    What such a child is to its parent (its number, its place among the processes) needs a real one.
+    """
+    if not hasattr(os, "fork"):
+        yield
+        return
+    with mock.patch.dict(os.environ, {SPAWN_WITH: zygote().executable()}):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def forked_scripts(request: pytest.FixtureRequest) -> Iterator[None]:
     """For modules that import it: all of their tests, but those that are marked as `whole`."""
     with contextlib.nullcontext() if request.node.get_closest_marker("whole") else forked():
+        yield
+
+
+@pytest.fixture
+def forked_children() -> Iterator[None]:
+    with children_forked():
         yield

@@ -18,6 +18,7 @@ from gradlint.runtime.launch.run import Job, run
 from gradlint.runtime.verdicts import Case, Side
 from tests.patience import PATIENCE
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
+from tests.sampling import takes_every_file
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,8 @@ batches = [(b + dist.get_rank(), y) for b, y in batches]
 """
 
 #: name, a script that has it (`# here` at the line that is to be named), and what puts it right
-CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
+Told = tuple[str, str, str, list[tuple[str, str]], int]
+CASES: list[Told] = [
     (
         "cut graph",
         "no-gradient",
@@ -278,11 +280,18 @@ CASES: list[tuple[str, str, str, list[tuple[str, str]], int]] = [
         2,
     ),
 ]
-each_case = pytest.mark.parametrize(
-    ("name", "text", "changes", "ranks"),
-    [case[1:] for case in CASES],
-    ids=[case[0].replace(" ", "-") for case in CASES],
-)
+
+
+def _params(cases: list[Told]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("name", "text", "changes", "ranks"),
+        [case[1:] for case in cases],
+        ids=[case[0].replace(" ", "-") for case in cases],
+    )
+
+
+#: the right twin of one case for each symptom; all of them before a release (`pytest --every-file`)
+TWINS = CASES if takes_every_file() else list({case[1]: case for case in CASES}.values())
 
 
 def _symptoms(folder: Path, text: str, ranks: int) -> list[Symptom]:
@@ -296,7 +305,7 @@ def _symptoms(folder: Path, text: str, ranks: int) -> list[Symptom]:
     return symptoms(Case.of(side).run)
 
 
-@each_case
+@_params(CASES)
 def test_what_is_wrong_is_told(
     name: str, text: str, changes: list[tuple[str, str]], ranks: int, tmp_path: Path
 ) -> None:
@@ -305,7 +314,7 @@ def test_what_is_wrong_is_told(
     assert (found.name, found.line) == (name, here), found.message
 
 
-@each_case
+@_params(TWINS)
 def test_its_right_twin_is_let_alone(
     name: str, text: str, changes: list[tuple[str, str]], ranks: int, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised, Recording, Stepped
 from tests.patience import PATIENCE
-from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
+from tests.runtime.forked import forked_children, forked_scripts  # noqa: F401 - fixtures
 from tests.runtime.launched import TRAIN, contents, write
 
 pytestmark = pytest.mark.slow
@@ -123,6 +123,7 @@ class TestRanks:
         assert [r.end and r.end.how for r in _trained(outcome)] == ["enough", "enough"]
         assert not any(list(r.of(Raised)) for r in outcome.recordings)
 
+    @pytest.mark.usefixtures("forked_children")
     def test_spawned_by_the_script_with_fixed_sources(self, tmp_path: Path) -> None:
         """Spawned from the originals: `scripts/ddp_spawned.py` of the tests of `verify`."""
         folder = tmp_path / "user"
@@ -145,6 +146,7 @@ class TestRanks:
         line = SPAWNED["train.py"].splitlines().index("        optimizer.step()") + 1
         assert step.place.line == line + 1, "a line of the copy"
 
+    @pytest.mark.usefixtures("forked_children")
     def test_a_spawned_process_that_fails(self, tmp_path: Path) -> None:
         files = {**SPAWNED, "train.py": SPAWNED["train.py"].replace("    train(rank)", "    raise ValueError(rank)")}
         outcome = _run(tmp_path, files)
@@ -176,6 +178,7 @@ class TestOtherChildren:
         assert (outcome.code, code) == (0, "0")
         assert [(r.pid, r.steps) for r in _trained(outcome)] == [(int(pid), 2)]
 
+    @pytest.mark.usefixtures("forked_children")
     def test_a_parent_that_waits_for_a_stopped_child(self, tmp_path: Path) -> None:
         text = """
         import multiprocessing as mp
@@ -194,6 +197,7 @@ class TestOtherChildren:
         assert [r.steps for r in _trained(outcome)] == [3]
         assert (outcome.code, outcome.timed_out) == (0, False)
 
+    @pytest.mark.usefixtures("forked_children")
     def test_loader_workers(self, tmp_path: Path) -> None:
         text = """
         import sys
@@ -277,6 +281,7 @@ PACKAGE = {
 
 
 class TestPackages:
+    @pytest.mark.usefixtures("forked_children")
     def test_relative_imports(self, tmp_path: Path) -> None:
         folder = tmp_path / "user"
         plain = _run(folder, PACKAGE, "pkg/sub/train.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import py_compile
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from gradlint.runtime.launch.ending import (
 from gradlint.runtime.launch.orders import Entry, Orders, examine, find_module, read
 from gradlint.runtime.launch.run import Family
 from tests.runtime.launched import contents, is_alive, write
+from tests.runtime.zygote import zygote
 
 
 def test_launching_needs_no_torch() -> None:
@@ -256,8 +258,11 @@ class TestDevices:
             run.available()
 
     @pytest.mark.slow
-    def test_torch_is_asked(self) -> None:
+    def test_torch_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In a process that has imported it already; `tests/cli/test_doctor.py` asks in one that has not."""
         import torch
 
+        if hasattr(os, "fork"):
+            monkeypatch.setattr(sys, "executable", zygote().executable())
         run.available.cache_clear()
         assert ("cuda" in run.available()) == torch.cuda.is_available()

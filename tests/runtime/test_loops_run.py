@@ -15,7 +15,7 @@ from gradlint.runtime.recording import Recording
 from gradlint.runtime.verdicts import Case, Linted, Side, seen_only_in_run
 from tests.patience import PATIENCE
 from tests.runtime.drivers.running import LOOPS, WORLD, Text, recordings
-from tests.sampling import evenly
+from tests.sampling import sample
 from tests.sharing import once
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ RIGHT = sorted(LOOPS.glob("*.py"))
 MEASURES = frozenset({"GL105", "GL107", "GL108", "GL109", "GL112", "GL405"})
 
 #: a few seconds of runs, however many loops there are; `python -m benchmarks.verified` runs them all
-each_loop = pytest.mark.parametrize("path", evenly(RIGHT, 12), ids=lambda path: path.stem)
+each_loop = pytest.mark.parametrize("path", sample(RIGHT, 8), ids=lambda path: path.stem)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from tests.patience import PATIENCE
+from tests.runtime.forked import children_forked
+from tests.runtime.zygote import python
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +19,9 @@ NAMES = ["0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"]
 
 @pytest.fixture(scope="module")
 def ranks() -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.runtime.monitored_ranks"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command = python("-m", "tests.runtime.monitored_ranks")
+    with children_forked():
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,6 +32,7 @@ from gradlint.runtime.prove.proving import (
 )
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import workers_forked
+from tests.runtime.zygote import zygote
 from tests.sharing import once
 
 CODES = [case.code for case in all_cases()]
@@ -253,6 +255,8 @@ def test_records(proofs: dict[str, Proof]) -> None:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The workers of a test, in the order of their start."""
+    if hasattr(os, "fork"):
+        zygote()  # is none of them
     found: list[subprocess.Popen[bytes]] = []
 
     class Kept(subprocess.Popen[bytes]):
@@ -276,7 +280,8 @@ def test_a_script_that_hangs_is_ended(
         Script(Job("hangs", "hangs.py", reference=False), hangs),
     ]
     monkeypatch.setattr(proving, "time", Clock(begun))
-    ran = proving.run(scripts, "cpu", limit=PATIENCE)
+    with workers_forked():
+        ran = proving.run(scripts, "cpu", limit=PATIENCE)
     assert set(ran.runs) == {"fine"}
     assert [process.returncode is None for process in started] == [False]
 
@@ -287,7 +292,8 @@ def test_a_rank_that_is_lost_ends_the_other(started: list[subprocess.Popen[bytes
         "import os\nfrom gradlint.runtime.prove.lab import join\nif join() == 1:\n    print('lost')\n    os._exit(7)\n"
     )
     text += "import torch.distributed as dist\ndist.barrier()\n"
-    ran = proving.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
+    with workers_forked():
+        ran = proving.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
     assert ran.runs == {}
     assert "lost" in ran.trouble
     assert [process.returncode is None for process in started] == [False, False]

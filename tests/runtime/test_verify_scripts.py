@@ -9,28 +9,28 @@ import pytest
 
 from gradlint.runtime.measure import all_measures
 from tests.runtime.verified import Script, Verified, scripts, verify
+from tests.sampling import sample
 
-#: these run as a user would run them, from the very beginning
-_WHOLE = {"accumulation"}
+#: of every kind of mistake one; of right code a sample
+WRONG = [script for script in scripts() if not script.right]
+RIGHT = sample([script for script in scripts() if script.right], 12)
 
 
-def _params(right: bool) -> list[Any]:
-    return [
-        pytest.param(script, id=script.name, marks=pytest.mark.slow) for script in scripts() if script.right is right
-    ]
+def _params(chosen: list[Script]) -> list[Any]:
+    return [pytest.param(script, id=script.name, marks=pytest.mark.slow) for script in chosen]
 
 
 def _run(script: Script, folder: Path) -> Verified:
     if script.missing:
         pytest.skip(f"needs {', '.join(script.missing)}")
-    verified = verify(script, folder, whole=script.name in _WHOLE)
+    verified = verify(script, folder)
     assert verified.out.startswith("{"), verified.err
     assert verified.after == verified.before, "the script was changed, or something was left beside it"
     assert not any(note.startswith("the recorder failed") for note in verified.data["notes"]), verified.data["notes"]
     return verified
 
 
-@pytest.mark.parametrize("script", _params(right=False))
+@pytest.mark.parametrize("script", _params(WRONG))
 def test_what_is_wrong_is_confirmed_and_cured(script: Script, tmp_path: Path) -> None:
     verified = _run(script, tmp_path)
     static = {(e.file, e.line, e.code): "cured" if e.fixable else "no-fix" for e in script.expected() if e.static}
@@ -41,7 +41,7 @@ def test_what_is_wrong_is_confirmed_and_cured(script: Script, tmp_path: Path) ->
     assert verified.data["failure"] is None
 
 
-@pytest.mark.parametrize("script", _params(right=True))
+@pytest.mark.parametrize("script", _params(RIGHT))
 def test_what_is_right_is_let_alone(script: Script, tmp_path: Path) -> None:
     verified = _run(script, tmp_path)
     assert script.expected() == []

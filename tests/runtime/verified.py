@@ -15,14 +15,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE
-from tests.runtime.forked import forked
+from tests.runtime.forked import children_forked, forked
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -127,19 +126,6 @@ class Verified:
         return dict(found)
 
 
-def command(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`gradlint verify` as a process."""
-    return subprocess.run(
-        [sys.executable, "-m", "gradlint", "verify", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=PATIENCE,
-    )
-
-
 def in_this_process(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """`gradlint verify` in this process, and its script in one that has imported torch already."""
     from gradlint.cli import run
@@ -148,14 +134,14 @@ def in_this_process(*arguments: str | Path, cwd: Path) -> subprocess.CompletedPr
     here = Path.cwd()
     os.chdir(cwd)
     try:
-        with forked(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with forked(), children_forked(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(["verify", *map(str, arguments)])
     finally:
         os.chdir(here)
     return subprocess.CompletedProcess(["gradlint"], code, out.getvalue(), err.getvalue())
 
 
-def verify(script: Script, folder: Path, changed: Changes = (), *, whole: bool = False) -> Verified:
+def verify(script: Script, folder: Path, changed: Changes = ()) -> Verified:
     """Runs it on the CPU, from the folder above; `changed`: other words for some of its text."""
     place = folder / script.name.replace("/", "-")
     path = script.copy_to(place)
@@ -164,7 +150,7 @@ def verify(script: Script, folder: Path, changed: Changes = (), *, whole: bool =
         assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {script.name}"
         path.write_text(text.replace(old, new), encoding="utf-8")
     before = contents(place)
-    done = (command if whole else in_this_process)(
+    done = in_this_process(
         path, "--device", "cpu", "--output-format", "json", f"--timeout={PATIENCE}", *script.head("options"),
         "--", *script.head("arguments"), cwd=folder,
     )  # fmt: skip

@@ -1,10 +1,10 @@
 """Starts scripts without waiting for torch: a process that has imported it forks for each of them.
 
 Importing torch takes longer than any of our scripts, and `verify` runs most of them twice. `Zygote.command` is what to
-start in place of `python bootstrap.py`, and `Zygote.ranks` in place of torchrun: a small client that hands its
-environment, folder and streams to the zygote, waits for the forks, and ends with their exit code. Everything behind the
-bootstrap is the real thing. What is about the start or the end of a process (another environment for Python itself,
-time limits, signals) needs a real one.
+start in place of `python bootstrap.py`, and `Zygote.ranks` in place of torchrun: a small client (`client.py`) that
+hands its environment, folder and streams to the zygote, waits for the forks, and ends with their exit code. Everything
+behind the bootstrap is the real thing. What is about the start or the end of a process (another environment for
+Python itself, time limits, signals) needs a real one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import atexit
 import contextlib
 import functools
 import gc
+import importlib.abc
+import importlib.machinery
 import json
+import multiprocessing
 import os
 import runpy
 import select
@@ -23,9 +26,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
-STREAMS = 3
+#: files that may be handed on: standard input, output and error, and a few pipes
+_FILES = 64
+#: numbers above those that anybody asks for
+_ABOVE = 512
+#: what a script of several processes spawns them with, if it is set
+SPAWN_WITH = "GRADLINT_TESTS_SPAWN_WITH"
+_CLIENT = str(Path(__file__).with_name("client.py"))
 #: the exit codes of programs that came to an end
 _codes: list[int] = []
 
@@ -37,18 +47,18 @@ class Zygote:
         self._folder = tempfile.TemporaryDirectory(prefix="zygote-")
         self._address = str(Path(self._folder.name, "socket"))
         # what Python reads only when it starts
-        env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "serve", self._address], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, __file__, self._address], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
 
     def command(self, *script: str) -> list[str]:
-        return [sys.executable, "-S", __file__, "ask", self._address, *script]
+        return [sys.executable, "-S", _CLIENT, "ask", self._address, *script]
 
     def ranks(self, count: int, *script: str) -> list[str]:
-        return [sys.executable, "-S", __file__, "ranks", self._address, str(count), *script]
+        return [sys.executable, "-S", _CLIENT, "ranks", self._address, str(count), *script]
 
     def executable(self) -> str:
         """For code that starts `sys.executable` with what a `command` is given."""
@@ -83,6 +93,12 @@ def serve(address: str) -> list[str]:
 
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
+    from gradlint.runtime import redirect  # noqa: F401 - and every script what records it
+    from gradlint.runtime.launch import script  # noqa: F401
+    from gradlint.runtime.prove import lab  # noqa: F401
+    from gradlint.runtime.recorder import process  # noqa: F401
+
+    sys.dont_write_bytecode = True  # no fork leaves any beside its script
     gc.collect()
     gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
     with socket.socket(socket.AF_UNIX) as listener:
@@ -98,7 +114,7 @@ def serve(address: str) -> list[str]:
             client.close()
             while _collect():
                 pass
-    message, streams, _, _ = socket.recv_fds(client, 1 << 20, STREAMS)
+    message, files, _, _ = socket.recv_fds(client, 1 << 20, _FILES)
     child = os.fork()
     if child:
         _await(child, client)
@@ -108,9 +124,22 @@ def serve(address: str) -> list[str]:
     os.chdir(told["folder"])
     os.environ.clear()
     os.environ.update(told["env"])
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
+    _take(dict(zip(files, told["files"], strict=True)))
+    if SPAWN_WITH in os.environ:
+        multiprocessing.set_executable(os.environ.pop(SPAWN_WITH))
     return list(told["script"])
+
+
+def _take(files: dict[int, int]) -> None:
+    """Under the numbers that they have where they come from, one of which another of them may have here."""
+    import fcntl  # not on Windows, which has no fork, either
+
+    above = {fcntl.fcntl(here, fcntl.F_DUPFD, _ABOVE): number for here, number in files.items()}
+    for here in files:
+        os.close(here)
+    for here, number in above.items():
+        os.dup2(here, number)
+        os.close(here)
 
 
 def _leave() -> None:
@@ -142,50 +171,49 @@ def _await(child: int, client: socket.socket) -> None:
             os._exit(1)
 
 
-def _request(address: str, script: list[str], **about: str) -> socket.socket:
-    told = json.dumps({"env": {**os.environ, **about}, "folder": os.getcwd(), "script": script})
-    server = socket.socket(socket.AF_UNIX)
-    server.connect(address)
-    socket.send_fds(server, [told.encode()], range(STREAMS))
-    return server
+class Kept(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """torch, which is imported already: to whoever imports it now it comes as if it were not."""
+
+    def __init__(self) -> None:
+        self._module = sys.modules.pop("torch")
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self, origin=self._module.__file__, is_package=True)
+        spec.submodule_search_locations = list(self._module.__path__)
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return self._module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        sys.meta_path.remove(self)
 
 
-def _answer(server: socket.socket) -> int:
-    code = int(server.recv(16) or b"1")
-    return code if code >= 0 else 128 - code
-
-
-def ask(address: str, *script: str) -> int:
-    return _answer(_request(address, list(script)))
-
-
-def ranks(address: str, count: str, *script: str) -> int:
-    """As torchrun does: all of them together, and when one fails the others are ended."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    about = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    waiting = [
-        _request(address, list(script), RANK=str(n), LOCAL_RANK=str(n), GROUP_RANK="0", **about)
-        for n in range(int(count))
-    ]
-    while waiting:
-        for server in select.select(waiting, [], [])[0]:
-            if _answer(server):
-                return 1
-            waiting.remove(server)
-    return 0
+def _begin_anew() -> None:
+    """What Python does at its start for a process that another one spawns."""
+    Kept()
+    sys.modules.pop("sitecustomize", None)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("sitecustomize")
 
 
 if __name__ == "__main__":
-    if sys.argv[1] != "serve":
-        sys.exit(ask(*sys.argv[2:]) if sys.argv[1] == "ask" else ranks(*sys.argv[2:]))
     # the program runs here, at the end of the main module: Python then ends as it does, up to `_leave`
-    sys.argv = serve(sys.argv[2])
+    sys.argv = serve(sys.argv[1])
+    further = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     try:
-        if sys.argv[0] == "-m":
+        if sys.argv[0].startswith("-") and "-c" in sys.argv:  # behind options that are in force already
+            sys.path[:1] = ["", *further]
+            del sys.argv[: sys.argv.index("-c")]
+            code = sys.argv.pop(1)
+            _begin_anew()
+            exec(code)
+        elif sys.argv[0] == "-m":
             del sys.argv[0]
-            sys.path[:1] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+            sys.path[:1] = [os.getcwd(), *further]
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         else:
             sys.path[0] = os.path.dirname(sys.argv[0])
