@@ -297,7 +297,7 @@ def holds_objects(source: bytes) -> bool:
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:
     """Whether a file holds anything that a rule needs, though perhaps not all of it."""
-    return bool(_prefilter(settings.enabled_for(path)).parts(source))
+    return _prefilter(settings.enabled_for(path)).holds_any(source)
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar, cast
 
 from gradlint.python.outline import Outline, Piece, import_lines, modules_in, words_in
@@ -269,36 +269,49 @@ class Surroundings:
     def kept(self, path: str, source: bytes) -> Kept:
         """What there is to read of other files for the sake of a text."""
         if self._last is None or self._last[0] != path or self._last[1] != source:
-            self._last = path, source, self._collect(path, outline_of(source))
+            self._last = path, source, self._collect(path, Piece.whole(source))
         return self._last[2]
 
-    def _collect(self, path: str, outline: Outline) -> Kept:
+    def _collect(self, path: str, whole: Piece) -> Kept:
         """From one piece to the next; no further than enough was found to read."""
         kept = Kept()
         after: dict[Place, tuple[Place, ...]] = {}
-        whole = outline.whole
         matters = _matters_to(whole)
-        begin = dict.fromkeys(self._led_to(whole, path, Outline([]), kept.asked))
-        distances: dict[Place, int] = dict.fromkeys(begin, 1)
-        waiting, left = list(begin), MOST_READ
-        for place in waiting:  # it grows
+        begin: set[Place] = set()
+        distances: dict[Place, int] = {}
+        later: list[Place] = []
+        left = MOST_READ
+        for place in self._in_turn(whole, path, begin, later, kept.asked):
             piece = self._piece(place)
             left -= piece.end - piece.start if matters(piece) else 0
             if left < 0 or len(after) >= _MOST_PIECES:
                 kept.exhausted.append(f"{place[0]} was not read to its end: enough other files were")
+                # what is read may have names, too, that did not have their turn
+                kept.names.update(part for one in whole.imports for part in one.dotted.split(".")[-2:])
                 break
             after[place], asked = self._after(place)
             kept.asked.add(asked)
             for other in after[place]:
-                distance = distances[place] + (other[0] != place[0])
+                distance = (1 if place in begin else distances[place]) + (other[0] != place[0])
                 if other not in distances and distance <= _FARTHEST:
                     distances[other] = distance
-                    waiting.append(other)
-        self._take(kept, after, frozenset(begin), matters)
+                    later.append(other)
+        self._take(kept, after, begin, matters)
         return kept
 
+    def _in_turn(
+        self, whole: Piece, path: str, begin: set[Place], later: list[Place], asked: Asked
+    ) -> Iterator[Place]:
+        """The pieces that a text itself names, and then those that are found on the way; no name is looked for before
+        it has its turn: there may be enough to read by then."""
+        for place in self._imported(whole, path, Outline([]), asked):
+            if place not in begin:
+                begin.add(place)
+                yield place
+        yield from (place for place in later if place not in begin)  # it grows
+
     def _take(
-        self, kept: Kept, after: Mapping[Place, tuple[Place, ...]], begin: frozenset[Place],
+        self, kept: Kept, after: Mapping[Place, tuple[Place, ...]], begin: Set[Place],
         matters: Callable[[Piece], bool],
     ) -> None:  # fmt: skip
         """Take the pieces that matter, those that lead to one, and the short ones that they name."""
@@ -341,16 +354,17 @@ class Surroundings:
             outline = self.outline(path)
             assert outline is not None
             asked = Asked(path)
-            found = dict.fromkeys(self._led_to(outline.pieces[number], path, outline, asked))
+            piece = outline.pieces[number]
+            beside = (outline.defined, outline.names)
+            own = ((path, n) for table in beside for name in sorted(piece.words & table.keys()) for n in table[name])
+            found = dict.fromkeys((*own, *self._imported(piece, path, outline, asked)))
             found.pop(place, None)
             self._next[place] = tuple(found), asked
         return self._next[place]
 
-    def _led_to(self, piece: Piece, path: str, outline: Outline, asked: Asked) -> Iterator[Place]:
-        words = piece.words
-        for table in (outline.defined, outline.names):
-            yield from ((path, number) for name in sorted(words & table.keys()) for number in table[name])
-        for name in sorted(words & outline.imports.keys()):
+    def _imported(self, piece: Piece, path: str, outline: Outline, asked: Asked) -> Iterator[Place]:
+        """The pieces of other files that the imports of its file, and its own, give a piece."""
+        for name in sorted(piece.words & outline.imports.keys()) if outline.imports else ():
             for dotted in outline.imports[name]:
                 yield from self._meant(piece, name, dotted, path, asked)
         stars = [*outline.stars]
@@ -360,7 +374,7 @@ class Surroundings:
             else:
                 yield from self._meant(piece, one.local, one.dotted, path, asked)
         for star in stars[:_MOST_STARS]:
-            yield from self._of_star(star, path, words, asked, _HOPS)
+            yield from self._of_star(star, path, piece.words, asked, _HOPS)
 
     def _meant(self, piece: Piece, local: bytes, dotted: str, importer: str, asked: Asked) -> Iterator[Place]:
         """The pieces that a name of an import means; of a module those that are looked up in it."""
