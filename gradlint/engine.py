@@ -284,8 +284,10 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     location = os.path.abspath(path)
-    if not chosen.accepts_with(source, project.at_once(location, source, chosen.parts)):
-        return False
+    for readable in (False, True):  # the second look is at code alone, and takes longer
+        found = project.at_once(location, source, chosen.parts, readable=readable)
+        if not chosen.accepts_with(source, found):
+            return False
     project.begin(location, source)
     return chosen.accepts_with(source, frozenset().union(*map(chosen.parts, project.texts())))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.python import source as reading
@@ -154,10 +154,13 @@ class Project:
         values = scope.names.get(first, ())
         return Definition(module.program, None, values[0].value) if len(values) == 1 and not rest else None
 
-    def at_once(self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]]) -> frozenset[T]:
-        """What a function makes of all files that the text at a path names."""
+    def at_once(
+        self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]], *, readable: bool = False
+    ) -> frozenset[T]:
+        """What a function makes of all files that the text at a path names, or of what is readable of them."""
         paths = self.surroundings.named_in(path, source, self._asked)
-        found = (self.surroundings.once(other, make) for other in paths)
+        ask = self.surroundings.readable if readable else self.surroundings.once
+        found = (ask(other, make) for other in paths)
         return frozenset().union(*(one for one in found if one is not None))
 
     def texts(self) -> Iterator[bytes]:
@@ -166,6 +169,21 @@ class Project:
             outline = self.surroundings.outline(path)
             if outline is not None:
                 yield b"\n".join(outline.pieces[number].code for number in sorted(numbers))
+
+    def has_words(self, words: Set[str]) -> bool:
+        """Whether one of these stands in what is read of other files, by itself or as all of a string."""
+        sought = frozenset(word.encode() for word in words)
+        for path, numbers in self._kept.pieces.items():
+            outline, data = self.surroundings.outline(path), self.surroundings.roots.read(path)
+            if outline is None or data is None:
+                continue
+            pieces = [outline.pieces[number] for number in numbers]
+            if not all(sought.isdisjoint(piece.words) for piece in pieces):
+                return True
+            strings = {found[1] for piece in pieces for found in _STRINGS.finditer(data, piece.start, piece.end)}
+            if not sought.isdisjoint(strings):
+                return True
+        return False
 
     def is_used_by(self, path: str, words: Words) -> bool:
         """Whether a text with these words may use something of a file: it names something that the file defines, and
@@ -283,4 +301,5 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
 #: what stands for the package of the file itself
 _HERE = b"."
 _STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
+_STRINGS = re.compile(rb"""["'](\w+)["']""")
 _WORDS = re.compile(rb"\w+|\.(?= import\b)")

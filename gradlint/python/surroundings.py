@@ -21,7 +21,7 @@ _MOST_PIECES = 600
 _HOPS = 4
 #: how many modules of which all names are imported are searched for one that is not named
 _MOST_STARS = 16
-_MOST_OUTLINES = 128
+_MOST_OUTLINES = 512
 #: a definition that is no longer, and a value, is read for its own sake by whoever names it
 _SHORT = 600
 _LONGEST_VALUE = 4_000
@@ -108,7 +108,8 @@ class Surroundings:
         self._outlines: dict[str, Outline | None] = {}
         self._folders: dict[tuple[str, int], str] = {}
         self._lines: dict[tuple[str, bytes], tuple[list[str], Asked]] = {}
-        self._made: dict[tuple[str, Callable[[bytes], object]], object] = {}
+        #: what was made of a file, and of what is readable of it
+        self._made: dict[tuple[str, Callable[[bytes], object], bool], object] = {}
         #: what a piece is called wherever it is asked for
         self._called: dict[Place, set[str]] = {}
 
@@ -259,10 +260,19 @@ class Surroundings:
 
     def once(self, path: str, make: Callable[[bytes], T]) -> T | None:
         """What a function makes of the content of a file; it is asked once."""
-        if (path, make) not in self._made:
+        if (path, make, False) not in self._made:
             data = self.roots.read(path)
-            self._made[path, make] = None if data is None else make(data)
-        return cast("T | None", self._made[path, make])
+            self._made[path, make, False] = None if data is None else make(data)
+        return cast("T | None", self._made[path, make, False])
+
+    def readable(self, path: str, make: Callable[[bytes], T]) -> T | None:
+        """The same of the code of a file that may be read for the sake of others: without strings and comments, and
+        without what is too long for that."""
+        if (path, make, True) not in self._made:
+            outline = self.outline(path)
+            pieces = () if outline is None else (piece.code for piece in outline.pieces if not _is_too_long(piece))
+            self._made[path, make, True] = None if outline is None else make(b"\n".join(pieces))
+        return cast("T | None", self._made[path, make, True])
 
     # -- what a file may come by
 
@@ -421,6 +431,11 @@ def _matters_to(whole: Piece) -> Callable[[Piece], bool]:
     if any(word in whole.code for word in (b"entropy", b"Loss(", b"nll_loss")):
         return lambda piece: piece.trains or piece.is_loss
     return lambda piece: piece.trains
+
+
+def _is_too_long(piece: Piece) -> bool:
+    """It matters, and there is no room for it."""
+    return piece.end - piece.start > MOST_READ and piece.trains
 
 
 def _is_short(piece: Piece) -> bool:
