@@ -110,8 +110,10 @@ class Reading:
     def entries_of(self, draft: Draft) -> tuple[int, ...]:
         """The rows of the functions that all paths start with on which this was said; none if one is the module."""
         nodes = self._entries.get((draft.rule.meta.code, draft.site), {-1})
-        own = range(len(self.lowering.origins))  # a method that is inherited from another file is no start of this one
-        return tuple(sorted(self.lowering.origins[n].lineno for n in nodes)) if nodes <= set(own) else ()
+        origins = self.lowering.origins
+        if any(n not in range(len(origins)) for n in nodes):
+            return ()  # a method that is inherited from another file is no start of this one
+        return tuple(sorted(origins[n].lineno for n in nodes))
 
     def _other(self, path: str) -> Foreign | None:
         return self.project.file(path) if path and self.project is not None else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import repeat
 
 from gradlint.events import PLAIN, Event, Frame, Mark, Path
 from gradlint.knowledge import frameworks, naming
@@ -16,6 +16,7 @@ from gradlint.paths.roles import settle
 from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
+from gradlint.python.callees import components
 from gradlint.python.module import Module
 from gradlint.python.usage import Use
 from gradlint.records import dataclass, field
@@ -26,6 +27,9 @@ MAX_PATHS = 24
 PATH_BUDGET = 6_000
 LEAST_BUDGET = 2_000
 STATEMENT_BUDGET = 240
+#: so many turns of starting points have all of it; those behind them less and less, down to this
+FULL_TURNS = 4
+LAST_BUDGET = 500
 #: the steps of all unusual paths of a file
 FILE_BUDGET = 20_000
 
@@ -37,8 +41,8 @@ class _Entry:
     number: int
     function: s.Def | None = None
     cls: s.Class | None = None
-    #: the functions that it may come by, by their nodes
-    reach: frozenset[int] = frozenset()
+    #: the functions that it calls, those that make its object included
+    calls: tuple[s.Def, ...] = ()
     budget: int = PATH_BUDGET
     #: what its usual path took
     steps: int = 0
@@ -86,13 +90,17 @@ class Explorer:
         """The usual path of every starting point first, then the unusual ones in turn.
 
         A function that others of the file call has to wait until all ways through these were followed: one that they
-        come by, if only on an unusual path, is no starting point.
+        come by, if only on an unusual path, is no starting point. Where that goes on and on, functions call each other
+        in so many ways that few are come by: each turn then has less for each of them.
         """
         waiting = self._entries()
-        while waiting:
-            now = _uncalled(waiting)
+        for turn in itertools.count():
+            if not waiting:
+                return
+            now = self._uncalled(waiting)
             started = []
             for entry in now:
+                entry.budget = min(entry.budget, max(LAST_BUDGET, PATH_BUDGET // max(1, turn - FULL_TURNS + 1)))
                 path = self._usual(entry) if not self._came_by(entry) else None
                 if path is not None and self._may_start(entry):
                     started.append(entry)
@@ -152,31 +160,47 @@ class Explorer:
         own: list[s.Stmt] = [stmt for stmt in self.program.core if not isinstance(stmt, s.Def | s.Class)]
         entries = [_Entry(-1)]
         entries += [_Entry(n, function, cls) for n, (function, cls) in enumerate(self._entry_points())]
-        sizes: dict[int, int] = {}
         for entry in entries:
             body = own if entry.function is None else entry.function.body
-            entry.reach = self._reach(entry, body)
+            called = (
+                self.program.callees.under(own) if entry.function is None else self.program.called_by(entry.function)
+            )
+            entry.calls = (*called, *(self.program.callees.of_class(entry.cls) if entry.cls is not None else ()))
             size = sum(1 for _ in s.walk_stmts(body))
             size += len(self.program.core) if entry.function is None else 0
-            if id(entry.reach) not in sizes:
-                sizes[id(entry.reach)] = sum(map(self._sizes.get, entry.reach, repeat(0)))
-            size += sizes[id(entry.reach)]
-            entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * size))
+            entry.budget = min(PATH_BUDGET, max(LEAST_BUDGET, STATEMENT_BUDGET * (size + self._size_below(entry))))
         # the module is run all the same: its names are those that functions see
         return [entry for entry in entries if entry.function is None or self._may_start(entry)]
 
     def _may_start(self, entry: _Entry) -> bool:
         return self._starts is None or (entry.function.name if entry.function is not None else "") in self._starts
 
-    def _reach(self, entry: _Entry, body: list[s.Stmt]) -> frozenset[int]:
-        """The functions that are come by from here, that which makes the object included."""
-        callees, below = self.program.callees, self.program.reached_from
-        found = frozenset[int]() if entry.function is None else below(entry.function)
-        more = callees.under(body) if entry.function is None else ()
-        for definition in (*more, *(callees.of_class(entry.cls) if entry.cls is not None else ())):
-            if definition.node not in found or not below(definition) <= found:
-                found |= {definition.node, *below(definition)}
-        return found
+    def _size_below(self, entry: _Entry) -> int:
+        """How many statements it may come by in the functions that it leads to; more than its budget has room for are
+        not counted."""
+        size = 0
+        met: set[int] = set()
+        waiting = [*entry.calls]
+        while waiting and STATEMENT_BUDGET * max(size, len(met)) < PATH_BUDGET:
+            current = waiting.pop()
+            if current.node not in met:
+                met.add(current.node)
+                size += self._sizes.get(current.node, 0)
+                waiting.extend(self.program.called_by(current))
+        return size
+
+    def _uncalled(self, entries: Sequence[_Entry]) -> list[_Entry]:
+        """Those that no other one leads to; where all call each other, the first."""
+        #: of each function two entries that lead to it: one of them is not itself
+        sources: dict[int, list[int]] = {}
+        waiting = [(callee, entry.node) for entry in entries for callee in entry.calls]
+        while waiting:
+            current, source = waiting.pop()
+            known = sources.setdefault(current.node, [])
+            if source not in known and len(known) < 2:
+                known.append(source)
+                waiting.extend((callee, source) for callee in self.program.called_by(current))
+        return [e for e in entries if not set(sources.get(e.node, ())) - {e.node}] or [*entries[:1]]
 
     def _came_by(self, entry: _Entry) -> bool:
         return entry.function is not None and id(entry.function) in self.reached
@@ -299,15 +323,26 @@ class Explorer:
 
     def _has_step_loop(self, function: s.Def) -> bool:
         """Whether the function, or one that it calls, loops over batches."""
-        below = self.program.reached_from(function)
-        return self._loops(function) or any(self._loops(self.program.met[node]) for node in below)
+        if function.node not in self._looping:
+            edges: dict[int, tuple[int, ...]] = {}
+            loops: dict[int, bool] = {}
+            waiting = [function]
+            while waiting:
+                current = waiting.pop()
+                if current.node not in edges:
+                    known = self._looping.get(current.node)
+                    called = self.program.called_by(current) if known is None else ()
+                    edges[current.node] = tuple(callee.node for callee in called)
+                    loops[current.node] = self._loops(current) if known is None else known
+                    waiting.extend(called)
+            for ring in components(edges):
+                found = any(loops[node] or any(loops[callee] for callee in edges[node]) for node in ring)
+                loops.update(dict.fromkeys(ring, found))
+            self._looping.update(loops)
+        return self._looping[function.node]
 
     def _loops(self, function: s.Def) -> bool:
-        known = self._looping.get(function.node)
-        if known is None:
-            known = _loops_over_batches(self.program.owner(function.node), function)
-            self._looping[function.node] = known
-        return known
+        return _loops_over_batches(self.program.owner(function.node), function)
 
     def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
         assert isinstance(value.node, s.Def)
@@ -371,17 +406,6 @@ def _last(run: Run) -> int:
 def _counts(param: s.Param) -> bool:
     """It is handed the number of the batch."""
     return bool(naming.COUNTER.search(param.name)) and param.default is None
-
-
-def _uncalled(entries: Sequence[_Entry]) -> list[_Entry]:
-    """Those that no other one calls; where all call each other, the first."""
-    by_reach: dict[int, list[_Entry]] = {}  # functions that call each other share theirs
-    for entry in entries:
-        by_reach.setdefault(id(entry.reach), []).append(entry)
-    called: set[int] = set()
-    for first, *others in by_reach.values():
-        called |= first.reach if others else first.reach - {first.node}
-    return [entry for entry in entries if entry.node not in called] or [*entries[:1]]
 
 
 def _loops_over_batches(program: Module, function: s.Def) -> bool:

@@ -100,9 +100,17 @@ class Loops:
         if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items:
             target, last = target.items[0], last.items[0]
         plain = isinstance(iterable, v.Counted) and not isinstance(iterable.inner, v.Collection | v.Counted)
-        if not plain or not isinstance(target, s.Name) or target.id in self.it.program.words(stmt.body).seen:
+        if not plain or not isinstance(target, s.Name) or self._names(stmt.body, target.id):
             return None
         return Steady(self.run, loop, (target, last))
+
+    def _names(self, body: list[s.Stmt], name: str) -> bool:
+        """Somebody asks for it: the block, or, for a name of the module, any function of the file."""
+        program = self.it.program
+        if name in program.own_words(body).seen:
+            return True
+        functions = (d for definitions in program.functions.values() for d in definitions)
+        return self.run.env is self.run.module and any(name in program.own_words(d.body).seen for d in functions)
 
     def _loop(
         self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = (),

@@ -230,6 +230,8 @@ class Callees:
     def classes(self, expr: s.Expr, scope: Scope) -> tuple[s.Class, ...]:
         """The classes of the file that an object can be of; none if the file does not say."""
         known = self._classes_of.get(expr.node)
+        if known is None and isinstance(expr, s.Name) and (cls := _class_of_self(expr.id, scope.owner(expr.id))):
+            known = self._classes_of[expr.node] = (cls,)
         if known is None and self._depth < _DEEPEST:
             self._classes_of[expr.node] = ()
             self._depth += 1
@@ -272,9 +274,6 @@ class Callees:
         param = next((p for p in place.params if p.name == name), None)
         if param is None:
             return
-        if place.cls is not None and place.params[0] is param:
-            yield place.cls  # `self`, whatever it is called
-            return
         if param.annotation is not None:
             yield from self.classes_named(param.annotation, place)
         for value, caller in self._scopes.handed(name, place):
@@ -287,6 +286,12 @@ class Callees:
             for stmt in s.walk_stmts(definition.body) if inner is not None else ():
                 if isinstance(stmt, s.Return) and stmt.value is not None and inner is not None:
                     yield from owner.classes(stmt.value, inner)
+
+
+def _class_of_self(name: str, place: Scope | None) -> s.Class | None:
+    """That of the first parameter of a method, whatever it is called, unless the method binds it anew."""
+    is_first = place is not None and bool(place.params) and place.params[0].name == name and name not in place.names
+    return place.cls if place is not None and is_first else None
 
 
 def components(edges: Mapping[int, Iterable[int]]) -> Iterator[set[int]]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from gradlint.events import Site
 from gradlint.knowledge.frameworks import PACKAGES
-from gradlint.knowledge.torch_api import OTHER_LIBRARIES
+from gradlint.knowledge.layers import SATURATING
+from gradlint.knowledge.torch_api import HOOKS, OTHER_LIBRARIES, PARAMETER_METHODS
 from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
 from gradlint.python import syntax as s
 from gradlint.python.binding import BINDING, own_statements
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
 _GRAD = "grad"
+#: what is asked about the functions that a block calls; of these nothing else is kept, so that it is little in any file
+_ASKED_CALLED = frozenset(EVENT_METHODS | _SCALER_CALLS | HOOKS | PARAMETER_METHODS | {"next", "manual_backward"})
+_ASKED_SEEN = frozenset(CONTEXTS | SATURATING.keys() | {_GRAD, "no_sync"})
 _TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | CONTEXTS | {_GRAD}
 #: one of these stands in whatever holds events
 _EVENT_WORDS = EVENT_METHODS | {_GRAD}
@@ -36,7 +40,7 @@ _NOTHING: set[str] = set()
 
 @dataclass(slots=True)
 class Words:
-    """What stands in a piece of code, inner blocks and (by name) called functions of the file included."""
+    """What stands in a piece of code, inner blocks included, and what is asked for of the functions that it calls."""
 
     called: set[str]
     seen: set[str]
@@ -45,6 +49,11 @@ class Words:
     def add(self, other: Words) -> None:
         self.called |= other.called
         self.seen |= other.seen
+
+    def add_behind(self, other: Words) -> None:
+        """Those of a function that is called."""
+        self.called |= other.called & _ASKED_CALLED
+        self.seen |= other.seen & _ASKED_SEEN
 
     @property
     def events(self) -> bool:
@@ -99,9 +108,6 @@ class Module:
         self.stars: list[str] = []
         self._foreign: dict[str, Definition | None] = {}
         self._closing = False
-        self._reached: dict[int, frozenset[int]] = {}
-        #: the functions that `reached_from` has come by
-        self.met: dict[int, s.Def] = {}
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -135,7 +141,7 @@ class Module:
         """The same file in an analysis: what its text says is shared by all, what other files make of it is not."""
         seen = copy.copy(self)
         seen.project, seen.target_torch = project, target_torch
-        seen._foreign, seen._reached, seen.met, seen._words, seen.innermost = {}, {}, {}, {}, {}
+        seen._foreign, seen._words, seen.innermost = {}, {}, {}
         seen._own, seen._said, seen._remembered = {**self._own}, {**self._said}, []
         seen._closure, seen._core, seen._calls = None, None, None
         seen._made, seen.usage = {}, self.usage.seen_from(seen)
@@ -249,7 +255,7 @@ class Module:
             if inner:
                 cached = Words(set(cached.called), set(cached.seen), cached.jumps)
                 for definition in inner:
-                    cached.add(self.words_of(definition))
+                    cached.add_behind(self.words_of(definition))
             self._words[id(body)] = cached
             self._remembered.append(body)
         return cached
@@ -271,7 +277,7 @@ class Module:
         return cached
 
     def words_of(self, *definitions: s.Def) -> Words:
-        """The words of functions, and of all that they call."""
+        """What is asked for of functions, and of all that they call."""
         found = [self.owner(definition.node)._words_of(definition) for definition in definitions]
         if len(found) == 1:
             return found[0]
@@ -288,26 +294,6 @@ class Module:
     def called_by(self, definition: s.Def) -> tuple[s.Def, ...]:
         """The functions that one leads to at once, wherever it stands."""
         return self.owner(definition.node).callees.under(definition.body)
-
-    def reached_from(self, definition: s.Def) -> frozenset[int]:
-        """All functions that one leads to, by their nodes; those that call each other share one set."""
-        if definition.node not in self._reached:
-            edges: dict[int, tuple[int, ...]] = {}
-            waiting = [definition]
-            while waiting:
-                current = waiting.pop()
-                if current.node not in edges and current.node not in self._reached:
-                    called = self.called_by(current)
-                    self.met.update((d.node, d) for d in called)
-                    edges[current.node] = tuple(d.node for d in called)
-                    waiting.extend(called)
-            known = {node for called in edges.values() for node in called if node in self._reached}
-            for ring in components(edges | dict.fromkeys(known, ())):
-                if ring.isdisjoint(known):
-                    at_once = {callee for node in ring for callee in edges[node]}
-                    found = at_once.union(*(self._reached[callee] for callee in at_once - ring))
-                    self._reached.update(dict.fromkeys(ring, frozenset(found)))
-        return self._reached[definition.node]
 
     @property
     def callees(self) -> Callees:
@@ -369,11 +355,11 @@ class Module:
         for ring in components(calls):
             shared = Words(set(), set(), set())
             for node in ring:
-                shared.add(self.own_words(functions[node].body))
+                shared.add_behind(self.own_words(functions[node].body))
                 for definition in foreign[node]:
-                    shared.add(self.words_of(definition))
+                    shared.add_behind(self.words_of(definition))
             for callee in set().union(*(calls[node] for node in ring)) - ring:
-                shared.add(closed[callee])
+                shared.add_behind(closed[callee])
             closed.update(dict.fromkeys(ring, shared))
         return closed
 

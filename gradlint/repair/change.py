@@ -85,6 +85,10 @@ class Original:
         return Change(self, Source(self.source.data, text, whole), gone, come)
 
     @cached_property
+    def rows(self) -> int:
+        return _rows(self.source.tree)
+
+    @cached_property
     def mentions(self) -> dict[str, list[tuple[ast.stmt, set[str]]]]:
         """What leads where, with the statement of the module that says so."""
         found: dict[str, list[tuple[ast.stmt, set[str]]]] = {}
@@ -120,7 +124,9 @@ class Part:
 
     def of(self, tree: ast.Module) -> ast.Module:
         """The file without the other definitions; those that the module's own code mentions are left, empty."""
-        return ast.Module([x for stmt in tree.body if (x := self._cut(stmt)) is not None], tree.type_ignores)
+        left = self.used | {name.removesuffix("()") for name in self.names}
+        kept = (x for x in tree.body if not isinstance(x, _Definition) or x.name in left or x.name.startswith("test_"))
+        return ast.Module([x for stmt in kept if (x := self._cut(stmt)) is not None], tree.type_ignores)
 
     def _cut(self, stmt: ast.stmt) -> ast.stmt | None:
         if not isinstance(stmt, _Definition):
@@ -210,8 +216,9 @@ class Change:
     def is_apart(self, part: Part) -> bool:
         """Whether the part is worth to be looked at alone: the code of the module itself has not changed, and most of
         the file is left out."""
-        tree = self._original.source.tree
-        return _outline(self._gone.body) == _outline(self._come.body) and _rows(part.of(tree)) <= _WORTH * _rows(tree)
+        if _outline(self._gone.body) != _outline(self._come.body):
+            return False
+        return _rows(part.of(self._original.source.tree)) <= _WORTH * self._original.rows
 
 
 def _closure(names: Iterable[str], near: Callable[[str], Iterable[str]]) -> set[str]:

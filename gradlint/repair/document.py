@@ -255,7 +255,8 @@ class Document:
         for item in self.root.items:
             if parts[-1] and not parts[-1].endswith(("\n", "\r")):
                 parts.append(newline)  # the last line of the file is not the last any more
-            parts.append(item.as_it_was if item.as_it_was is not None else self._written(item))
+            kept = item.as_it_was
+            parts.append(kept if kept is not None else self._written(item))
         ended = self.source.endswith(("\n", "\r"))
         text = "".join((*parts, self.anchors.footer))
         return text if ended else text.removesuffix(newline)

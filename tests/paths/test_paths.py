@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -387,6 +388,25 @@ def test_a_run_that_is_out_of_budget_tells_what_it_saw() -> None:
     found = paths(EXPLOSIONS["8 nested loops"])
     assert found
     assert names(found[0])[:3] == ["Zero", "Backward", "Step"]
+
+
+def _chain(count: int, update: str) -> str:
+    """Functions that each call two of those behind them: a tree of calls that is far larger than the file."""
+    calls = (
+        f"def g{n}(m, o, x):\n    g{n + 1}(m, o, x)\n    g{min(n * 2 + 3, count)}(m, o, x)\n" for n in range(count)
+    )
+    return "".join(calls) + f"def g{count}(m, o, x):\n{update}"
+
+
+@pytest.mark.slow
+def test_twice_the_functions_that_call_each_other_take_little_more_than_twice_the_steps() -> None:
+    update = "    m(x).mean().backward()\n    o.step()\n    o.zero_grad()\n"
+    taken = []
+    for count in (100, 200, 400):
+        explorer = Explorer(program(_chain(count, update)))
+        assert list(explorer.paths())
+        taken.append(explorer.steps)
+    assert all(more <= 2.35 * less for less, more in itertools.pairwise(taken)), taken
 
 
 def test_functions_that_all_call_each_other_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

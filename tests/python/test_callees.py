@@ -124,3 +124,15 @@ def test_super_means_the_method_of_a_base() -> None:
 def test_what_stands_for_itself_is_nothing(text: str) -> None:
     parsed = program(text)
     assert [d.name for call in parsed.calls() for d in parsed.callees.of(call)] in ([], ["f"])
+
+
+def test_self_is_known_however_far_a_parameter_was_handed_on() -> None:
+    """What is handed on is looked for in callers of callers; what was asked too deep on the way was nothing."""
+    many = 250
+    methods = "".join(
+        f"    def m{n}(self, x):\n        x.go()\n        self.m{(n + 1) % many}(x)\n        self.m{n * 7 % many}(x)\n"
+        for n in range(many)
+    )
+    parsed = program(f"class Trainer:\n{methods}")
+    found = {name: {d.name for d in parsed.callees.under(d.body)} for name, (d,) in parsed.functions.items()}
+    assert found == {f"m{n}": {f"m{(n + 1) % many}", f"m{n * 7 % many}"} for n in range(many)}
