@@ -107,7 +107,9 @@ class Surroundings:
         self._last: tuple[str, bytes, Kept] | None = None
         self._outlines: dict[str, Outline | None] = {}
         self._folders: dict[tuple[str, int], str] = {}
-        self._lines: dict[tuple[str, bytes], tuple[list[str], Asked]] = {}
+        self._lines: dict[tuple[tuple[str, ...], bytes], tuple[list[str], Asked]] = {}
+        self._modules: dict[bytes, tuple[str, ...]] = {}
+        self._near: dict[tuple[str, bytes], tuple[tuple[str, ...], Asked]] = {}
         #: what was made of a file, and of what is readable of it
         self._made: dict[tuple[str, Callable[[bytes], object], bool], object] = {}
         #: what a piece is called wherever it is asked for
@@ -234,28 +236,58 @@ class Surroundings:
             rest = line[5:].lstrip() if line.startswith(b"from ") else b""
             level = len(rest) - len(rest.lstrip(b"."))
             # many folders name the same file, each in the same words
-            base = folder if not level else self._above(folder, level)
-            key = base, rest[level:] if level else line
+            if level:
+                bases: tuple[str, ...] = (self._above(folder, level),)
+                key = bases, rest[level:]
+            else:
+                if not self._absolute(line):
+                    continue
+                bases, inner = self._bases_for(line, folder)
+                asked.add(inner)
+                key = bases, line
             if key not in self._lines:
                 inner = Asked()
-                files = (self._file_of(dotted, path, inner) for dotted in modules_in(line))
+                files = (self._file_of(dotted, bases, inner) for dotted in modules_in(line))
                 self._lines[key] = [one for one in files if one is not None], inner
             paths, inner = self._lines[key]
             found.update(paths)
             asked.add(inner)
         return found
 
+    def _absolute(self, line: bytes) -> tuple[str, ...]:
+        """The modules that a line names which may be some of the project."""
+        if line not in self._modules:
+            named = (dotted for dotted in modules_in(line) if dotted.partition(".")[0] not in _ELSEWHERE)
+            self._modules[line] = tuple(named)
+        return self._modules[line]
+
+    def _bases_for(self, line: bytes, folder: str) -> tuple[tuple[str, ...], Asked]:
+        """The folders in which the modules of a line are looked for; that of the text itself has most often none of
+        them, and the others are those of many texts."""
+        key = folder, line
+        if key not in self._near:
+            asked = Asked()
+            bases = tuple(self.bases(os.path.join(folder, "x"), 0, asked))
+            modules = self._absolute(line)
+            if not any(self.roots.may_have(folder, dotted.partition(".")[0]) for dotted in modules):
+                stems = [os.path.join(folder, *dotted.split(".")) for dotted in modules]
+                for stem in stems:
+                    asked.note(f"{stem}.py")
+                    asked.note(os.path.join(stem, "__init__.py"))
+                bases = bases[1:]
+            self._near[key] = bases, asked
+        return self._near[key]
+
     def _above(self, folder: str, level: int) -> str:
         if (folder, level) not in self._folders:
             (self._folders[folder, level],) = self.bases(os.path.join(folder, "x"), level, Asked())
         return self._folders[folder, level]
 
-    def _file_of(self, dotted: str, importer: str, asked: Asked) -> str | None:
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = [part for part in dotted[level:].split(".") if part]
-        if not level and (not parts or parts[0] in _ELSEWHERE):
+    def _file_of(self, dotted: str, bases: Iterable[str], asked: Asked) -> str | None:
+        parts = [part for part in dotted.split(".") if part]
+        if not dotted.startswith(".") and (not parts or parts[0] in _ELSEWHERE):
             return None
-        stems = (os.path.join(base, *parts) for base in self.bases(importer, level, asked))
+        stems = (os.path.join(base, *parts) for base in bases)
         return next((path for stem in stems if (path := self._module(stem, asked)) is not None), None)
 
     def once(self, path: str, make: Callable[[bytes], T]) -> T | None:
