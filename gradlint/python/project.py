@@ -67,13 +67,17 @@ class Words:
 
     @classmethod
     def of(cls, source: bytes) -> Words:
-        statements = b"\n".join(found[1] for found in _STATEMENTS.finditer(source))
-        return cls(frozenset(_WORDS.findall(source)), frozenset(_WORDS.findall(statements)))
+        return cls(frozenset(_WORDS.findall(source)), _imported_words(source))
 
     @staticmethod
     def may_import(source: bytes, names: Iterable[bytes]) -> bool:
         """Whether one of these could be among the words of a text's imports, seen in no time."""
         return any((b". import" if name == _HERE else name) in source for name in names)
+
+
+def _imported_words(source: bytes) -> frozenset[bytes]:
+    """The words of all import statements."""
+    return frozenset(_WORDS.findall(b"\n".join(found[1] for found in _STATEMENTS.finditer(source))))
 
 
 @dataclass(slots=True, eq=False)
@@ -192,10 +196,13 @@ class Project:
             return False
         names = self.names_of(path)
         return not words.imports.isdisjoint(names) or any(
-            stem_of(other) in words.imports and not names.isdisjoint(Words.of(data).imports)
+            stem_of(other) in words.imports and not names.isdisjoint(self._imports_of(other))
             for other in sorted(self._asked.paths)
-            if (data := self.surroundings.roots.read(other)) is not None
         )
+
+    def _imports_of(self, path: str) -> frozenset[bytes]:
+        """The words of the import statements of a file."""
+        return self.surroundings.once(path, _imported_words) or frozenset()
 
     def defined_in(self, path: str) -> frozenset[bytes]:
         """The names that a file gives something to."""
@@ -213,8 +220,7 @@ class Project:
         while folder != os.path.dirname(folder):
             above = os.path.join(folder, "__init__.py")
             self._asked.note(above)
-            package = self.surroundings.roots.read(above) if self.surroundings.roots.has(above) else None
-            if package is None or names.isdisjoint(Words.of(package).imports):
+            if not self.surroundings.roots.has(above) or names.isdisjoint(self._imports_of(above)):
                 break
             names |= {os.path.basename(folder).encode(), _HERE}
             folder = os.path.dirname(folder)

@@ -341,9 +341,7 @@ class Surroundings:
         self._take(kept, after, begin, matters)
         return kept
 
-    def _in_turn(
-        self, whole: Piece, path: str, begin: set[Place], later: list[Place], asked: Asked
-    ) -> Iterator[Place]:
+    def _in_turn(self, whole: Piece, path: str, begin: set[Place], later: list[Place], asked: Asked) -> Iterator[Place]:
         """The pieces that a text itself names, and then those that are found on the way; no name is looked for before
         it has its turn: there may be enough to read by then."""
         for place in self._imported(whole, path, Outline([]), asked):
