@@ -312,8 +312,8 @@ def _inquiry(
 ) -> Inquiry:
     rules = chosen_rules(codes, settings)
     # what a text lacks may be in the files that it imports
-    others = b"" if project is None else b"\n".join(project.texts())
-    speaking = (lambda text: _prefilter(codes).speaking(text + others)) if settings.prefilter else None
+    others = b"" if project is None else b"\n".join((b"", *project.texts()))
+    speaking = (lambda text: _prefilter(codes).speaking(text, others)) if settings.prefilter else None
     return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
 
 

@@ -45,9 +45,11 @@ _MOST_KNOWN = 256
 class _Held:
     """What is in one file, each part looked for once."""
 
-    def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
-        self.source = source
-        self._text = Text(source, stems)
+    def __init__(self, source: bytes, stems: Mapping[bytes, bytes], others: bytes = b"") -> None:
+        """`others`: code of other files, without comments and prose, that counts as if it stood in the file."""
+        self.source = source + others
+        self._others = others
+        self._text = Text(self.source, stems)
         self._known: dict[Part, bool] = {}
         self._in_code: dict[Part, bool] = {}
         self._code: Text | None = None
@@ -67,7 +69,8 @@ class _Held:
         found = self._in_code.get(part)
         if found is None:
             if self._code is None:  # few files come so far
-                self._code = Text(without_prose(self.source), self._text.stems)
+                own = self.source[: len(self.source) - len(self._others)]
+                self._code = Text(without_prose(own) + self._others, self._text.stems)
             found = self._in_code[part] = any(need.is_in(self._code) for need in part)
         return found
 
@@ -118,9 +121,9 @@ class Prefilter:
         held = self._held(source)
         return any(held.part(part) for clause in self._clauses for part in clause)
 
-    def speaking(self, source: bytes) -> frozenset[str]:
-        """The codes of the rules that can have anything to say about the file."""
-        held = self._held(source)
+    def speaking(self, source: bytes, others: bytes = b"") -> frozenset[str]:
+        """The codes of the rules that can have anything to say about the file, with code of others."""
+        held = _Held(source, self._stems, others) if others else self._held(source)
         return frozenset(code for code, clauses in self._of.items() if any(map(held.for_certain, clauses)))
 
     def _held(self, source: bytes) -> _Held:
