@@ -284,8 +284,10 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     location = os.path.abspath(path)
-    if not chosen.accepts_with(source, project.at_once(location, source, chosen.parts)):
-        return False
+    for readable in (False, True):  # the second look is at code alone, and takes longer
+        found = project.at_once(location, source, chosen.parts, readable=readable)
+        if not chosen.accepts_with(source, found):
+            return False
     project.begin(location, source)
     return chosen.accepts_with(source, frozenset().union(*map(chosen.parts, project.texts())))
 
@@ -297,7 +299,7 @@ def holds_objects(source: bytes) -> bool:
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:
     """Whether a file holds anything that a rule needs, though perhaps not all of it."""
-    return bool(_prefilter(settings.enabled_for(path)).parts(source))
+    return _prefilter(settings.enabled_for(path)).holds_any(source)
 
 
 def chosen_rules(codes: frozenset[str], settings: Settings) -> list[Rule]:
@@ -310,8 +312,8 @@ def _inquiry(
 ) -> Inquiry:
     rules = chosen_rules(codes, settings)
     # what a text lacks may be in the files that it imports
-    others = b"" if project is None else b"\n".join(project.texts())
-    speaking = (lambda text: _prefilter(codes).speaking(text + others)) if settings.prefilter else None
+    others = b"" if project is None else b"\n".join((b"", *project.texts()))
+    speaking = (lambda text: _prefilter(codes).speaking(text, others)) if settings.prefilter else None
     return Inquiry(rules, settings.target_torch, crashes, project, location, speaking)
 
 

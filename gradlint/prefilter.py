@@ -45,9 +45,11 @@ _MOST_KNOWN = 256
 class _Held:
     """What is in one file, each part looked for once."""
 
-    def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
-        self.source = source
-        self._text = Text(source, stems)
+    def __init__(self, source: bytes, stems: Mapping[bytes, bytes], others: bytes = b"") -> None:
+        """`others`: code of other files, without comments and prose, that counts as if it stood in the file."""
+        self.source = source + others
+        self._others = others
+        self._text = Text(self.source, stems)
         self._known: dict[Part, bool] = {}
         self._in_code: dict[Part, bool] = {}
         self._code: Text | None = None
@@ -67,7 +69,8 @@ class _Held:
         found = self._in_code.get(part)
         if found is None:
             if self._code is None:  # few files come so far
-                self._code = Text(without_prose(self.source), self._text.stems)
+                own = self.source[: len(self.source) - len(self._others)]
+                self._code = Text(without_prose(own) + self._others, self._text.stems)
             found = self._in_code[part] = any(need.is_in(self._code) for need in part)
         return found
 
@@ -93,6 +96,7 @@ class Prefilter:
         self._clauses = _least({clause for found in self._of.values() for clause in found})
         #: what stands on a path may be in several files; a call, an operation or layers are those of one file
         self._on_paths = _least({c for rule in chosen for c in clauses_of(rule, rule.hooks & _PATHS)})
+        self._sought = tuple(dict.fromkeys(part for clause in self._on_paths for part in clause))
         self._training = frozenset({needs(Backward), needs(Step)})
         self._parts: dict[bytes, frozenset[Part]] = {}
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
@@ -105,16 +109,21 @@ class Prefilter:
 
     def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
-        held = _Held(source, self._stems)
+        held = self._held(source)
         trains = not elsewhere.isdisjoint(self._training)
         return any(
             all(part in elsewhere or held.part(part) for part in clause) and (trains or any(map(held.part, clause)))
             for clause in self._on_paths
         )
 
-    def speaking(self, source: bytes) -> frozenset[str]:
-        """The codes of the rules that can have anything to say about the file."""
+    def holds_any(self, source: bytes) -> bool:
+        """Whether anything is in a file that is asked for, though perhaps not all of a clause."""
         held = self._held(source)
+        return any(held.part(part) for clause in self._clauses for part in clause)
+
+    def speaking(self, source: bytes, others: bytes = b"") -> frozenset[str]:
+        """The codes of the rules that can have anything to say about the file, with code of others."""
+        held = _Held(source, self._stems, others) if others else self._held(source)
         return frozenset(code for code, clauses in self._of.items() if any(map(held.for_certain, clauses)))
 
     def _held(self, source: bytes) -> _Held:
@@ -124,11 +133,10 @@ class Prefilter:
         return self._last
 
     def parts(self, source: bytes) -> frozenset[Part]:
-        """What of all that is asked for is in a file: another one that imports it may lack just that."""
+        """What of all that can stand on a path is in a file: another one that imports it may lack just that."""
         found = self._parts.get(source)  # many files import the same one
         if found is None:
-            held = _Held(source, self._stems)
-            found = frozenset(part for clause in self._clauses for part in clause if held.part(part))
+            found = frozenset(filter(_Held(source, self._stems).part, self._sought))
             if len(self._parts) >= _MOST_KNOWN:
                 del self._parts[next(iter(self._parts))]
             self._parts[source] = found

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
+_GRAD = "grad"
 #: what is asked about the functions that a block calls; of these nothing else is kept, so that it is little in any file
 _ASKED_CALLED = frozenset(
     {HANDS_SELF_ON} | EVENT_METHODS | _SCALER_CALLS | HOOKS | PARAMETER_METHODS | {"next", "manual_backward"}
 )
-_ASKED_SEEN = frozenset(CONTEXTS | SATURATING.keys() | {"grad", "no_sync"})
-_TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | CONTEXTS | {"grad"}
+_ASKED_SEEN = frozenset(CONTEXTS | SATURATING.keys() | {_GRAD, "no_sync"})
+_TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | CONTEXTS | {_GRAD}
+#: one of these stands in whatever holds events
+_EVENT_WORDS = EVENT_METHODS | {_GRAD}
 
 
 #: shared by all expressions in which nothing is called; nobody adds to what was said
@@ -56,7 +59,7 @@ class Words:
 
     @property
     def events(self) -> bool:
-        return "grad" in self.seen or not self.called.isdisjoint(EVENT_METHODS)
+        return _GRAD in self.seen or not self.called.isdisjoint(EVENT_METHODS)
 
     @property
     def steps(self) -> bool:
@@ -169,7 +172,7 @@ class Module:
         """Gradients are made, cleared, clipped or used here; in a file with models and losses alone they are not."""
         if self.all_words.seen & _TRAINS:
             return True
-        return self.project is not None and self._leads_to_training()
+        return self.project is not None and self.project.has_words(_EVENT_WORDS) and self._leads_to_training()
 
     def _leads_to_training(self) -> bool:
         """A function of another file is called that does so, or a class is derived from one of another file."""

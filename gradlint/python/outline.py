@@ -36,14 +36,22 @@ _COMMON = frozenset({
     "initialize", "log", "log_dict", "norm", "print", "scale", "setup", "step", "update", "RMS", "Ada", "CLIP", "Clip",
     "Norm", "prepare", "accumulate", "schedule",
 })  # fmt: skip
+#: a string without the letters in front of it, or a comment; it begins with one of three characters, so that all others
+#: are passed in no time
 _STRINGS = re.compile(
-    rb"""[rbufRBUF]{0,2}(?:\"""(?:[^\\]|\\.)*?(?:\"""|\Z)|'''(?:[^\\]|\\.)*?(?:'''|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
-    rb"|#[^\n]*",
+    rb"""["'#](?:(?<=#)[^\n]*"""
+    rb"""|(?<=")(?:""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"""|\Z)|[^"\\\n]*(?:\\.[^"\\\n]*)*")"""
+    rb"""|(?<=')(?:''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)|[^'\\\n]*(?:\\.[^'\\\n]*)*'))""",
     re.S,
 )
+_PREFIXES = b"rbufRBUF"
+_COMMENT = ord("#")
 #: everything but ends of lines becomes a blank
 _BLANK = bytes(code if code in b"\r\n" else 32 for code in range(256))
-_HEADS = re.compile(rb"^(?!(?:else|elif|except|finally)\b)[^\W\d]\w*|^@", re.M)
+#: the end of a line before a statement; a search for what it begins with is quick, one for all starts of lines is not
+_HEADS = re.compile(rb"\n(?=[^\W\d]|@)(?!(?:else|elif|except|finally)\b)")
+#: so much of a text says whether a statement begins with it
+_LONGEST_HEAD = 10
 _DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.M)
 _INNER = re.compile(rb"\b(?:def|class)[ \t]+(\w+)")
 _ASSIGNS = re.compile(rb"^([^=\n]*[^=\n!<>])=(?!=)", re.M)
@@ -85,6 +93,12 @@ class Piece:
     _trains: bool | None = None
     _is_trained: bool | None = None
     _is_loss: bool | None = None
+
+    @classmethod
+    def whole(cls, source: bytes) -> Piece:
+        """All of a text as one piece."""
+        code = without_strings(source)
+        return cls(0, len(code), code, True, frozenset(), tuple(dict.fromkeys(imported(code))))
 
     @property
     def words(self) -> frozenset[bytes]:
@@ -152,12 +166,6 @@ class Outline:
                     found.importing.setdefault(one.local, []).append(number)
         return found
 
-    @property
-    def whole(self) -> Piece:
-        """All of it as one piece."""
-        imports = tuple(dict.fromkeys(one for piece in self.pieces for one in piece.imports))
-        return Piece(0, 0, b"\n".join(piece.code for piece in self.pieces), True, frozenset(), imports)
-
     def binds(self, name: bytes) -> bool:
         return name in self.defined or name in self.imports or name in self.names
 
@@ -173,12 +181,20 @@ class Outline:
 
 def without_strings(source: bytes) -> bytes:
     """The code alone; what strings and comments are written with becomes blanks."""
-    return _STRINGS.sub(lambda found: found[0].translate(_BLANK), source)
+    parts: list[bytes] = []
+    done = 0
+    for found in _STRINGS.finditer(source):
+        start, end = quote, _ = found.span()
+        while start > done and quote - start < 2 and source[start - 1] in _PREFIXES and source[quote] != _COMMENT:
+            start -= 1
+        parts += (source[done:start], source[start:end].translate(_BLANK))
+        done = end
+    return b"".join((*parts, source[done:]))
 
 
 def imported(code: bytes) -> Iterator[Imported]:
     """What the import statements of a text without strings give names."""
-    for found in _IMPORTS.finditer(code):
+    for found in _import_statements(code):
         dots, base, names, plain = found.groups()
         if plain is None:
             above = (dots + base).decode(errors="replace")
@@ -197,6 +213,18 @@ def imported(code: bytes) -> Iterator[Imported]:
             elif len(words) == 1 and _DOTTED.fullmatch(words[0].decode(errors="replace")):
                 # `import a.b` gives `a` a meaning, and `a.b.c` one through it
                 yield Imported(words[0].partition(b".")[0], words[0].decode(errors="replace"))
+
+
+def _import_statements(code: bytes) -> Iterator[re.Match[bytes]]:
+    """As they follow each other; where the word is not, nothing is looked for."""
+    place, done = code.find(b"import"), 0
+    while place >= 0:
+        found = _IMPORTS.search(code, max(done, code.rfind(b"\n", 0, place) + 1))
+        if found is None:
+            return
+        yield found
+        done = found.end()
+        place = code.find(b"import", done)
 
 
 def words_in(source: bytes) -> frozenset[bytes]:
@@ -226,7 +254,8 @@ def modules_in(line: bytes) -> Iterator[str]:
 
 
 def _pieces(code: bytes) -> Iterator[Piece]:
-    starts = [found.start() for found in _HEADS.finditer(code)]
+    first_line = [0] if _HEADS.match(b"\n" + code[:_LONGEST_HEAD]) else []
+    starts = [*first_line, *(found.end() for found in _HEADS.finditer(code))]
     ends = [*starts[1:], len(code)][: len(starts)]
     begun = -1
     for start, end in zip(starts, ends, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.python import source as reading
@@ -67,13 +67,17 @@ class Words:
 
     @classmethod
     def of(cls, source: bytes) -> Words:
-        statements = b"\n".join(found[1] for found in _STATEMENTS.finditer(source))
-        return cls(frozenset(_WORDS.findall(source)), frozenset(_WORDS.findall(statements)))
+        return cls(frozenset(_WORDS.findall(source)), _imported_words(source))
 
     @staticmethod
     def may_import(source: bytes, names: Iterable[bytes]) -> bool:
         """Whether one of these could be among the words of a text's imports, seen in no time."""
         return any((b". import" if name == _HERE else name) in source for name in names)
+
+
+def _imported_words(source: bytes) -> frozenset[bytes]:
+    """The words of all import statements."""
+    return frozenset(_WORDS.findall(b"\n".join(found[1] for found in _STATEMENTS.finditer(source))))
 
 
 @dataclass(slots=True, eq=False)
@@ -154,10 +158,13 @@ class Project:
         values = scope.names.get(first, ())
         return Definition(module.program, None, values[0].value) if len(values) == 1 and not rest else None
 
-    def at_once(self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]]) -> frozenset[T]:
-        """What a function makes of all files that the text at a path names."""
+    def at_once(
+        self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]], *, readable: bool = False
+    ) -> frozenset[T]:
+        """What a function makes of all files that the text at a path names, or of what is readable of them."""
         paths = self.surroundings.named_in(path, source, self._asked)
-        found = (self.surroundings.once(other, make) for other in paths)
+        ask = self.surroundings.readable if readable else self.surroundings.once
+        found = (ask(other, make) for other in paths)
         return frozenset().union(*(one for one in found if one is not None))
 
     def texts(self) -> Iterator[bytes]:
@@ -167,6 +174,21 @@ class Project:
             if outline is not None:
                 yield b"\n".join(outline.pieces[number].code for number in sorted(numbers))
 
+    def has_words(self, words: Set[str]) -> bool:
+        """Whether one of these stands in what is read of other files, by itself or as all of a string."""
+        sought = frozenset(word.encode() for word in words)
+        for path, numbers in self._kept.pieces.items():
+            outline, data = self.surroundings.outline(path), self.surroundings.roots.read(path)
+            if outline is None or data is None:
+                continue
+            pieces = [outline.pieces[number] for number in numbers]
+            if not all(sought.isdisjoint(piece.words) for piece in pieces):
+                return True
+            strings = {found[1] for piece in pieces for found in _STRINGS.finditer(data, piece.start, piece.end)}
+            if not sought.isdisjoint(strings):
+                return True
+        return False
+
     def is_used_by(self, path: str, words: Words) -> bool:
         """Whether a text with these words may use something of a file: it names something that the file defines, and
         imports the file, or one that was asked for and hands it on."""
@@ -174,10 +196,13 @@ class Project:
             return False
         names = self.names_of(path)
         return not words.imports.isdisjoint(names) or any(
-            stem_of(other) in words.imports and not names.isdisjoint(Words.of(data).imports)
+            stem_of(other) in words.imports and not names.isdisjoint(self._imports_of(other))
             for other in sorted(self._asked.paths)
-            if (data := self.surroundings.roots.read(other)) is not None
         )
+
+    def _imports_of(self, path: str) -> frozenset[bytes]:
+        """The words of the import statements of a file."""
+        return self.surroundings.once(path, _imported_words) or frozenset()
 
     def defined_in(self, path: str) -> frozenset[bytes]:
         """The names that a file gives something to."""
@@ -195,8 +220,7 @@ class Project:
         while folder != os.path.dirname(folder):
             above = os.path.join(folder, "__init__.py")
             self._asked.note(above)
-            package = self.surroundings.roots.read(above) if self.surroundings.roots.has(above) else None
-            if package is None or names.isdisjoint(Words.of(package).imports):
+            if not self.surroundings.roots.has(above) or names.isdisjoint(self._imports_of(above)):
                 break
             names |= {os.path.basename(folder).encode(), _HERE}
             folder = os.path.dirname(folder)
@@ -283,4 +307,5 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
 #: what stands for the package of the file itself
 _HERE = b"."
 _STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
+_STRINGS = re.compile(rb"""["'](\w+)["']""")
 _WORDS = re.compile(rb"\w+|\.(?= import\b)")

@@ -106,6 +106,11 @@ class Roots:
             return False
         return self.digest(path) is not None
 
+    def may_have(self, folder: str, name: str) -> bool:
+        """Whether a folder could hold a module or a package of this name, or a folder of modules."""
+        names = self._names_in(folder)
+        return name in names or f"{name}.py" in names or bool(_texts)
+
     def digest(self, path: str) -> str | None:
         """What names the content of a file; None for what is not there, is outside, or is too large to be a module."""
         if path not in self._digests:

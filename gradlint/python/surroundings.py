@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar, cast
 
 from gradlint.python.outline import Outline, Piece, import_lines, modules_in, words_in
@@ -21,7 +21,7 @@ _MOST_PIECES = 600
 _HOPS = 4
 #: how many modules of which all names are imported are searched for one that is not named
 _MOST_STARS = 16
-_MOST_OUTLINES = 128
+_MOST_OUTLINES = 512
 #: a definition that is no longer, and a value, is read for its own sake by whoever names it
 _SHORT = 600
 _LONGEST_VALUE = 4_000
@@ -107,8 +107,11 @@ class Surroundings:
         self._last: tuple[str, bytes, Kept] | None = None
         self._outlines: dict[str, Outline | None] = {}
         self._folders: dict[tuple[str, int], str] = {}
-        self._lines: dict[tuple[str, bytes], tuple[list[str], Asked]] = {}
-        self._made: dict[tuple[str, Callable[[bytes], object]], object] = {}
+        self._lines: dict[tuple[tuple[str, ...], bytes], tuple[list[str], Asked]] = {}
+        self._modules: dict[bytes, tuple[str, ...]] = {}
+        self._near: dict[tuple[str, bytes], tuple[tuple[str, ...], Asked]] = {}
+        #: what was made of a file, and of what is readable of it
+        self._made: dict[tuple[str, Callable[[bytes], object], bool], object] = {}
         #: what a piece is called wherever it is asked for
         self._called: dict[Place, set[str]] = {}
 
@@ -233,72 +236,122 @@ class Surroundings:
             rest = line[5:].lstrip() if line.startswith(b"from ") else b""
             level = len(rest) - len(rest.lstrip(b"."))
             # many folders name the same file, each in the same words
-            base = folder if not level else self._above(folder, level)
-            key = base, rest[level:] if level else line
+            if level:
+                bases: tuple[str, ...] = (self._above(folder, level),)
+                key = bases, rest[level:]
+            else:
+                if not self._absolute(line):
+                    continue
+                bases, inner = self._bases_for(line, folder)
+                asked.add(inner)
+                key = bases, line
             if key not in self._lines:
                 inner = Asked()
-                files = (self._file_of(dotted, path, inner) for dotted in modules_in(line))
+                files = (self._file_of(dotted, bases, inner) for dotted in modules_in(line))
                 self._lines[key] = [one for one in files if one is not None], inner
             paths, inner = self._lines[key]
             found.update(paths)
             asked.add(inner)
         return found
 
+    def _absolute(self, line: bytes) -> tuple[str, ...]:
+        """The modules that a line names which may be some of the project."""
+        if line not in self._modules:
+            named = (dotted for dotted in modules_in(line) if dotted.partition(".")[0] not in _ELSEWHERE)
+            self._modules[line] = tuple(named)
+        return self._modules[line]
+
+    def _bases_for(self, line: bytes, folder: str) -> tuple[tuple[str, ...], Asked]:
+        """The folders in which the modules of a line are looked for; that of the text itself has most often none of
+        them, and the others are those of many texts."""
+        key = folder, line
+        if key not in self._near:
+            asked = Asked()
+            bases = tuple(self.bases(os.path.join(folder, "x"), 0, asked))
+            modules = self._absolute(line)
+            if not any(self.roots.may_have(folder, dotted.partition(".")[0]) for dotted in modules):
+                stems = [os.path.join(folder, *dotted.split(".")) for dotted in modules]
+                for stem in stems:
+                    asked.note(f"{stem}.py")
+                    asked.note(os.path.join(stem, "__init__.py"))
+                bases = bases[1:]
+            self._near[key] = bases, asked
+        return self._near[key]
+
     def _above(self, folder: str, level: int) -> str:
         if (folder, level) not in self._folders:
             (self._folders[folder, level],) = self.bases(os.path.join(folder, "x"), level, Asked())
         return self._folders[folder, level]
 
-    def _file_of(self, dotted: str, importer: str, asked: Asked) -> str | None:
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = [part for part in dotted[level:].split(".") if part]
-        if not level and (not parts or parts[0] in _ELSEWHERE):
+    def _file_of(self, dotted: str, bases: Iterable[str], asked: Asked) -> str | None:
+        parts = [part for part in dotted.split(".") if part]
+        if not dotted.startswith(".") and (not parts or parts[0] in _ELSEWHERE):
             return None
-        stems = (os.path.join(base, *parts) for base in self.bases(importer, level, asked))
+        stems = (os.path.join(base, *parts) for base in bases)
         return next((path for stem in stems if (path := self._module(stem, asked)) is not None), None)
 
     def once(self, path: str, make: Callable[[bytes], T]) -> T | None:
         """What a function makes of the content of a file; it is asked once."""
-        if (path, make) not in self._made:
+        if (path, make, False) not in self._made:
             data = self.roots.read(path)
-            self._made[path, make] = None if data is None else make(data)
-        return cast("T | None", self._made[path, make])
+            self._made[path, make, False] = None if data is None else make(data)
+        return cast("T | None", self._made[path, make, False])
+
+    def readable(self, path: str, make: Callable[[bytes], T]) -> T | None:
+        """The same of the code of a file that may be read for the sake of others: without strings and comments, and
+        without what is too long for that."""
+        if (path, make, True) not in self._made:
+            outline = self.outline(path)
+            pieces = () if outline is None else (piece.code for piece in outline.pieces if not _is_too_long(piece))
+            self._made[path, make, True] = None if outline is None else make(b"\n".join(pieces))
+        return cast("T | None", self._made[path, make, True])
 
     # -- what a file may come by
 
     def kept(self, path: str, source: bytes) -> Kept:
         """What there is to read of other files for the sake of a text."""
         if self._last is None or self._last[0] != path or self._last[1] != source:
-            self._last = path, source, self._collect(path, outline_of(source))
+            self._last = path, source, self._collect(path, Piece.whole(source))
         return self._last[2]
 
-    def _collect(self, path: str, outline: Outline) -> Kept:
+    def _collect(self, path: str, whole: Piece) -> Kept:
         """From one piece to the next; no further than enough was found to read."""
         kept = Kept()
         after: dict[Place, tuple[Place, ...]] = {}
-        whole = outline.whole
         matters = _matters_to(whole)
-        begin = dict.fromkeys(self._led_to(whole, path, Outline([]), kept.asked))
-        distances: dict[Place, int] = dict.fromkeys(begin, 1)
-        waiting, left = list(begin), MOST_READ
-        for place in waiting:  # it grows
+        begin: set[Place] = set()
+        distances: dict[Place, int] = {}
+        later: list[Place] = []
+        left = MOST_READ
+        for place in self._in_turn(whole, path, begin, later, kept.asked):
             piece = self._piece(place)
             left -= piece.end - piece.start if matters(piece) else 0
             if left < 0 or len(after) >= _MOST_PIECES:
                 kept.exhausted.append(f"{place[0]} was not read to its end: enough other files were")
+                # what is read may have names, too, that did not have their turn
+                kept.names.update(part for one in whole.imports for part in one.dotted.split(".")[-2:])
                 break
             after[place], asked = self._after(place)
             kept.asked.add(asked)
             for other in after[place]:
-                distance = distances[place] + (other[0] != place[0])
+                distance = (1 if place in begin else distances[place]) + (other[0] != place[0])
                 if other not in distances and distance <= _FARTHEST:
                     distances[other] = distance
-                    waiting.append(other)
-        self._take(kept, after, frozenset(begin), matters)
+                    later.append(other)
+        self._take(kept, after, begin, matters)
         return kept
 
+    def _in_turn(self, whole: Piece, path: str, begin: set[Place], later: list[Place], asked: Asked) -> Iterator[Place]:
+        """The pieces that a text itself names, and then those that are found on the way; no name is looked for before
+        it has its turn: there may be enough to read by then."""
+        for place in self._imported(whole, path, Outline([]), asked):
+            if place not in begin:
+                begin.add(place)
+                yield place
+        yield from (place for place in later if place not in begin)  # it grows
+
     def _take(
-        self, kept: Kept, after: Mapping[Place, tuple[Place, ...]], begin: frozenset[Place],
+        self, kept: Kept, after: Mapping[Place, tuple[Place, ...]], begin: Set[Place],
         matters: Callable[[Piece], bool],
     ) -> None:  # fmt: skip
         """Take the pieces that matter, those that lead to one, and the short ones that they name."""
@@ -341,16 +394,17 @@ class Surroundings:
             outline = self.outline(path)
             assert outline is not None
             asked = Asked(path)
-            found = dict.fromkeys(self._led_to(outline.pieces[number], path, outline, asked))
+            piece = outline.pieces[number]
+            beside = (outline.defined, outline.names)
+            own = ((path, n) for table in beside for name in sorted(piece.words & table.keys()) for n in table[name])
+            found = dict.fromkeys((*own, *self._imported(piece, path, outline, asked)))
             found.pop(place, None)
             self._next[place] = tuple(found), asked
         return self._next[place]
 
-    def _led_to(self, piece: Piece, path: str, outline: Outline, asked: Asked) -> Iterator[Place]:
-        words = piece.words
-        for table in (outline.defined, outline.names):
-            yield from ((path, number) for name in sorted(words & table.keys()) for number in table[name])
-        for name in sorted(words & outline.imports.keys()):
+    def _imported(self, piece: Piece, path: str, outline: Outline, asked: Asked) -> Iterator[Place]:
+        """The pieces of other files that the imports of its file, and its own, give a piece."""
+        for name in sorted(piece.words & outline.imports.keys()) if outline.imports else ():
             for dotted in outline.imports[name]:
                 yield from self._meant(piece, name, dotted, path, asked)
         stars = [*outline.stars]
@@ -360,7 +414,7 @@ class Surroundings:
             else:
                 yield from self._meant(piece, one.local, one.dotted, path, asked)
         for star in stars[:_MOST_STARS]:
-            yield from self._of_star(star, path, words, asked, _HOPS)
+            yield from self._of_star(star, path, piece.words, asked, _HOPS)
 
     def _meant(self, piece: Piece, local: bytes, dotted: str, importer: str, asked: Asked) -> Iterator[Place]:
         """The pieces that a name of an import means; of a module those that are looked up in it."""
@@ -407,6 +461,11 @@ def _matters_to(whole: Piece) -> Callable[[Piece], bool]:
     if any(word in whole.code for word in (b"entropy", b"Loss(", b"nll_loss")):
         return lambda piece: piece.trains or piece.is_loss
     return lambda piece: piece.trains
+
+
+def _is_too_long(piece: Piece) -> bool:
+    """It matters, and there is no room for it."""
+    return piece.end - piece.start > MOST_READ and piece.trains
 
 
 def _is_short(piece: Piece) -> bool:

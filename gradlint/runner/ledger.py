@@ -23,6 +23,26 @@ class Analysed(NamedTuple):
     result: FileResult
 
 
+class _RealPaths:
+    """Paths without links; most files share their folders, and are asked for several times."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+        self._known: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        if path not in self._known:
+            folder, name = os.path.split(path)
+            if folder not in self._folders:
+                self._folders[folder] = os.path.realpath(folder)
+            whole = os.path.join(self._folders[folder], name)
+            self._known[path] = os.path.realpath(path) if os.path.islink(whole) else whole
+        return self._known[path]
+
+    def of_all(self, files: Iterable[SourceFile]) -> Set[str]:
+        return {self.of(file.path) for file in files}
+
+
 class Ledger:
     """What analyses found in their own files and in others.
 
@@ -37,13 +57,14 @@ class Ledger:
         self._in_part: dict[str, set[int]] = {}
         self._silenced: dict[str, set[int]] = {}
         self._unsure: set[str] = set()
+        self._real = _RealPaths()
         for file, result in self._analysed:
             self._add(file, result, counts)
 
     def _add(self, file: SourceFile, result: FileResult, counts: Counts) -> None:
         paths = {finding.path for finding in result.elsewhere}
         paths.update(row[0] for row in (*result.reached, *result.silenced))
-        known = {path: os.path.realpath(path) for path in paths if counts(file, path)}
+        known = {path: self._real.of(path) for path in paths if counts(file, path)}
         for finding in result.elsewhere:
             if finding.path in known:
                 self._told.setdefault(known[finding.path], {}).setdefault(_key(finding), finding)
@@ -58,19 +79,17 @@ class Ledger:
 
     def near(self, asked: Iterable[SourceFile]) -> frozenset[str]:
         """The files, none of them asked for, with a finding whose story has a line in one that was."""
-        wanted = _real(asked)
+        wanted = self._real.of_all(asked)
         found = {path for path, told in self._told.items() if _touching(told.values(), wanted)}
-        found.update(
-            os.path.realpath(file.path) for file, result in self._analysed if _touching(result.findings, wanted)
-        )
+        found.update(self._real.of(file.path) for file, result in self._analysed if _touching(result.findings, wanted))
         return frozenset(found - wanted)
 
     def settled(self, asked: Iterable[SourceFile], near: Set[str]) -> list[FileResult]:
         """What there is to tell of the files that were asked for, and of those near them as far as it touches them."""
-        names, wanted = {file.path for file in asked}, _real(asked)
+        names, wanted = {file.path for file in asked}, self._real.of_all(asked)
         told = []
         for file, result in self._analysed:
-            real = os.path.realpath(file.path)
+            real = self._real.of(file.path)
             if file.path in names:
                 told.append(self._of_file(file, result, real))
             elif real in near:
@@ -101,10 +120,6 @@ class Ledger:
 def crosses(result: FileResult) -> bool:
     """Whether an analysis knows anything of another file."""
     return bool(result.elsewhere or result.reached or result.silenced)
-
-
-def _real(files: Iterable[SourceFile]) -> Set[str]:
-    return {os.path.realpath(file.path) for file in files}
 
 
 def _touching(findings: Iterable[Finding], files: Set[str]) -> list[Finding]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gradlint
-from gradlint.python.outline import Outline, import_lines, imported, modules_in
+from gradlint.python.outline import Outline, import_lines, imported, modules_in, without_strings
 
 OURS = sorted(Path(gradlint.__file__).parent.glob("python/*.py"))
 TEXT = b'''\
@@ -100,3 +100,19 @@ def test_modules_of_a_line(line: bytes, modules: list[str]) -> None:
 
 def test_what_only_looks_like_an_import_is_none() -> None:
     assert not list(imported(b"raise Error from error\nyield from names\n"))
+
+
+@pytest.mark.parametrize(
+    ("source", "left"),
+    [
+        (b"x = 'a' + rb\"b\"  # c\r\ny\n", b"x = + y"),
+        (b"buf# 'not a string\nz", b"buf z"),
+        (b"f('it\\'s', '''a\n\"\"\" # b''', z)", b"f( , , z)"),
+        (b'a = """never ended\nb = 1', b"a ="),
+        (b"a = 'never ended\nb = 1", b"a = 'never ended b = 1"),
+    ],
+)
+def test_strings_and_comments_become_blanks(source: bytes, left: bytes) -> None:
+    code = without_strings(source)
+    assert code.split() == left.split()
+    assert list(map(len, code.splitlines(keepends=True))) == list(map(len, source.splitlines(keepends=True)))

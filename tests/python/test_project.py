@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gradlint.config.settings import Settings
+from gradlint.engine import worth_reading
 from gradlint.python import surroundings
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
@@ -157,6 +159,58 @@ def test_enough_is_enough_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert project.resolve("two.step", str(tmp_path / "train.py")) is None
     (said,) = project.exhausted
     assert said.endswith("two.py was not read to its end: enough other files were")
+
+
+def test_no_name_is_looked_for_once_there_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "MOST_READ", 100)
+    long = STEP + "    x = 1\n" * 20
+    _tree(tmp_path, a=long, b=STEP)
+    project = _begun(tmp_path, "from a import step\nfrom b import step as other\n")
+    assert [os.path.basename(path) for path, digest in project.probes.items() if digest is not None] == ["a.py"]
+    assert project.is_empty
+    assert project.exhausted
+
+
+def test_a_second_name_of_what_is_read_is_known_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "MOST_READ", 100)
+    long = STEP.replace("step", "long") + "    x = 1\n" * 20
+    train = "from a import step\nfrom b import long\nfrom pkg import renamed\n"
+    _tree(tmp_path, train=train, a=STEP, b=long, pkg__in__INIT="from a import step as renamed\n")
+    assert _meant(tmp_path, "train.py", "renamed") == "a.py:3"
+
+
+def test_words_of_what_is_read_are_known_unparsed(tmp_path: Path) -> None:
+    _tree(tmp_path, steps=STEP + "    getattr(loss, 'data')\n    # scale\n")
+    project = _begun(tmp_path, "from steps import step\n")
+    assert project.has_words({"backward"})
+    assert project.has_words({"data"})
+    assert not project.has_words({"scale", "wards"})
+
+
+def test_files_that_a_text_names_are_found_from_each_folder(tmp_path: Path) -> None:
+    _tree(tmp_path, pkg__in__a="import steps\n", other__in__b="import steps\n", steps=STEP, other__in__steps=STEP)
+    around = surroundings.Surroundings([str(tmp_path)])
+    for path, found in (("pkg/a.py", "steps.py"), ("other/b.py", "other/steps.py")):
+        asked = surroundings.Asked()
+        file = tmp_path / path
+        assert around.named_in(str(file), file.read_bytes(), asked) == {str(tmp_path / found)}
+        assert str(file.with_name("steps.py")) in asked.paths  # where it would be found first
+
+
+@pytest.mark.parametrize(
+    ("steps", "worth"),
+    [
+        (STEP + "    optimizer.step()\n", True),
+        ('"""loss.backward(), optimizer.step()"""\ndef step(loss): ...\n', False),
+        ("def step(loss): ...\n# loss.backward()\n# optimizer.step()\n", False),
+        (STEP + "    optimizer.step()\n" + "    x = 1\n" * 8_000, False),  # no analysis reads so much
+    ],
+)
+def test_a_text_is_followed_into_files_that_train_in_code(tmp_path: Path, steps: str, worth: bool) -> None:
+    _tree(tmp_path, steps=steps)
+    train, text = str(tmp_path / "train.py"), b"from steps import step\nstep(model(x))\n"
+    settings = Settings(project=True, root=str(tmp_path))
+    assert worth_reading(text, settings, train, Project.on_disk([str(tmp_path)])) == worth
 
 
 def test_nodes_of_two_files_have_different_numbers(tmp_path: Path) -> None:
