@@ -49,6 +49,12 @@ def loops(size: int) -> str:
     return HEAD + "".join(LOOP.format(f"_{n}") for n in range(size))
 
 
+def updates(size: int) -> str:
+    """One loop with so many updates and a finding for each."""
+    update = "        model(x).mean().backward()\n        optimizer.step()\n"
+    return f"{HEAD}def train(model, loader, optimizer):\n    for x in loader:\n{update * size}"
+
+
 def methods(size: int) -> str:
     """Methods that call each other."""
     inside = " " * 8
@@ -145,6 +151,7 @@ def statements(size: int) -> str:
 #: each with the size that it begins with
 SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "loops": (loops, 20),
+    "updates": (updates, 20),
     "methods": (methods, 100),
     "recursive": (recursive, 25),
     "large": (large, 1250),

@@ -13,21 +13,25 @@ import pytest
 
 from gradlint.config import Layer, Settings
 from gradlint.engine import fix, lint
-from gradlint.events import Clip, Path, Step
+from gradlint.events import Clip, Event, Path, Step
 from gradlint.inquiry import Inquiry, Reading
+from gradlint.machine import effects
+from gradlint.machine.effects import Licence
 from gradlint.machine.judge import Judge
 from gradlint.model import FileResult, FixSafety, Severity
 from gradlint.python import lower
 from gradlint.python import syntax as s
+from gradlint.python.anchor import Anchors
 from gradlint.python.lower import Lowering
 from gradlint.python.source import Source
 from gradlint.registry import by_code
+from gradlint.repair import bench
 from gradlint.repair.change import Change
 from gradlint.repair.document import Document
 from gradlint.repair.edits import applied
 from gradlint.repair.nodes import NotFixable
 from gradlint.repair.trial import newly_unswitched
-from gradlint.rule import Draft
+from gradlint.rule import Draft, Repair
 from tests.rules.expectations import FIXTURES
 from tests.sources import CLIP_AFTER_STEP
 
@@ -334,3 +338,41 @@ def test_trials_cost_at_most_three_times_what_linting_costs(monkeypatch: pytest.
     assert set(fixed) == {Severity.ERROR} < {f.severity for f in result.findings}
     spent = [note for note in result.notes if note.endswith("the steps for trying fixes in this file are spent")]
     assert len(spent) == len(result.findings) - len(fixed)
+
+
+def _updates(count: int) -> bytes:
+    """A loop with so many updates, of which nobody clears anything: a finding each, and one fix for all of them."""
+    update = "    loss.backward()\n    optimizer.step()\n"
+    return f"import torch\nfor x in loader:\n    loss = model(x)\n{update * count}".encode()
+
+
+def test_what_is_mended_in_one_long_loop_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each repair goes through all events of the path: findings times events, once, however many there were."""
+    gone_through: list[int] = []
+    carried_out = bench.carried_out
+
+    def counted(repair: Repair, anchors: Anchors, origins: Any, events: Iterable[Event]) -> str | NotFixable:
+        gone_through.append(len([*events]))
+        return carried_out(repair, anchors, origins, events)
+
+    monkeypatch.setattr(bench, "carried_out", counted)
+    result = lint(_updates(50), "train.py", Settings())
+    assert len(result.findings) == 50
+    assert sum(gone_through) <= 12_000, "the least that a file may spend on trials, and one more"
+    spent = [note for note in result.notes if note.endswith("the steps for trying fixes in this file are spent")]
+    assert 0 < len(spent) == sum(f.fix is None for f in result.findings) < 50
+
+
+def test_findings_that_share_a_fix_share_what_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Licence] = []
+    harm = effects.harm
+
+    def counted(before: Iterable[Path], after: Iterable[Path], licence: Licence) -> str | None:
+        asked.append(licence)
+        return harm(before, after, licence)
+
+    monkeypatch.setattr("gradlint.repair.trial.harm", counted)
+    result = lint(_updates(8), "train.py", Settings())
+    assert [f.fix is not None for f in result.findings] == [True] * 8
+    assert len({f.fix.edits for f in result.findings if f.fix is not None}) == 1
+    assert len(asked) == 1
