@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from gradlint.engine import as_severe_as_wanted
-from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, Span
+from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, Grade, Span
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
 
@@ -67,7 +67,10 @@ class Ledger:
         known = {path: self._real.of(path) for path in paths if counts(file, path)}
         for finding in result.elsewhere:
             if finding.path in known:
-                self._told.setdefault(known[finding.path], {}).setdefault(_key(finding), finding)
+                here = self._told.setdefault(known[finding.path], {})
+                known_as = here.setdefault(_key(finding), finding)
+                if known_as.grade is not Grade.SEEN and finding.grade is Grade.SEEN:
+                    here[_key(finding)] = finding
         for path, row, all_ways in result.reached:
             if path in known:
                 (self._reached if all_ways else self._in_part).setdefault(known[path], set()).add(row)
@@ -100,7 +103,8 @@ class Ledger:
 
     def _of_file(self, file: SourceFile, result: FileResult, real: str) -> FileResult:
         """A file's own finding that takes a function for the start of a path is dropped if a caller in another file was
-        followed through that function and by that place, and it was not found there."""
+        followed through that function and by that place, and it was not found there. What a caller shows takes
+        the place of what was only guessed without it."""
         told = self._told.get(real, {})
         enabled = file.settings.enabled_for(file.path) if told else frozenset()
         others = {key: f for key, f in told.items() if f.code in enabled}
@@ -112,9 +116,17 @@ class Ledger:
         # a comment that another file's analysis needs is of use
         needed = (f.code == UNUSED_SUPPRESSION and (unsure or f.span.start.row in useful) for f in own)
         own = [finding for finding, is_needed in zip(own, needed, strict=True) if not is_needed]
+        own = [_with_caller(finding, others.get(_key(finding)), file) for finding in own]
         known = {_key(finding) for finding in own}
         new = [as_severe_as_wanted(replace(f, path=""), file.settings) for key, f in others.items() if key not in known]
         return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
+
+
+def _with_caller(finding: Finding, shown: Finding | None, file: SourceFile) -> Finding:
+    """What a file's own analysis found, or what another one did, if that has seen what this one guessed."""
+    if shown is None or shown.grade is not Grade.SEEN or finding.grade is Grade.SEEN:
+        return finding
+    return as_severe_as_wanted(replace(shown, path="", fix=finding.fix), file.settings)
 
 
 def crosses(result: FileResult) -> bool:
