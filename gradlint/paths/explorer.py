@@ -333,16 +333,14 @@ class Explorer:
                     known = self._looping.get(current.node)
                     called = self.program.called_by(current) if known is None else ()
                     edges[current.node] = tuple(callee.node for callee in called)
-                    loops[current.node] = self._loops(current) if known is None else known
+                    owner = self.program.owner(current.node)
+                    loops[current.node] = _loops_over_batches(owner, current) if known is None else known
                     waiting.extend(called)
             for ring in components(edges):
                 found = any(loops[node] or any(loops[callee] for callee in edges[node]) for node in ring)
                 loops.update(dict.fromkeys(ring, found))
             self._looping.update(loops)
         return self._looping[function.node]
-
-    def _loops(self, function: s.Def) -> bool:
-        return _loops_over_batches(self.program.owner(function.node), function)
 
     def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
         assert isinstance(value.node, s.Def)

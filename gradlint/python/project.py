@@ -75,14 +75,6 @@ class Words:
         return any((b". import" if name == _HERE else name) in source for name in names)
 
 
-def _lines_by_words(source: bytes) -> tuple[tuple[bytes, frozenset[bytes]], ...]:
-    """The import statements of a text, each in one line, and the names that they give; none if there are very many."""
-    lines = [b" ".join(found[0].split()).lstrip(b";: ") for found in _STATEMENTS.finditer(source)]
-    if len(lines) > _MOST_HANDED_ON:
-        return ()
-    return tuple((line, frozenset(_WORDS.findall(line.partition(b" import ")[2]))) for line in lines)
-
-
 def _imported_words(source: bytes) -> frozenset[bytes]:
     """The words of all import statements."""
     return frozenset(_WORDS.findall(b"\n".join(found[1] for found in _STATEMENTS.finditer(source))))
@@ -171,18 +163,20 @@ class Project:
     ) -> frozenset[T]:
         """What a function makes of all files that the text at a path names, or of what is readable of them."""
         paths = self.surroundings.named_in(path, source, self._asked)
-        paths |= self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source)
+        paths.update(self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source))
         ask = self.surroundings.readable if readable else self.surroundings.once
         found = (ask(other, make) for other in paths)
         return frozenset().union(*(one for one in found if one is not None))
 
-    def _handed_on(self, packages: Iterable[str], source: bytes) -> set[str]:
+    def _handed_on(self, packages: Iterable[str], source: bytes) -> Iterator[str]:
         """The files from which packages have what a text imports of them: `from .engine import train`."""
-        told = [(package, self.surroundings.once(package, _lines_by_words) or ()) for package in packages]
-        names = _imported_words(source) if any(lines for _, lines in told) else frozenset()
-        wanted = ((package, line) for package, lines in told for line, words in lines if not words.isdisjoint(names))
-        found = (self.surroundings.named_in(package, line, self._asked) for package, line in wanted)
-        return set().union(*found)
+        for package in packages:
+            outline = self.surroundings.outline(package)
+            if outline is not None and 0 < len(outline.imports) <= _MOST_HANDED_ON:
+                for name in _imported_words(source) & outline.imports.keys():
+                    found = self.surroundings.find(outline.imports[name][0], package, self._asked)
+                    if found is not None:
+                        yield found.path
 
     def texts(self) -> Iterator[bytes]:
         """What is read of other files; it is not parsed."""
@@ -322,7 +316,7 @@ def _member(found: Definition, names: Sequence[str]) -> Definition | None:
 
 
 #: the front of a whole library hands on so much that its users would be read for nothing
-_MOST_HANDED_ON = 40
+_MOST_HANDED_ON = 100
 _PACKAGE = f"{os.sep}__init__.py"
 #: what stands for the package of the file itself
 _HERE = b"."

@@ -83,8 +83,9 @@ class Ledger:
     def near(self, asked: Iterable[SourceFile]) -> frozenset[str]:
         """The files, none of them asked for, with a finding whose story has a line in one that was."""
         wanted = self._real.of_all(asked)
-        found = {path for path, told in self._told.items() if _touching(told.values(), wanted)}
-        found.update(self._real.of(file.path) for file, result in self._analysed if _touching(result.findings, wanted))
+        found = {path for path, told in self._told.items() if self._touching(told.values(), wanted)}
+        touching = (file for file, result in self._analysed if self._touching(result.findings, wanted))
+        found.update(self._real.of_all(touching))
         return frozenset(found - wanted)
 
     def settled(self, asked: Iterable[SourceFile], near: Set[str]) -> list[FileResult]:
@@ -97,9 +98,13 @@ class Ledger:
                 told.append(self._of_file(file, result, real))
             elif real in near:
                 whole = self._of_file(file, result, real)
-                if findings := tuple(_touching(whole.findings, wanted)):
+                if findings := tuple(self._touching(whole.findings, wanted)):
                     told.append(FileResult(whole.path, findings, cells=whole.cells))
         return sorted(told, key=lambda result: result.path)
+
+    def _touching(self, findings: Iterable[Finding], files: Set[str]) -> list[Finding]:
+        """Those with a line of their story in one of these files."""
+        return [f for f in findings if any(line.path and self._real.of(line.path) in files for line in f.related)]
 
     def _of_file(self, file: SourceFile, result: FileResult, real: str) -> FileResult:
         """A file's own finding that takes a function for the start of a path is dropped if a caller in another file was
@@ -132,11 +137,6 @@ def _with_caller(finding: Finding, shown: Finding | None, file: SourceFile) -> F
 def crosses(result: FileResult) -> bool:
     """Whether an analysis knows anything of another file."""
     return bool(result.elsewhere or result.reached or result.silenced)
-
-
-def _touching(findings: Iterable[Finding], files: Set[str]) -> list[Finding]:
-    """Those with a line of their story in one of these files."""
-    return [f for f in findings if any(line.path and os.path.realpath(line.path) in files for line in f.related)]
 
 
 def _places(finding: Finding) -> set[int]:
