@@ -163,7 +163,7 @@ def train(model, loader, optimizer, params):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "deep",
-    ["a" + " + a" * 4000, "a" + ".add(1)" * 800, "a" + "[0]" * 2000, "- " * 1500 + "a", "a if a else " * 900 + "a"],
+    ["a" + " + a" * 2500, "a" + ".add(1)" * 800, "a" + "[0]" * 2000, "- " * 1500 + "a", "a if a else " * 900 + "a"],
     ids=["sum", "calls", "entries", "signs", "choices"],
 )
 def test_a_deep_expression_costs_only_what_is_deep_inside_it(deep: str) -> None:
@@ -175,7 +175,7 @@ def test_a_deep_expression_costs_only_what_is_deep_inside_it(deep: str) -> None:
 
 
 def test_a_deep_expression_beside_a_finding_costs_its_fix() -> None:
-    source = LOOP.replace("model(x).mean()", f"({' + '.join(['x'] * 4000)})")
+    source = LOOP.replace("model(x).mean()", f"({' + '.join(['x'] * 2500)})")
     result = lint(f"import torch\n{source}".encode(), "deep.py", Settings())
     assert (result.crashes, result.unreadable) == ((), None)
     assert [(f.code, f.fix) for f in result.findings] == [("GL101", None)]
