@@ -275,7 +275,9 @@ def test_a_script_that_raises(gradlint: Command) -> None:
     code, data, said = _run(gradlint, "train.py")
     assert code == 3
     script = os.path.abspath("train.py")
-    assert data["failure"] == (
+    # (newer Pythons point at the part of the line)
+    told = "".join(line for line in data["failure"].splitlines(keepends=True) if line.strip(" ~^\n"))
+    assert told == (
         "Traceback (most recent call last):\n"
         f'  File "{script}", line 16, in <module>\n    save()\n'
         f'  File "{script}", line 13, in save\n    raise ValueError("no space [left]")\n'
