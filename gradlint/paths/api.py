@@ -83,14 +83,14 @@ class Api:
 
     def make_optimizer(self, kind: str, a: v.Arguments, node: s.Call) -> v.Optimizer:
         first = a.get(0, "params", "parameters", "model_params", "named_parameters", "optimizer")
-        if isinstance(first, v.Dotted) and len(a.args) > 1:
+        if isinstance(first, v.External) and len(a.args) > 1:
             first = a.args[1]  # DistributedOptimizer(optim.SGD, params, …)
         inner = self.run.optimizer_for(first) if first is not None else None
         params = inner.ref.params if inner else self.it.expressions.params_of(first) if first is not None else Params()
         if first is not None:
             self._use_up_all(first, node)
         framework = frameworks.maker(Thing.OPTIMIZER, kind)
-        rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.Dotted) else None)
+        rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.External) else None)
         groups = first.items if isinstance(first, v.Collection) else []
         rates = [rate, *(_group_rate(group) for group in groups)]
         over = next((x.over for x in rates if isinstance(x, v.Known | v.Unknown) and x.over), "")
@@ -357,7 +357,7 @@ class Api:
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
             return v.Collection(
                 s.render(node),
-                [self.it.calls.invoke(a.args[0], [x], {}, node) for x in source.items],
+                [self.it.calls.invoke(a.args[0], Arguments([x]), node) for x in source.items],
                 {},
                 s.Display.LIST,
             )
@@ -376,7 +376,7 @@ class Api:
         if tail[:1].isupper():
             # a module: calling it computes
             if "Loss" in tail:
-                return v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
+                return v.Partial(text, v.External(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
             return v.Unknown(text, called=tail)
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")

@@ -34,6 +34,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 from gradlint.python.constants import as_float
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Gradients:
     ) -> None:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
-            self.it.calls.invoke(closure, [], {}, node)
+            self.it.calls.invoke(closure, Arguments(), node)
         elif closure is not None and not isinstance(closure, v.Known):
             lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
             if lent is not None:
@@ -310,7 +311,7 @@ class Gradients:
         params = base.params if isinstance(base, v.Parameter) else Params()
         before, reached = len(self.run.events), set(self.run.reached)
         args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
-        result = self.it.calls.invoke(inner, args, {}, node)
+        result = self.it.calls.invoke(inner, Arguments(args), node)
         edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
         del self.run.events[before:]
         self.run.reached = reached

@@ -27,6 +27,7 @@ from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers
 
 if TYPE_CHECKING:
+    from gradlint.python.frame import Frame
     from gradlint.python.module import Module
 
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
@@ -61,7 +62,15 @@ class Interpreter:
     @property
     def program(self) -> Module:
         """The file whose code is running."""
-        return self.run.env.scope.program
+        return self.run.frame.scope.program
+
+    def evaluated(self, expr: s.Expr, frame: Frame) -> v.Value:
+        """The value of an expression in another frame."""
+        outer, self.run.frame = self.run.frame, frame
+        try:
+            return self.ev(expr)
+        finally:
+            self.run.frame = outer
 
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:
@@ -98,17 +107,17 @@ class Interpreter:
         self.loops.run_while(stmt)
 
     def _def(self, stmt: s.Def) -> None:
-        self.run.env.bind(stmt.name, v.Function(stmt.name, stmt, self.run.env))
+        self.run.frame.bind(stmt.name, v.Function(stmt, self.run.frame, key=stmt.name))
 
     def _class(self, stmt: s.Class) -> None:
-        self.run.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.run.env))
+        self.run.frame.bind(stmt.name, v.Class(stmt, self.run.frame))
 
     def _import(self, stmt: s.Import) -> None:
         for local, dotted in stmt.bindings.items():
-            self.run.env.bind(local, v.Dotted(dotted))
+            self.run.frame.bind(local, v.External(dotted))
 
     def _scope(self, stmt: s.Scope) -> None:
-        self.run.env.shared.update(stmt.names)
+        self.run.frame.shared.update(stmt.names)
 
     def _jump(self, stmt: s.Jump) -> None:
         raise _LEAVE[stmt.kind]
@@ -203,7 +212,7 @@ class Interpreter:
             if isinstance(part, s.Call) and any(map(_speaks_of_gradients, identifiers(part))):
                 return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
-                value = self.run.env.find(part.id)
+                value = self.run.frame.find(part.id)
                 if isinstance(value, v.Unknown) and value.key.endswith(" name"):
                     return True
         return False
@@ -229,7 +238,7 @@ class Interpreter:
 
     def _with(self, stmt: s.With) -> None:
         depth, no_grad = len(self.run.contexts), self.run.no_grad
-        leaving: list[tuple[list[s.Stmt], v.Env]] = []
+        leaving: list[tuple[list[s.Stmt], Frame]] = []
         for item, target in stmt.items:
             value = self.ev(item)
             if isinstance(value, v.Context) and value.leaving is not None:
@@ -245,10 +254,10 @@ class Interpreter:
             self.run_body(stmt.body)
         finally:
             self.run.close(depth, no_grad=no_grad)
-        for body, env in reversed(leaving):
-            outer, self.run.env = self.run.env, env
+        for body, frame in reversed(leaving):
+            outer, self.run.frame = self.run.frame, frame
             self.run_body(body)
-            self.run.env = outer
+            self.run.frame = outer
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:

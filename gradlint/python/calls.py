@@ -70,10 +70,12 @@ class Bound(Generic[V]):
     keywords: dict[str, V] = field(default_factory=dict)
 
 
-def bind(params: Sequence[s.Param], given: Arguments[V]) -> Bound[V]:
-    """Which parameter gets what. `self` is a parameter like any other: whoever calls a method says what it is."""
+def bind(params: Sequence[s.Param], given: Arguments[V], owner: V | None = None) -> Bound[V]:
+    """Which parameter gets what; `owner` is the object that a method is called on, and its first parameter's value."""
     found: Bound[V] = Bound()
     waiting = list(given.args)
+    if owner is not None and params and not params[0].star:
+        waiting.insert(0, owner)
     keywords = {name: value for name, value in given.kwargs.items() if not name.startswith("**")}
     for param in params:
         if param.star == "*":

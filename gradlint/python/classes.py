@@ -1,4 +1,4 @@
-"""The classes of a file: their bases, and what their objects have by them."""
+"""The classes of a file: their bases, here and in other files, and what their objects have by them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,20 @@ class Classes:
         self._lineages: dict[int, tuple[s.Class, ...]] = {}
 
     def bases(self, cls: s.Class) -> list[s.Class]:
-        """Those of its bases that the file defines."""
-        scope = self._scopes.of(cls.node)
-        found = (self._named(base, scope) for base in cls.bases)
+        """Those of its bases that the project defines."""
+        here = self._of(cls)
+        found = (here._named(base, here._scopes.of(cls.node)) or here._elsewhere(base) for base in cls.bases)
         return [base for base in found if base is not None and base is not cls]
+
+    def _of(self, cls: s.Class) -> Classes:
+        """Those of the file that a class is of."""
+        program = self._program.owner(cls.node)
+        return self if program is self._program else program.once(Classes)
+
+    def _elsewhere(self, base: s.Expr) -> s.Class | None:
+        """The class of another file that a name means."""
+        found = self._program.elsewhere(self._program.dotted(base)) if self._program.project is not None else None
+        return found.node if found is not None and isinstance(found.node, s.Class) else None
 
     def lineage(self, cls: s.Class) -> tuple[s.Class, ...]:
         """The class, its bases and theirs: a base comes with all of its own before the next one."""
@@ -63,12 +73,13 @@ class Classes:
         return known
 
     def foreign(self, cls: s.Class) -> set[str]:
-        """The full names of all bases that the file does not define, those of its bases included."""
+        """The full names of all bases that a file does not define itself, those of its bases included."""
+        lines = ((one, self._of(one)) for one in self.lineage(cls))
         return {
             dotted
-            for one in self.lineage(cls)
+            for one, here in lines
             for base in one.bases
-            if self._named(base, self._scopes.of(one.node)) is None and (dotted := self._program.dotted(base))
+            if here._named(base, here._scopes.of(one.node)) is None and (dotted := here._program.dotted(base))
         }
 
     def member(self, cls: s.Class, name: str, *, behind: s.Class | None = None) -> Member | None:
@@ -84,7 +95,7 @@ class Classes:
 
     def attribute(self, cls: s.Class, name: str) -> list[tuple[Binding, Scope]]:
         """What `self.name` is in a class, or in the nearest base that has it."""
-        known = (self._scopes.attributes.get(one.node, {}).get(name, []) for one in self.lineage(cls))
+        known = (self._of(one)._scopes.attributes.get(one.node, {}).get(name, []) for one in self.lineage(cls))
         return next((found for found in known if found), [])
 
     def own_method(self, cls: s.Class, name: str) -> s.Def | None:
@@ -102,6 +113,9 @@ class Classes:
 
     def own(self, cls: s.Class, name: str) -> Member | None:
         """The last definition or assignment of a name in a class body; of a property, what gives its value."""
+        here = self._of(cls)
+        if here is not self:
+            return here.own(cls, name)
         if id(cls) not in self._members:
             members: dict[str, Member] = {}
             self._members[id(cls)] = cls, members
