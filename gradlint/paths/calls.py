@@ -13,7 +13,7 @@ from gradlint.paths import values as v
 from gradlint.paths.branches import Branches
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
-from gradlint.python.calls import Arguments, bind
+from gradlint.python.calls import Arguments, bind, evaluated
 from gradlint.python.contexts import switched
 from gradlint.python.frame import Frame
 from gradlint.python.scope import Scope
@@ -48,7 +48,7 @@ class Calls:
         self.run = it.run
 
     def arguments(self, node: s.Call) -> v.Arguments:
-        return Arguments(self.it.expressions.spread(node.args), {k: self.it.ev(x) for k, x in node.kwargs.items()})
+        return evaluated(node, self.it.ev, _items, _entries)
 
     def call(self, node: s.Call) -> v.Value:
         self.run.spend()
@@ -256,6 +256,16 @@ class Calls:
         if isinstance(init, v.Function):
             self.invoke(v.Function(init.node, init.outer, instance, init.key), a, node)
         return instance
+
+
+def _items(value: v.Value) -> list[v.Value] | None:
+    return value.items if isinstance(value, v.Collection) else None
+
+
+def _entries(value: v.Value) -> dict[str, v.Value] | None:
+    if not isinstance(value, v.Collection) or value.items or any(key[:1] != '"' for key in value.entries):
+        return None
+    return {key.strip('"'): x for key, x in value.entries.items()}
 
 
 def is_module(bases: set[str]) -> bool:

@@ -89,3 +89,19 @@ def test_super_asks_the_first_parameter_whatever_it_is_called() -> None:
                     this.optimizer.step()
         """
     assert next(type(event) for event in happened(usual(source))) is Zero
+
+
+def test_what_two_stars_stand_for_is_handed_over() -> None:
+    source = """
+        import torch
+        def tidy(model, limit=None, **rest):
+            torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+        def train(model, loader, optimizer):
+            settings = {"limit": 0.5}
+            for x in loader:
+                model(x).mean().backward()
+                tidy(model, **settings)
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    assert {event.threshold for event in happened(usual(source)) if isinstance(event, Clip)} == {0.5}
