@@ -150,10 +150,11 @@ class Expressions:
         test = self.it.ev(expr.test)
         branches = self.it.program.expression_words(expr.then, expr.other)
         interesting = branches.contexts or branches.events or _of_precision(expr)
-        if "no_sync" in branches.seen and not self.it.conditions.certain(test):
+        without = next((x for x in (expr.then, expr.other) if "no_sync" in self.it.program.said(x).names), None)
+        if without is not None and not self.it.conditions.certain(test):
             self.run.unsure_sync += 1
             try:
-                return self.it.ev(expr.then if "no_sync" in s.render(expr.then) else expr.other)
+                return self.it.ev(without)
             finally:
                 self.run.unsure_sync -= 1
         return self.it.ev(expr.then if self.it.conditions.decide(test, node=expr, fork=interesting) else expr.other)

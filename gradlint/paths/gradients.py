@@ -267,10 +267,9 @@ class Gradients:
 
     def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = …`, `p.grad.data = …`, `p.grad[:] = …`."""
-        text = value.key
-        if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
+        if isinstance(value, v.Unknown) and naming.last(value.called) == "zeros_like":
             if not self.is_partial(grad):
-                self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
+                self.run.emit(Zero, target, f"{s.render(target)} = {value.key}", params=grad.params)
             return
         whole = f"{s.render(target)} = {s.render(source)}" if source is not None else None
         self._overwrite(grad, value, target, whole, source)

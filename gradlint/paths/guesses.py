@@ -33,7 +33,7 @@ _ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
 #: what may be called where a constructor keeps a number
 _CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
 #: what changes how large a loss is
-_RESIZE = {"div", "divide", "true_divide", "mul", "multiply", "sum", "nansum"}
+_RESIZE = {"div", "divide", "true_divide", "mul", "multiply", "sum", "nansum", "super", *tensors.IN_PLACE}
 #: for a look into a method of the file
 _SMALL_BUDGET = 400
 _NORMALISES = Pattern(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
@@ -294,11 +294,9 @@ class Guesses:
             if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
                 return True
             for expr in s.expressions(stmt):
-                if not self.it.program.said(expr).callees.isdisjoint(
-                    {*self.it.program.functions, *tensors.IN_PLACE, "super"}
-                ):
-                    return True
                 if not self.it.program.said(expr).callees.isdisjoint(_RESIZE):
+                    return True
+                if any(True for _ in self.it.program.callees.of_expression(expr)):
                     return True
                 if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
                     return True

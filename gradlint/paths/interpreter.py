@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _UNSCALED = re.compile(r"(?i)unscaled")
 
 
+#: words in the names of contexts that have to do with syncing
+_SYNC = frozenset({"sync", "nosync", "synchronize", "synchronized", "synchronization"})
 #: what is asked of a loss or a norm before its gradients are used
 _WENT_WRONG = re.compile(
     r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt|"
@@ -159,7 +161,7 @@ class Interpreter:
             return
         if _is_type_checking(stmt.test):
             return
-        if _UNSCALED.search(s.render(stmt.test)) and "unscale_" in self.program.words(stmt.body).called:
+        if any(map(_UNSCALED.search, identifiers(stmt.test))) and "unscale_" in self.program.words(stmt.body).called:
             self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
             return
         test = self.ev(stmt.test)
@@ -265,7 +267,7 @@ class Interpreter:
                 return [x for x in several.items if isinstance(x, v.Context)]
             case v.Context():
                 return [value]
-            case v.Unknown() if "no_sync" in value.key or "sync" in naming.last(value.key):
+            case v.Unknown() if not _SYNC.isdisjoint(naming.words(naming.last(value.called or value.key))):
                 # a context from elsewhere that has to do with syncing: it is taken care of
                 return [v.Context(value.key, Switch.NO_SYNC, None, None, Sync.MANAGED)]
             case _:

@@ -52,7 +52,7 @@ class Classes:
     def bases(self, cls: s.Class) -> list[s.Class]:
         """Those of its bases that the project defines."""
         here = self._of(cls)
-        found = (here._named(base, here._scopes.of(cls.node)) or here._elsewhere(base) for base in cls.bases)
+        found = (here.named(base, here._scopes.of(cls.node)) or here._elsewhere(base) for base in cls.bases)
         return [base for base in found if base is not None and base is not cls]
 
     def _of(self, cls: s.Class) -> Classes:
@@ -79,7 +79,7 @@ class Classes:
             dotted
             for one, here in lines
             for base in one.bases
-            if here._named(base, here._scopes.of(one.node)) is None and (dotted := here._program.dotted(base))
+            if here.named(base, here._scopes.of(one.node)) is None and (dotted := here._program.dotted(base))
         }
 
     def member(self, cls: s.Class, name: str, *, behind: s.Class | None = None) -> Member | None:
@@ -88,6 +88,22 @@ class Classes:
         if behind is not None:
             line = line[next((n for n, one in enumerate(line) if one is behind), len(line)) + 1 :]
         return next((found for one in line if (found := self.own(one, name)) is not None), None)
+
+    def named(self, expr: s.Expr, scope: Scope) -> s.Class | None:
+        """The class that a name means in a scope; a name of anything else hides those further out."""
+        match expr:
+            case s.Name():
+                owner = scope.owner(expr.id)
+                found = owner.defined.get(expr.id, ()) if owner is not None else ()
+                return next((x for x in found if isinstance(x, s.Class)), None)
+            case s.Attr():
+                outer = self.named(expr.base, scope)
+                inner = (x for x in outer.body if isinstance(x, s.Class)) if outer is not None else ()
+                return next((x for x in inner if x.name == expr.name), None)
+            case s.Item():
+                return self.named(expr.base, scope)  # `Base[T]`
+            case _:
+                return None
 
     def method(self, cls: s.Class, name: str) -> s.Def | None:
         found = self.member(cls, name)
@@ -145,22 +161,6 @@ class Classes:
                 case _:
                     continue
         return MemberKind.METHOD
-
-    def _named(self, expr: s.Expr, scope: Scope) -> s.Class | None:
-        """The class that a name means in a scope; a name of anything else hides those further out."""
-        match expr:
-            case s.Name():
-                owner = scope.owner(expr.id)
-                found = owner.defined.get(expr.id, ()) if owner is not None else ()
-                return next((x for x in found if isinstance(x, s.Class)), None)
-            case s.Attr():
-                outer = self._named(expr.base, scope)
-                inner = (x for x in outer.body if isinstance(x, s.Class)) if outer is not None else ()
-                return next((x for x in inner if x.name == expr.name), None)
-            case s.Item():
-                return self._named(expr.base, scope)  # `Base[T]`
-            case _:
-                return None
 
 
 _KINDS = {
