@@ -368,8 +368,8 @@ class Api:
     def _torch_function(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value:
         """Any other torch function: a computation from its arguments."""
         text = s.render(node)
-        if self.run.no_grad:
-            return v.Unknown(text, called=tail)
+        if self.run.no_grad or tail.endswith("_like"):
+            return v.Unknown(text, called=tail)  # of a tensor's shape no gradient is made
         first = a.get(0)
         if isinstance(first, v.Tensor) and tail in _TENSOR_METHODS:
             return tensors.method(first, tail, a.args[1:], text)
@@ -384,7 +384,7 @@ class Api:
             norm = Norm.SUMMED if summed else Norm.RAW
             return tensors.merge(a.every, text, norm) or v.Tensor(text, Params(), norm)
         merged = tensors.merge(a.every, text, tensors.kept_norm(a.every))
-        if tail in ("cat", "concat") and "[:]" in text and " + " in text:
+        if tail in ("cat", "concat") and _puts_into_slices(node):
             # one fresh slice among cached ones: each micro-batch adds its part of one large loss
             merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
         return merged or v.Unknown(text, called=tail)
@@ -392,6 +392,13 @@ class Api:
 
 def _group_rate(group: v.Value) -> v.Value | None:
     return group.entries.get('"lr"') if isinstance(group, v.Collection) else None
+
+
+def _puts_into_slices(call: s.Call) -> bool:
+    """`torch.cat(cached[:i] + [fresh] + cached[i + 1 :])`."""
+    parts = [part for arg in call.args for part in s.walk_expr(arg)]
+    sums = any(isinstance(part, s.Bin) and part.op == "+" for part in parts)
+    return sums and any(isinstance(part, s.Item) and isinstance(part.index, s.Other) for part in parts)
 
 
 def _length(value: v.Value | None) -> int:

@@ -24,7 +24,7 @@ from gradlint.paths.names import Names
 from gradlint.paths.run import Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
-from gradlint.python.binding import identifiers
+from gradlint.python.binding import identifiers, last
 
 if TYPE_CHECKING:
     from gradlint.python.frame import Frame
@@ -37,10 +37,10 @@ _UNSCALED = re.compile(r"(?i)unscaled")
 #: words in the names of contexts that have to do with syncing
 _SYNC = frozenset({"sync", "nosync", "synchronize", "synchronized", "synchronization"})
 #: what is asked of a loss or a norm before its gradients are used
-_WENT_WRONG = re.compile(
-    r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt|"
-    r"(norm|loss)\w*(\.item\(\))? *[<>]|[<>]=? *[\w.]*(norm|loss)"
-)
+_WENT_WRONG = re.compile(r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt")
+#: what is compared with a limit, and the operators
+_MEASURED = re.compile(r"(?i)norm|loss")
+_LIMITS = frozenset({"<", "<=", ">", ">="})
 
 
 class Interpreter:
@@ -197,7 +197,10 @@ class Interpreter:
         words = self.program.words(body)
         if "zero_grad" not in words.called or words.steps or words.backward:
             return False
-        return bool(_WENT_WRONG.search(s.render(test)))
+        if any(map(_WENT_WRONG.search, self.program.said(test).seen)):
+            return True
+        limits = (part for part in s.walk_expr(test) if isinstance(part, s.Compare) and part.op in _LIMITS)
+        return any(_MEASURED.search(_compared(side)) for part in limits for side in (part.left, part.right))
 
     def _is_unscaled(self) -> bool:
         """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""
@@ -308,6 +311,13 @@ _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.Import: Interpreter._import,
     s.Scope: Interpreter._scope,
 }
+
+
+def _compared(side: s.Expr) -> str:
+    """The name of a number: `loss` of `self.loss` and of `loss.item()`."""
+    while isinstance(side, s.Call) and isinstance(side.func, s.Attr):
+        side = side.func.base
+    return last(side)
 
 
 def _speaks_of_gradients(name: str) -> bool:

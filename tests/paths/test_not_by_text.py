@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Backward, Mark, Schedule, Step, Sync, Unscale, Zero
-from tests.paths.tracing import happened, usual
+from gradlint.events import Backward, Mark, Norm, Schedule, Step, Sync, Unscale, Zero
+from tests.paths.tracing import happened, paths, usual
 
 
 @pytest.mark.parametrize(
@@ -207,3 +207,60 @@ def test_a_gradient_of_zeros(value: str, clears: bool) -> None:
                     p.grad = {value}
         """
     assert any(isinstance(event, Zero) for event in happened(usual(source))) is clears
+
+
+@pytest.mark.parametrize(
+    ("gradient", "norm"),
+    [
+        ("torch.ones_like(loss)", Norm.RAW),
+        ("ones", Norm.RAW),
+        ("None", Norm.RAW),
+        ("torch.ones_like(loss) / 4", Norm.WEIGHTED),
+        ("torch.full_like(loss, 0.25)", Norm.WEIGHTED),
+        ('weights["ones"]', Norm.WEIGHTED),
+        ("share_of(None)", Norm.WEIGHTED),
+    ],
+)
+def test_what_a_backward_is_started_with(gradient: str, norm: Norm) -> None:
+    source = f"""
+        import torch
+        def train(model, loader, weights, share_of):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                optimizer.zero_grad()
+                loss = model(x).sum(1)
+                ones = torch.ones_like(loss)
+                model(x).backward(gradient={gradient})
+                optimizer.step()
+        """
+    assert {event.norm for event in happened(usual(source)) if isinstance(event, Backward)} == {norm}
+
+
+@pytest.mark.parametrize(
+    ("condition", "aborts"),
+    [
+        ("not torch.isfinite(loss)", True),
+        ("loss.item() > limit", True),
+        ("limit <= self.grad_norm", True),
+        ('state["found_inf"]', True),
+        ("limit > 3", False),
+        ('log("norm > 3")', False),
+        ("step > len(losses)", False),
+    ],
+)
+def test_a_batch_that_went_wrong(condition: str, aborts: bool) -> None:
+    source = f"""
+        import torch
+        def train(self, model, loader, limit, state, step, losses, log):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                loss = model(x).mean()
+                loss.backward()
+                if {condition}:
+                    optimizer.zero_grad()
+                    continue
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    found = [event for path in paths(source) for event in path.events if isinstance(event, Zero)]
+    assert any(event.aborts for event in found) is aborts
