@@ -161,9 +161,10 @@ class Interpreter:
             return
         if _is_type_checking(stmt.test):
             return
-        if any(map(_UNSCALED.search, identifiers(stmt.test))) and "unscale_" in self.program.words(stmt.body).called:
-            self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
-            return
+        if "unscale_" in self.program.words(stmt.body).called:
+            if any(map(_UNSCALED.search, self.program.said(stmt.test).names)):
+                self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
+                return
         test = self.ev(stmt.test)
         closing = Closing()
         taken = self.conditions.decide(test, node=stmt, closing=closing)

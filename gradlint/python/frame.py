@@ -133,11 +133,13 @@ class Names:
 
     def _of_file(self, name: str, frame: Frame) -> Value | None:
         """What the text of the file says of a name that no code that was run has bound."""
-        owner, top = frame.scope.owner(name), frame.top
+        owner = frame.scope.owner(name)
         if owner is None:
-            return self._elsewhere(frame.program.of_star(name), name)
+            program = frame.scope.program
+            return self._elsewhere(program.of_star(name), name) if program.project is not None else None
         if name in owner.imports:
             return External(owner.imports[name][0])
+        top = frame.top
         if top is self.module or owner is not top.scope:
             return None
         if name in owner.defined:
