@@ -59,7 +59,7 @@ def _related(a: str, b: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Turn:
     """One loop that an event happened in: which loop, and in which turn of it."""
 
     loop: int
@@ -216,7 +216,7 @@ class Event:
     """Something that happened at a place, in a turn of some loops. Subclasses say what."""
 
     site: Site
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[Turn, ...] = ()
     index: int = -1
     #: the calls of the project's own functions, from the outside in, that led here
     via: tuple[Site, ...] = ()

@@ -13,13 +13,13 @@ from gradlint.events import (
     Edit,
     EditKind,
     Event,
-    Frame,
     Opaque,
     OptimizerRef,
     Path,
     Save,
     ScalerRef,
     Step,
+    Turn,
     Unscale,
     Update,
     Zero,
@@ -116,7 +116,7 @@ class Window:
         return total if parts else None
 
     @property
-    def inner_frames(self) -> list[Frame]:
+    def inner_frames(self) -> list[Turn]:
         """The loops that the first backward is in and the step is not: their turns make up the window."""
         first = next(self.of(Backward), None)
         around = {f.loop for f in self.step.frames} if self.step else set()

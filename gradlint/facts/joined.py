@@ -139,7 +139,7 @@ def _joined(ev: Evaluator, one: Container, other: Container) -> Container:
     if isinstance(one, Instance) and isinstance(other, Instance):
         names: Names = {}
         _merge(ev, names, one.attributes, other.attributes)
-        return Instance(one.cls, attributes=names)
+        return Instance(one.cls, one.outer, attributes=names)
     assert isinstance(one, Collection)
     assert isinstance(other, Collection)
     entries: Names = {}

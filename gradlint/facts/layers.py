@@ -21,7 +21,6 @@ from gradlint.python.values import (
     Constant,
     Enough,
     External,
-    Frame,
     Function,
     Instance,
     Kind,
@@ -34,6 +33,7 @@ from gradlint.records import replace
 from gradlint.subjects import Layer, Stack
 
 if TYPE_CHECKING:
+    from gradlint.python.frame import Frame
     from gradlint.python.module import Module
     from gradlint.python.project import Definition
 
@@ -304,7 +304,7 @@ class Layers:
         return made
 
     def _is_row(self, module: Instance) -> bool:
-        foreign = self.core.files.classes_of(module.cls).foreign(module.cls)
+        foreign = self.core.classes_of(module.cls).foreign(module.cls)
         return any(base.endswith("Sequential") for base in foreign)
 
     def _through(

@@ -10,7 +10,7 @@ from gradlint.knowledge import tensor_api as api
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, identifiers, last, own_statements, target_names
 from gradlint.python.cited import LENGTH, cited
-from gradlint.python.values import Frame, Instance, Value
+from gradlint.python.values import Instance, Value
 from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low, Prob
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gradlint.python.evaluate import Evaluator
+    from gradlint.python.frame import Frame
     from gradlint.python.module import Module
 
 #: what a value is called of which `square` is the root
@@ -279,7 +280,7 @@ class Losses:
             return State(around.quiet)
         cls = _class_of(frame)
         loss = gives_loss(function, cls)
-        foreign = self._core.files.classes_of(cls).foreign(cls) if cls is not None else set()
+        foreign = self._core.classes_of(cls).foreign(cls) if cls is not None else set()
         if any(base.rpartition(".")[2] == "Function" for base in foreign):
             frame.no_grad = True  # torch.autograd.Function has a backward of its own
         if api.TARGET.search(function.name) and not loss:
@@ -334,7 +335,7 @@ def _state(frame: Frame) -> State:
 
 def _class_of(frame: Frame) -> s.Class | None:
     """The class of the object, or that which a static method stands in."""
-    return frame.owner.cls if isinstance(frame.owner, Instance) else frame.cls
+    return frame.owner.cls if isinstance(frame.owner, Instance) else frame.scope.cls
 
 
 def gives_loss(node: s.Def, cls: s.Class | None) -> bool:

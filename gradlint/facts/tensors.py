@@ -22,7 +22,6 @@ from gradlint.python.values import (
     Constant,
     Enough,
     External,
-    Frame,
     Function,
     Instance,
     Rest,
@@ -34,6 +33,7 @@ from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
+    from gradlint.python.frame import Frame
     from gradlint.python.module import Module
 
 #: modules whose functions give plain numbers
@@ -132,7 +132,7 @@ class Tensors:
     def _entry(self, function: s.Def, owner: Instance | None) -> Function:
         member = self.core.classes.member(owner.cls, function.name) if owner is not None else None
         static = member is not None and member.function is function and member.kind is MemberKind.STATIC
-        return Function(function, self.core.module, None if static else owner, owner.cls if owner is not None else None)
+        return Function(function, self.core.module, None if static else owner)
 
     def enter(self, frame: Frame, caller: Frame) -> State:
         return self.losses.enter(frame, caller)

@@ -83,14 +83,14 @@ class Api:
 
     def make_optimizer(self, kind: str, a: v.Arguments, node: s.Call) -> v.Optimizer:
         first = a.get(0, "params", "parameters", "model_params", "named_parameters", "optimizer")
-        if isinstance(first, v.Dotted) and len(a.args) > 1:
+        if isinstance(first, v.External) and len(a.args) > 1:
             first = a.args[1]  # DistributedOptimizer(optim.SGD, params, …)
         inner = self.run.optimizer_for(first) if first is not None else None
         params = inner.ref.params if inner else self.it.expressions.params_of(first) if first is not None else Params()
         if first is not None:
             self._use_up_all(first, node)
         framework = frameworks.maker(Thing.OPTIMIZER, kind)
-        rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.Dotted) else None)
+        rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.External) else None)
         groups = first.items if isinstance(first, v.Collection) else []
         rates = [rate, *(_group_rate(group) for group in groups)]
         over = next((x.over for x in rates if isinstance(x, v.Known | v.Unknown) and x.over), "")
@@ -357,7 +357,7 @@ class Api:
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
             return v.Collection(
                 s.render(node),
-                [self.it.calls.invoke(a.args[0], [x], {}, node) for x in source.items],
+                [self.it.calls.invoke(a.args[0], Arguments([x]), node) for x in source.items],
                 {},
                 s.Display.LIST,
             )
@@ -368,15 +368,15 @@ class Api:
     def _torch_function(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value:
         """Any other torch function: a computation from its arguments."""
         text = s.render(node)
-        if self.run.no_grad:
-            return v.Unknown(text, called=tail)
+        if self.run.no_grad or tail.endswith("_like"):
+            return v.Unknown(text, called=tail)  # of a tensor's shape no gradient is made
         first = a.get(0)
         if isinstance(first, v.Tensor) and tail in _TENSOR_METHODS:
             return tensors.method(first, tail, a.args[1:], text)
         if tail[:1].isupper():
             # a module: calling it computes
             if "Loss" in tail:
-                return v.Partial(text, v.Dotted(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
+                return v.Partial(text, v.External(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
             return v.Unknown(text, called=tail)
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")
@@ -384,7 +384,7 @@ class Api:
             norm = Norm.SUMMED if summed else Norm.RAW
             return tensors.merge(a.every, text, norm) or v.Tensor(text, Params(), norm)
         merged = tensors.merge(a.every, text, tensors.kept_norm(a.every))
-        if tail in ("cat", "concat") and "[:]" in text and " + " in text:
+        if tail in ("cat", "concat") and _puts_into_slices(node):
             # one fresh slice among cached ones: each micro-batch adds its part of one large loss
             merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
         return merged or v.Unknown(text, called=tail)
@@ -392,6 +392,13 @@ class Api:
 
 def _group_rate(group: v.Value) -> v.Value | None:
     return group.entries.get('"lr"') if isinstance(group, v.Collection) else None
+
+
+def _puts_into_slices(call: s.Call) -> bool:
+    """`torch.cat(cached[:i] + [fresh] + cached[i + 1 :])`."""
+    parts = [part for arg in call.args for part in s.walk_expr(arg)]
+    sums = any(isinstance(part, s.Bin) and part.op == "+" for part in parts)
+    return sums and any(isinstance(part, s.Item) and isinstance(part.index, s.Other) for part in parts)
 
 
 def _length(value: v.Value | None) -> int:

@@ -13,16 +13,15 @@ from gradlint.paths import values as v
 from gradlint.paths.branches import Branches
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
-from gradlint.python.calls import Arguments, bind
+from gradlint.python.calls import Arguments, bind, evaluated
 from gradlint.python.contexts import switched
-from gradlint.python.scope import Scope, Scopes
+from gradlint.python.frame import Frame
+from gradlint.python.scope import Scope
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
 
 
-#: how many bases of bases are looked at
-_DEEPEST_BASE = 6
 _CONTEXT_MANAGERS = ("contextmanager", "asynccontextmanager")
 
 
@@ -49,7 +48,7 @@ class Calls:
         self.run = it.run
 
     def arguments(self, node: s.Call) -> v.Arguments:
-        return Arguments(self.it.expressions.spread(node.args), {k: self.it.ev(x) for k, x in node.kwargs.items()})
+        return evaluated(node, self.it.ev, _items, _entries)
 
     def call(self, node: s.Call) -> v.Value:
         self.run.spend()
@@ -70,10 +69,10 @@ class Calls:
     def call_value(self, value: v.Value, a: v.Arguments, node: s.Call) -> v.Value:
         match value:
             case v.Function():
-                return self.invoke(value, a.args, a.kwargs, node)
-            case v.Dotted():
+                return self.invoke(value, a, node)
+            case v.External():
                 return self.it.api.call_dotted(value.key, a, node)
-            case v.ClassValue():
+            case v.Class():
                 return self.instantiate(value, a, node)
             case v.Partial():
                 joined = Arguments([*value.args, *a.args], {**value.kwargs, **a.kwargs})
@@ -105,8 +104,7 @@ class Calls:
         if isinstance(method, v.Function):
             if self._is_criterion_elsewhere(value, method):
                 return self.it.guesses.module_forward(value, "__call__", a, node)
-            bound = v.Function(f"{value.key}()", method.node, method.env, value, method.cls)
-            return self.invoke(bound, a.args, a.kwargs, node)
+            return self.invoke(v.Function(method.node, method.outer, value, f"{value.key}()"), a, node)
         if value.module:
             return self.it.guesses.module_forward(value, "forward", a, node)
         return self.it.guesses.unknown_call(value.key, a, node)
@@ -114,8 +112,8 @@ class Calls:
     @staticmethod
     def _is_criterion_elsewhere(value: v.Instance, method: v.Function) -> bool:
         """A class of another file that computes a loss and nothing else: it is looked into once, not at every batch."""
-        program = method.env.program if method.env is not None else None
-        if program is None or not program.path or value.cls is None or not naming.LOSS.search(value.cls.key):
+        program = method.outer.program
+        if not program.path or value.cls is None or not naming.LOSS.search(value.cls.key):
             return False
         assert isinstance(method.node, s.Def)
         words = program.words_of(method.node)
@@ -123,17 +121,15 @@ class Calls:
 
     # -- functions
 
-    def invoke(self, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], node: s.Node) -> v.Value:
+    def invoke(self, function: v.Function, given: v.Arguments, node: s.Node) -> v.Value:
         definition = function.node
         if isinstance(definition, s.Lambda):
-            return self._invoke_lambda(function, definition, args)
-        if definition is None or len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack:
+            return self._invoke_lambda(function, definition, given)
+        if len(self.run.stack) >= MAX_DEPTH or id(definition) in self.run.stack or self._is_idle(function, definition):
             return v.Unknown(function.key, called=function.key)
-        if self._is_idle(function, definition):
-            return v.Unknown(function.key, called=function.key)
-        env = self.frame(function, definition)
-        self.bind(definition, function, args, kwargs, env)
-        outer, self.run.env = self.run.env, env
+        frame = function.outer.entered(definition)
+        self.bind(function, given, frame)
+        outer, self.run.frame = self.run.frame, frame
         guards, self.run.guards = self.run.guards, list(self.run.guards)
         self.run.stack.append(id(definition))
         via, self.run.via = self.run.via, (*self.run.via, self.run.site(node, ""))
@@ -157,18 +153,13 @@ class Calls:
             self.run.stack.pop()
             self.run.via = via
             self.run.guards = guards
-            self.run.env = outer
-
-    def frame(self, function: v.Function, definition: s.Def) -> v.Env:
-        """The names of one call of a function."""
-        outer = function.env or self.run.module
-        return outer.inner(outer.program.once(Scopes).of_def.get(definition.node))
+            self.run.frame = outer
 
     @staticmethod
     def _is_idle(function: v.Function, definition: s.Def) -> bool:
         """A function of another file that only logs; those of the file itself are cut away where they do not matter."""
-        program = function.env.program if function.env is not None else None
-        return program is not None and bool(program.path) and program.once(Branches).idle(definition)
+        program = function.outer.program
+        return bool(program.path) and program.once(Branches).idle(definition)
 
     def _enter_decorators(self, definition: s.Def) -> None:
         """`@torch.autocast(…)` and `@torch.no_grad()` hold for the whole body."""
@@ -179,15 +170,10 @@ class Calls:
             if found is not None:
                 self.run.open(value if isinstance(value, v.Context) else v.Context(s.render(decorator), found))
 
-    def _invoke_lambda(self, function: v.Function, definition: s.Lambda, args: list[v.Value]) -> v.Value:
-        env = (function.env or self.run.module).inner()
-        for param, value in zip(definition.params, args, strict=False):
-            env.names[param.name] = value
-        outer, self.run.env = self.run.env, env
-        try:
-            return self.it.ev(definition.body)
-        finally:
-            self.run.env = outer
+    def _invoke_lambda(self, function: v.Function, definition: s.Lambda, given: v.Arguments) -> v.Value:
+        frame = function.outer.entered(definition)
+        self.bind(function, given, frame)
+        return self.it.evaluated(definition.body, frame)
 
     def _is_context_manager(self, definition: s.Def) -> bool:
         named = (self.it.program.dotted(decorator) for decorator in definition.decorators)
@@ -201,30 +187,27 @@ class Calls:
         self.it.run_body(body[: position + 1])
         active: list[v.Value] = list((self.run.yielded or [])[contexts:])
         self.run.yielded = None
-        leaving = body[position + 1 :], self.run.env
+        leaving = body[position + 1 :], self.run.frame
         many = v.Collection("", active)
         return v.Context(definition.name, Switch.OTHER, self.run.site(node), value=many, leaving=leaving)
 
-    def bind(
-        self, definition: s.Def, function: v.Function, args: list[v.Value], kwargs: dict[str, v.Value], env: v.Env
-    ) -> None:
-        params = list(definition.params)
-        if function.owner is not None and params and not params[0].star:
-            env.names[params.pop(0).name] = function.owner
-        bound = bind(params, Arguments(args, kwargs))
+    def bind(self, function: v.Function, given: v.Arguments, frame: Frame) -> None:
+        params = function.node.params
+        bound = bind(params, given, function.owner)
         for param in params:
             name = param.name
             if param.star == "*":
-                env.names[name] = v.Collection(f"*{name}", bound.rest)
+                value: v.Value = v.Collection(f"*{name}", bound.rest)
             elif param.star:
                 named = {f'"{k}"': x for k, x in bound.keywords.items()}
-                env.names[name] = v.Collection(f"**{name}", [], named, s.Display.DICT)
+                value = v.Collection(f"**{name}", [], named, s.Display.DICT)
             elif name in bound.values:
-                env.names[name] = self.it.conditions.settle(name, bound.values[name], env.scope)
+                value = self.it.conditions.settle(name, bound.values[name], frame.scope)
             elif param.default is not None:
-                env.names[name] = self._default(name, self.it.ev(param.default), env.scope)
+                value = self._default(name, self.it.evaluated(param.default, function.outer), frame.scope)
             else:
-                env.names[name] = v.Unknown(name, scope=env.scope)
+                value = v.Unknown(name, scope=frame.scope)
+            frame.names[name] = value
 
     def _default(self, name: str, value: v.Value, scope: Scope) -> v.Value:
         """A default: others may pass the opposite of a flag."""
@@ -239,16 +222,12 @@ class Calls:
 
     def super_call(self, name: str, node: s.Call) -> v.Value:
         a = self.arguments(node)
-        me = self.run.env.find("self")
+        params = self.run.frame.scope.params
+        me = self.run.frame.find(params[0].name) if params else None
         if isinstance(me, v.Instance) and me.cls is not None:
-            mine = self._standing_in(me.cls) or me.cls
-            for base in mine.node.bases if mine.node is not None else ():
-                cls = self.it.names.base_class(base, mine)
-                found = self.it.names.find_in_class(cls, name)
-                if isinstance(found, v.Function):
-                    return self.invoke(
-                        v.Function(found.key, found.node, found.env, me, found.cls), a.args, a.kwargs, node
-                    )
+            found = self.it.names.find_in_class(me.cls, name, behind=self.run.frame.scope.cls)
+            if isinstance(found, v.Function):
+                return self.invoke(v.Function(found.node, found.outer, me, found.key), a, node)
         merged = tensors.merge(a.every, s.render(node), Norm.RAW) if name in ("forward", "__call__") else None
         if merged is not None:
             return merged
@@ -256,18 +235,7 @@ class Calls:
             self.it.gradients.opaque(None, node)
         return v.Unknown(s.render(node), called=name)
 
-    def _standing_in(self, cls: v.ClassValue | None, depth: int = 0) -> v.ClassValue | None:
-        """The class, of these and their bases, whose method is running: what `super()` begins behind."""
-        standing = self.run.env.scope.cls
-        if cls is None or cls.node is None or standing is None or depth > _DEEPEST_BASE:
-            return None
-        if cls.node.node == standing.node:
-            return cls
-        bases = (self.it.names.base_class(base, cls) for base in cls.node.bases)
-        found = (self._standing_in(base, depth + 1) for base in bases)
-        return next((x for x in found if x is not None), None)
-
-    def instantiate(self, cls: v.ClassValue, a: v.Arguments, node: s.Call) -> v.Value:
+    def instantiate(self, cls: v.Class, a: v.Arguments, node: s.Call) -> v.Value:
         bases = self.it.names.base_names(cls)
         if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(b) for b in bases):
             return self.it.api.make_optimizer(cls.key, a, node)
@@ -277,18 +245,27 @@ class Calls:
             return v.Scheduler("", found.ref.id if found else None, torch)
         module = is_module(bases)
         instance = v.Instance("", cls, module)
-        own = self.it.program.callees.of_class(cls.node) if cls.node is not None else ()
-        words = self.it.program.words_of(*own)
+        words = self.it.program.words_of(*self.it.program.callees.of_class(cls.node))
         if module and not (words.events or words.contexts):
             for value in a.every:
                 self.it.gradients.use_up(value, node)
-            instance.made_with = (a.args, a.kwargs)
+            instance.made_with = a
             return instance
         instance.key = self.run.fresh(cls.key)
         init = self.it.names.find_in_class(cls, "__init__")
         if isinstance(init, v.Function):
-            self.invoke(v.Function(init.key, init.node, init.env, instance, init.cls), a.args, a.kwargs, node)
+            self.invoke(v.Function(init.node, init.outer, instance, init.key), a, node)
         return instance
+
+
+def _items(value: v.Value) -> list[v.Value] | None:
+    return value.items if isinstance(value, v.Collection) else None
+
+
+def _entries(value: v.Value) -> dict[str, v.Value] | None:
+    if not isinstance(value, v.Collection) or value.items or any(key[:1] != '"' for key in value.entries):
+        return None
+    return {key.strip('"'): x for key, x in value.entries.items()}
 
 
 def is_module(bases: set[str]) -> bool:

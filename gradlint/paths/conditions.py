@@ -66,7 +66,7 @@ class Conditions:
         match value:
             case v.Known() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
                 return value
-            case v.Unknown() | v.Dotted():
+            case v.Unknown() | v.External():
                 if self.run.does(Use.MODULUS, value):
                     return v.Known(value.key, self.window_size(_last_name(value.key)), exact=True, made_up=True)
                 return None
@@ -95,7 +95,7 @@ class Conditions:
             # a counter that lives elsewhere goes with the turns of the loop, from a start that is unknown
             if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
                 a = v.Known(left.key, self.run.loops[-1].number(), exact=False, counter=True)
-        if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.Dotted | v.Symbol):
+        if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.External | v.Symbol):
             b = v.Known(right.key, WINDOW, made_up=True)
         if a is None or b is None:
             return None
@@ -117,7 +117,7 @@ class Conditions:
         if op in ("is", "is not") and isinstance(right, v.Known) and right.value is None:
             if isinstance(left, v.Known):
                 return v.Known(text, (left.value is None) == (op == "is"))
-            if not isinstance(left, v.Unknown | v.Dotted | v.Symbol):
+            if not isinstance(left, v.Unknown | v.External | v.Symbol):
                 return v.Known(text, op == "is not")
             return v.Symbol(text, op, [left, right])
         a = left if isinstance(left, v.Known) else self._number_beside(left, right)
@@ -177,7 +177,7 @@ class Conditions:
                 return bool(value.value)
             case v.Symbol():
                 return self._decide_symbol(value, q)
-            case v.Unknown() | v.Dotted():
+            case v.Unknown() | v.External():
                 return self._decide_atom(value, q)
             case v.Collection():
                 return bool(value.items or value.entries) or value.kind is s.Display.TUPLE

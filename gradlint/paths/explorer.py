@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from gradlint.events import PLAIN, Event, Frame, Mark, Path
+from gradlint.events import PLAIN, Event, Mark, Path, Turn
 from gradlint.knowledge import frameworks, naming
 from gradlint.paths import values as v
 from gradlint.paths.calls import Unwound, is_module
@@ -17,6 +17,8 @@ from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
 from gradlint.python.callees import components
+from gradlint.python.calls import Arguments
+from gradlint.python.frame import define
 from gradlint.python.module import Module
 from gradlint.python.usage import Use
 from gradlint.records import dataclass, field
@@ -300,9 +302,8 @@ class Explorer:
         """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
         self._module_names(interpreter, run)
         me = self._make_self(interpreter, run, cls, function.name) if cls is not None else None
-        program = self.program.owner(function.node)
-        env = run.module if program is self.program else run.enter(program)
-        value = v.Function(function.name, function, env, me)
+        frame = interpreter.names.known.frame_of(self.program.owner(function.node))
+        value = v.Function(function, frame, me, function.name)
         if self._has_step_loop(function) or function.name.startswith("test"):
             self._call(interpreter, run, value, None)
             return
@@ -314,7 +315,7 @@ class Explorer:
             loop.turn = turn
             if steady is not None:
                 steady.begin()
-            frames = (Frame(loop.id, turn),)
+            frames = (Turn(loop.id, turn),)
             run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop=loop.id))
             self._call(interpreter, run, value, turn)
             if steady is not None and steady.reached(run.module) and steady.repeat():
@@ -345,7 +346,7 @@ class Explorer:
     def _call(self, interpreter: Interpreter, run: Run, value: v.Function, turn: int | None) -> None:
         assert isinstance(value.node, s.Def)
         kwargs: dict[str, v.Value] = {}
-        scope = interpreter.calls.frame(value, value.node).scope
+        scope = value.outer.entered(value.node).scope
         for param in value.node.params:
             if turn is not None and _counts(param):
                 exact = bool(naming.ZERO_BASED.search(param.name))
@@ -353,7 +354,7 @@ class Explorer:
             elif param.name not in ("self", "cls") and not param.star:
                 kwargs[param.name] = v.Unknown(param.name, scope=scope)
         try:
-            interpreter.calls.invoke(value, [], kwargs, value.node)
+            interpreter.calls.invoke(value, Arguments([], kwargs), value.node)
         except Unwound:
             pass
 
@@ -361,29 +362,24 @@ class Explorer:
         """Definitions, imports and constants of the module, without running its code again."""
         if self._module_run is not None:
             run.module.names.update(self._module_run.module.names)
-        names = run.module.names
-        for stmt in self.program.core:
-            if isinstance(stmt, s.Def) and stmt.name not in names:
-                names[stmt.name] = v.Function(stmt.name, stmt, run.module)
-            elif isinstance(stmt, s.Class) and stmt.name not in names:
-                names[stmt.name] = v.ClassValue(stmt.name, stmt, run.module)
-        for value in names.values():
-            if isinstance(value, v.Function | v.ClassValue) and value.env is not None and value.env.outer is None:
-                value.env = run.module
+        define(self.program.core, run.module)
+        for value in run.module.names.values():
+            if isinstance(value, v.Function | v.Class) and value.outer.scope is run.module.scope:
+                value.outer = run.module
             if isinstance(value, v.Optimizer):
                 run.register(value.ref)
-        run.env = run.module
+        run.frame = run.module
 
     def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class, entry: str) -> v.Instance:
         value = run.module.find(cls.name)
-        if not isinstance(value, v.ClassValue):
-            value = v.ClassValue(cls.name, cls, run.module)
+        if not isinstance(value, v.Class):
+            value = v.Class(cls, run.module)
         bases = interpreter.names.base_names(value)
         me = v.Instance("self", value, is_module(bases))
         run.behind = PLAIN
         init = interpreter.names.find_in_class(value, "__init__")
         if isinstance(init, v.Function) and isinstance(init.node, s.Def):
-            bound = v.Function(init.key, init.node, init.env, me, init.cls)
+            bound = v.Function(init.node, init.outer, me, init.key)
             reached = set(run.reached)
             self._call(interpreter, run, bound, None)
             run.reached = reached  # its helpers may still be entry points

@@ -54,7 +54,7 @@ class Expressions:
         return result
 
     def _ev_lambda(self, expr: s.Lambda) -> v.Value:
-        return v.Function(s.render(expr), expr, self.run.env)
+        return v.Function(expr, self.run.frame, key=s.render(expr))
 
     def _ev_star(self, expr: s.Star) -> v.Value:
         return self.it.ev(expr.value)
@@ -119,7 +119,7 @@ class Expressions:
         for item in items:
             if isinstance(item, v.Known) and bool(item.value) == stop:
                 return v.Known(s.render(expr), stop, item.exact, item.counter, item.window, item.modulo)
-            if not isinstance(item, v.Known | v.Symbol | v.Unknown | v.Dotted | v.Tensor) and expr.op == "or":
+            if not isinstance(item, v.Known | v.Symbol | v.Unknown | v.External | v.Tensor) and expr.op == "or":
                 return item  # `params or []`, `scaler or GradScaler()`
         return v.Symbol(s.render(expr), expr.op, items)
 
@@ -150,10 +150,11 @@ class Expressions:
         test = self.it.ev(expr.test)
         branches = self.it.program.expression_words(expr.then, expr.other)
         interesting = branches.contexts or branches.events or _of_precision(expr)
-        if "no_sync" in branches.seen and not self.it.conditions.certain(test):
+        without = next((x for x in (expr.then, expr.other) if "no_sync" in self.it.program.said(x).names), None)
+        if without is not None and not self.it.conditions.certain(test):
             self.run.unsure_sync += 1
             try:
-                return self.it.ev(expr.then if "no_sync" in s.render(expr.then) else expr.other)
+                return self.it.ev(without)
             finally:
                 self.run.unsure_sync -= 1
         return self.it.ev(expr.then if self.it.conditions.decide(test, node=expr, fork=interesting) else expr.other)
@@ -206,8 +207,8 @@ class Expressions:
 
     def _comprehension(self, expr: s.Comprehension) -> v.Value:
         iterable = self.it.ev(expr.iterable)
-        outer = self.run.env
-        self.run.env = outer.inner()
+        outer = self.run.frame
+        self.run.frame = outer.inner()
         try:
             items = []
             for element in self.elements(iterable, s.render(expr.iterable))[:4]:
@@ -216,7 +217,7 @@ class Expressions:
                     self.it.ev(condition)
                 items.append(self.it.ev(expr.element))
         finally:
-            self.run.env = outer
+            self.run.frame = outer
         return self._collected(expr, iterable, items)
 
     def _collected(self, expr: s.Comprehension, iterable: v.Value, items: list[v.Value]) -> v.Value:

@@ -304,6 +304,6 @@ def _is_none(value: v.Value | None) -> bool:
 
 def _says_value(algorithm: v.Value | None) -> bool:
     """By the string, or by a constant of an enumeration."""
-    if isinstance(algorithm, v.Dotted):
+    if isinstance(algorithm, v.External):
         return algorithm.key.endswith(".VALUE")
     return isinstance(algorithm, v.Known) and str(algorithm.value).lower() == "value"

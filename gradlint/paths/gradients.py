@@ -34,6 +34,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 from gradlint.python.constants import as_float
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Gradients:
     ) -> None:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
-            self.it.calls.invoke(closure, [], {}, node)
+            self.it.calls.invoke(closure, Arguments(), node)
         elif closure is not None and not isinstance(closure, v.Known):
             lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
             if lent is not None:
@@ -266,10 +267,9 @@ class Gradients:
 
     def write_grad(self, grad: v.Grad, target: s.Expr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = …`, `p.grad.data = …`, `p.grad[:] = …`."""
-        text = value.key
-        if isinstance(value, v.Known | v.Unknown) and "zeros_like" in text:
+        if isinstance(value, v.Unknown) and naming.last(value.called) == "zeros_like":
             if not self.is_partial(grad):
-                self.run.emit(Zero, target, f"{s.render(target)} = {text}", params=grad.params)
+                self.run.emit(Zero, target, f"{s.render(target)} = {value.key}", params=grad.params)
             return
         whole = f"{s.render(target)} = {s.render(source)}" if source is not None else None
         self._overwrite(grad, value, target, whole, source)
@@ -310,7 +310,7 @@ class Gradients:
         params = base.params if isinstance(base, v.Parameter) else Params()
         before, reached = len(self.run.events), set(self.run.reached)
         args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
-        result = self.it.calls.invoke(inner, args, {}, node)
+        result = self.it.calls.invoke(inner, Arguments(args), node)
         edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
         del self.run.events[before:]
         self.run.reached = reached

@@ -33,7 +33,7 @@ _ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
 #: what may be called where a constructor keeps a number
 _CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
 #: what changes how large a loss is
-_RESIZE = {"div", "divide", "true_divide", "mul", "multiply", "sum", "nansum"}
+_RESIZE = {"div", "divide", "true_divide", "mul", "multiply", "sum", "nansum", "super", *tensors.IN_PLACE}
 #: for a look into a method of the file
 _SMALL_BUDGET = 400
 _NORMALISES = Pattern(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
@@ -109,7 +109,7 @@ class Guesses:
     def _names_window(self, text: str) -> bool:
         if len(text) >= 80:
             return False
-        scope = self.run.env.scope
+        scope = self.run.frame.scope
         asked = text, scope, len(self.run.programs)
         known = self._windows.get(asked)
         if known is None:
@@ -273,8 +273,8 @@ class Guesses:
         found: v.Value
         try:
             self._keep_numbers(value)
-            bound = v.Function(method.key, method.node, method.env, value, method.cls)
-            found = self.it.calls.invoke(bound, a.args, a.kwargs, node)
+            bound = v.Function(method.node, method.outer, value, method.key)
+            found = self.it.calls.invoke(bound, a, node)
         except OutOfBudget:
             return v.Tensor(unseen=value.cls.key if value.cls is not None else method.key)
         finally:
@@ -294,11 +294,9 @@ class Guesses:
             if isinstance(stmt, s.AugAssign) and stmt.op in "/*":
                 return True
             for expr in s.expressions(stmt):
-                if not self.it.program.said(expr).callees.isdisjoint(
-                    {*self.it.program.functions, *tensors.IN_PLACE, "super"}
-                ):
-                    return True
                 if not self.it.program.said(expr).callees.isdisjoint(_RESIZE):
+                    return True
+                if any(True for _ in self.it.program.callees.of_expression(expr)):
                     return True
                 if any(isinstance(part, s.Bin) and part.op in "/*" for part in s.walk_expr(expr)):
                     return True
@@ -309,11 +307,11 @@ class Guesses:
         init = self.it.names.find_in_class(value.cls, "__init__")
         if value.made_with is None or not value.key or not isinstance(init, v.Function):
             return
-        (args, kwargs), value.made_with = value.made_with, None
+        given, value.made_with = value.made_with, None
         assert isinstance(init.node, s.Def)
-        env = self.it.calls.frame(init, init.node)
-        self.it.calls.bind(init.node, v.Function(init.key, init.node, init.env, value, init.cls), args, kwargs, env)
-        outer, self.run.env = self.run.env, env
+        frame = init.outer.entered(init.node)
+        self.it.calls.bind(v.Function(init.node, init.outer, value, init.key), given, frame)
+        outer, self.run.frame = self.run.frame, frame
         try:
             for stmt in s.walk_stmts(init.node.body):
                 kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
@@ -322,7 +320,7 @@ class Guesses:
                 if isinstance(stmt, s.Assign) or "register_buffer" in self.it.program.said(kept).callees:
                     self.it.run_body([stmt])
         finally:
-            self.run.env = outer
+            self.run.frame = outer
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""

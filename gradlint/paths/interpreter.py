@@ -24,20 +24,23 @@ from gradlint.paths.names import Names
 from gradlint.paths.run import Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
-from gradlint.python.binding import identifiers
+from gradlint.python.binding import identifiers, last
 
 if TYPE_CHECKING:
+    from gradlint.python.frame import Frame
     from gradlint.python.module import Module
 
 #: `if optimizer_state["stage"] is not OptState.UNSCALED:`, `if not self.unscaled:`
 _UNSCALED = re.compile(r"(?i)unscaled")
 
 
+#: words in the names of contexts that have to do with syncing
+_SYNC = frozenset({"sync", "nosync", "synchronize", "synchronized", "synchronization"})
 #: what is asked of a loss or a norm before its gradients are used
-_WENT_WRONG = re.compile(
-    r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt|"
-    r"(norm|loss)\w*(\.item\(\))? *[<>]|[<>]=? *[\w.]*(norm|loss)"
-)
+_WENT_WRONG = re.compile(r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|explod|spike|skip|invalid|corrupt")
+#: what is compared with a limit, and the operators
+_MEASURED = re.compile(r"(?i)norm|loss")
+_LIMITS = frozenset({"<", "<=", ">", ">="})
 
 
 class Interpreter:
@@ -61,7 +64,15 @@ class Interpreter:
     @property
     def program(self) -> Module:
         """The file whose code is running."""
-        return self.run.env.scope.program
+        return self.run.frame.scope.program
+
+    def evaluated(self, expr: s.Expr, frame: Frame) -> v.Value:
+        """The value of an expression in another frame."""
+        outer, self.run.frame = self.run.frame, frame
+        try:
+            return self.ev(expr)
+        finally:
+            self.run.frame = outer
 
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:
@@ -98,17 +109,17 @@ class Interpreter:
         self.loops.run_while(stmt)
 
     def _def(self, stmt: s.Def) -> None:
-        self.run.env.bind(stmt.name, v.Function(stmt.name, stmt, self.run.env))
+        self.run.frame.bind(stmt.name, v.Function(stmt, self.run.frame, key=stmt.name))
 
     def _class(self, stmt: s.Class) -> None:
-        self.run.env.bind(stmt.name, v.ClassValue(stmt.name, stmt, self.run.env))
+        self.run.frame.bind(stmt.name, v.Class(stmt, self.run.frame))
 
     def _import(self, stmt: s.Import) -> None:
         for local, dotted in stmt.bindings.items():
-            self.run.env.bind(local, v.Dotted(dotted))
+            self.run.frame.bind(local, v.External(dotted))
 
     def _scope(self, stmt: s.Scope) -> None:
-        self.run.env.shared.update(stmt.names)
+        self.run.frame.shared.update(stmt.names)
 
     def _jump(self, stmt: s.Jump) -> None:
         raise _LEAVE[stmt.kind]
@@ -150,9 +161,10 @@ class Interpreter:
             return
         if _is_type_checking(stmt.test):
             return
-        if _UNSCALED.search(s.render(stmt.test)) and "unscale_" in self.program.words(stmt.body).called:
-            self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
-            return
+        if "unscale_" in self.program.words(stmt.body).called:
+            if any(map(_UNSCALED.search, self.program.said(stmt.test).names)):
+                self.run_body(stmt.orelse if self._is_unscaled() else stmt.body)
+                return
         test = self.ev(stmt.test)
         closing = Closing()
         taken = self.conditions.decide(test, node=stmt, closing=closing)
@@ -186,7 +198,10 @@ class Interpreter:
         words = self.program.words(body)
         if "zero_grad" not in words.called or words.steps or words.backward:
             return False
-        return bool(_WENT_WRONG.search(s.render(test)))
+        if any(map(_WENT_WRONG.search, self.program.said(test).seen)):
+            return True
+        limits = (part for part in s.walk_expr(test) if isinstance(part, s.Compare) and part.op in _LIMITS)
+        return any(_MEASURED.search(_compared(side)) for part in limits for side in (part.left, part.right))
 
     def _is_unscaled(self) -> bool:
         """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""
@@ -203,7 +218,7 @@ class Interpreter:
             if isinstance(part, s.Call) and any(map(_speaks_of_gradients, identifiers(part))):
                 return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
-                value = self.run.env.find(part.id)
+                value = self.run.frame.find(part.id)
                 if isinstance(value, v.Unknown) and value.key.endswith(" name"):
                     return True
         return False
@@ -229,7 +244,7 @@ class Interpreter:
 
     def _with(self, stmt: s.With) -> None:
         depth, no_grad = len(self.run.contexts), self.run.no_grad
-        leaving: list[tuple[list[s.Stmt], v.Env]] = []
+        leaving: list[tuple[list[s.Stmt], Frame]] = []
         for item, target in stmt.items:
             value = self.ev(item)
             if isinstance(value, v.Context) and value.leaving is not None:
@@ -245,10 +260,10 @@ class Interpreter:
             self.run_body(stmt.body)
         finally:
             self.run.close(depth, no_grad=no_grad)
-        for body, env in reversed(leaving):
-            outer, self.run.env = self.run.env, env
+        for body, frame in reversed(leaving):
+            outer, self.run.frame = self.run.frame, frame
             self.run_body(body)
-            self.run.env = outer
+            self.run.frame = outer
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:
@@ -256,7 +271,7 @@ class Interpreter:
                 return [x for x in several.items if isinstance(x, v.Context)]
             case v.Context():
                 return [value]
-            case v.Unknown() if "no_sync" in value.key or "sync" in naming.last(value.key):
+            case v.Unknown() if not _SYNC.isdisjoint(naming.words(naming.last(value.called or value.key))):
                 # a context from elsewhere that has to do with syncing: it is taken care of
                 return [v.Context(value.key, Switch.NO_SYNC, None, None, Sync.MANAGED)]
             case _:
@@ -297,6 +312,13 @@ _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.Import: Interpreter._import,
     s.Scope: Interpreter._scope,
 }
+
+
+def _compared(side: s.Expr) -> str:
+    """The name of a number: `loss` of `self.loss` and of `loss.item()`."""
+    while isinstance(side, s.Call) and isinstance(side.func, s.Attr):
+        side = side.func.base
+    return last(side)
 
 
 def _speaks_of_gradients(name: str) -> bool:

@@ -84,7 +84,7 @@ class Loops:
             loop.turn = turn
             if self._refuses(stmt):
                 return
-            yield v.Value()
+            yield v.Unknown()
 
     def _refuses(self, stmt: s.While) -> bool:
         test = self.it.ev(stmt.test)
@@ -110,7 +110,7 @@ class Loops:
         if name in program.own_words(body).seen:
             return True
         functions = (d for definitions in program.functions.values() for d in definitions)
-        return self.run.env is self.run.module and any(name in program.own_words(d.body).seen for d in functions)
+        return self.run.frame is self.run.module and any(name in program.own_words(d.body).seen for d in functions)
 
     def _loop(
         self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = (),
@@ -133,7 +133,7 @@ class Loops:
                     pass
                 except Break:
                     break
-                if steady is not None and steady.reached(self.run.env) and steady.repeat():
+                if steady is not None and steady.reached(self.run.frame) and steady.repeat():
                     if steady.counter is not None:
                         self.it.names.assign(*steady.counter)
                     break

@@ -48,7 +48,7 @@ class Methods:
         match base:
             case v.Unknown() | v.Model() if self.it.guesses.hands_gradients(name, base, a, node):
                 return v.Unknown(s.render(node), called=name)
-            case v.Dotted():
+            case v.External():
                 return self._dotted_method(base, name, a, node)
             case v.Optimizer():
                 return self.it.gradients.optimizer_method(base, name, a, node)
@@ -89,7 +89,7 @@ class Methods:
         """A method that the file defines itself, on the model inside a wrapper."""
         return isinstance(value, v.Instance) and isinstance(self.it.names.find_in_class(value.cls, name), v.Function)
 
-    def _dotted_method(self, base: v.Dotted, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
+    def _dotted_method(self, base: v.External, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
         if self.it.program.elsewhere(f"{base.key}.{name}") is not None:
             return None
@@ -365,7 +365,7 @@ class Methods:
     def _assigned(self, key: str) -> Iterator[s.Expr]:
         """What a name is given; a parameter, or something else than a name, what any of that name is given."""
         scopes, name = self.it.program.once(Scopes), naming.last(key)
-        owner = self.run.env.scope.owner(name) if key == name else None
+        owner = self.run.frame.scope.owner(name) if key == name else None
         is_settled = owner is not None and all(param.name != name for param in owner.params)
         for scope in [owner] if owner is not None and is_settled else scopes.all:
             yield from (binding.value for binding in scope.names.get(name, ()))

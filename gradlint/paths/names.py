@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 from gradlint.events import OptimizerRef, Params, Role
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.rows import Thing
-from gradlint.knowledge.torch_api import INNER_OPTIMIZER, USUAL_NAMES
+from gradlint.knowledge.torch_api import INNER_OPTIMIZER
 from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 from gradlint.python.classes import Classes, MemberKind
-from gradlint.python.constants import BUILTINS
-from gradlint.python.scope import Scope, Scopes
+from gradlint.python.frame import Frame, define
+from gradlint.python.frame import Names as Scoped
+from gradlint.python.scope import Scope
 from gradlint.python.usage import Use
 from gradlint.records import replace
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
-    from gradlint.python.project import Definition
 
 #: a class that is a schedule whatever its object is called
 _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
@@ -37,20 +38,26 @@ class Names:
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.run = it.run
+        #: what names mean
+        self.known = Scoped(it.run.module, self._of_another_file, self._enter)
+        #: the bases of classes; while a class is kept, its id is its own
+        self._lines: dict[int, tuple[v.Class, list[v.Class]]] = {}
 
     def assign(self, target: s.Expr, value: v.Value, source: s.Expr | None = None) -> None:
         """`source` is the right-hand side if there is one, for the text of the statement."""
-        if source is not None and not _is_gradient(target):
+        is_name = type(target) is s.Name
+        if source is not None and (is_name or not _is_gradient(target)):
             # a name for `.grad` is another name, an entry somewhere else is a place to keep it
-            value = self.it.gradients.put_aside(value, target, alias=isinstance(target, s.Name))
+            value = self.it.gradients.put_aside(value, target, alias=is_name)
         match target:
             case s.Name():
-                if isinstance(value, v.Known) and isinstance(value.value, bool) and self._is_setting(target.id, value):
-                    value = self.flag(target.id, value.value, self.run.env.scope)
-                elif isinstance(value, v.Known) and value.counter and value.key != target.id:
-                    value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
+                if type(value) is v.Known:
+                    if isinstance(value.value, bool) and self._is_setting(target.id, value):
+                        value = self.flag(target.id, value.value, self.run.frame.scope)
+                    elif value.counter and value.key != target.id:
+                        value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
                 self.run.entries.pop(target.id, None)
-                self.run.env.bind(target.id, self.named(value, target.id, target.id))
+                self.run.frame.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
                 base = self.it.ev(target.base)
                 self._assign_attribute(base, target, value, source)
@@ -75,7 +82,7 @@ class Names:
 
     def _is_setting(self, name: str, value: v.Known) -> bool:
         """`use_amp = False`, once, at the top of a script: somebody will set it to True."""
-        if self.run.env is not self.run.module or value.window or value.counter or self.run.loops:
+        if self.run.frame is not self.run.module or value.window or value.counter or self.run.loops:
             return False
         scope = self.run.module.scope
         return scope.only(name) is not None and not self.run.does_with(Use.VARYING, name, scope)
@@ -86,7 +93,7 @@ class Names:
         return flag
 
     def _assign_attribute(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
-        if target.name in _GRADIENT and not isinstance(base, v.Instance | v.Dotted | v.ClassValue | v.Function):
+        if target.name in _GRADIENT and not isinstance(base, v.Instance | v.External | v.Class | v.Function):
             self.it.gradients.assign_grad(base, target, value, source)
             return
         if isinstance(base, v.Grad) and target.name == "data":
@@ -115,7 +122,7 @@ class Names:
 
     def named(self, value: v.Value, name: str, key: str) -> v.Value:
         """A value that was just made takes the name it is bound to."""
-        value = self.it.conditions.settle(key, value, self.run.env.scope)
+        value = self.it.conditions.settle(key, value, self.run.frame.scope)
         match value:
             case v.Unknown() if not value.key or value.called:
                 return self._named_result(value, name, key)
@@ -167,7 +174,8 @@ class Names:
             ref = OptimizerRef(key, key, Params(ref_params.owners, False), "", self.run.preparing(), guess=guess)
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
-        fresh = v.Unknown(key, scope=self.run.env.scope, params=value.params, counts=value.counts, handed=value.handed)
+        scope = self.run.frame.scope
+        fresh = v.Unknown(key, scope=scope, params=value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
         return fresh
 
@@ -179,33 +187,31 @@ class Names:
     # -- looking up
 
     def look_up(self, name: str) -> v.Value:
-        found = self.run.env.find(name)
-        program = self.it.program
-        if found is not None:
-            if type(found) is v.Dotted and program.project is not None:
-                return self.elsewhere(program.elsewhere(found.key), name) or found
-            return found
-        dotted = program.imports.get(name)
-        if dotted is not None:
-            return self.elsewhere(program.elsewhere(dotted), name) or v.Dotted(dotted)
-        if program.project is not None:
-            found = self._of_module(name) or self.elsewhere(program.of_star(name), name)
-            if found is not None:
-                return found
-        if name in BUILTINS:
-            return v.Dotted(f"builtins.{name}")
-        if name in USUAL_NAMES:
-            return v.Dotted(USUAL_NAMES[name])
-        return v.Unknown(name)
+        found = self.run.frame.find(name)
+        if found is None or type(found) is v.External:
+            found = self.known.look_up(name, self.run.frame) or v.Unknown(name)
+        return found
+
+    def _enter(self, frame: Frame) -> None:
+        """Another file, of which the functions and classes are those that its slice has."""
+        self.run.programs.append(frame.program)
+        define(frame.program.core, frame)
+
+    def _of_another_file(self, value: s.Expr, frame: Frame, name: str) -> v.Value:
+        """What the code of another file gives a name; nothing of what happens there is told."""
+        events = len(self.run.events)
+        try:
+            return self.named(self.it.evaluated(value, frame), name, name)
+        finally:
+            del self.run.events[events:]
 
     def attribute(self, base: v.Value, name: str, node: s.Attr) -> v.Value:
         stored = self.run.attributes.get((base.key, name))
         if stored is not None:
             return stored
         match base:
-            case v.Dotted():
-                dotted = f"{base.key}.{name}"
-                return self.elsewhere(self.it.program.elsewhere(dotted), name) or v.Dotted(dotted)
+            case v.External():
+                return self.known.named(f"{base.dotted}.{name}", self.run.frame)
             case v.Instance():
                 return self._instance_attribute(base, name, node)
             case v.Model():
@@ -222,7 +228,7 @@ class Names:
                 return base.but(key=f"{base.key}.{name}")
             case v.Managing():
                 return self.framework_attribute(base, name)
-            case v.ClassValue():
+            case v.Class():
                 return self._class_attribute(base, name)
             case v.Unknown():
                 return self._unknown_attribute(base, name)
@@ -269,116 +275,68 @@ class Names:
 
     def _instance_attribute(self, base: v.Instance, name: str, node: s.Attr) -> v.Value:
         found = self.find_in_class(base.cls, name)
-        if isinstance(found, v.Function):
-            bound = v.Function(f"{base.key}.{name}", found.node, found.env, base, found.cls)
-            classes = (found.env or self.run.module).program.once(Classes)
-            kind = classes.kind(found.node) if isinstance(found.node, s.Def) else None
-            if kind is MemberKind.PROPERTY:
-                return self.it.calls.invoke(bound, [], {}, node)
+        if isinstance(found, v.Function) and isinstance(found.node, s.Def):
+            kind = found.outer.program.once(Classes).kind(found.node)
             if kind is MemberKind.STATIC:
-                return v.Function(found.key, found.node, found.env, None, found.cls)
-            return bound
+                return found
+            bound = v.Function(found.node, found.outer, base, f"{base.key}.{name}")
+            return self.it.calls.invoke(bound, Arguments(), node) if kind is MemberKind.PROPERTY else bound
         if found is not None:
             return found
         return v.Unknown(f"{base.key}.{name}", params=Params(known=True))
 
-    def _class_attribute(self, base: v.ClassValue, name: str) -> v.Value:
+    def _class_attribute(self, base: v.Class, name: str) -> v.Value:
         return self.find_in_class(base, name) or v.Unknown(f"{base.key}.{name}")
 
-    # -- other files
+    # -- classes of the project
 
-    def elsewhere(self, found: Definition | None, name: str) -> v.Value | None:
-        """What a name stands for that another file defines."""
-        if found is None:
-            return None
-        env = self.run.enter(found.program)
-        if found.value is not None:
-            return self._evaluated(found.value, env, name)
-        known = env.names.get(found.node.name) if found.node is not None else None
-        if isinstance(known, v.Function | v.ClassValue) and _same_place(known.node, found.node):
-            return known
-        if isinstance(found.node, s.Def):
-            return v.Function(found.node.name, found.node, env)
-        return v.ClassValue(found.node.name, found.node, env) if found.node is not None else None
+    def find_in_class(self, cls: v.Class | None, name: str, *, behind: s.Class | None = None) -> v.Value | None:
+        """A method or class attribute, also of the bases; `behind` one of them: what `super()` finds there."""
+        line = self._lineage(cls) if cls is not None else []
+        if behind is not None:
+            line = line[next((n for n, one in enumerate(line) if one.node.node == behind.node), 0) + 1 :]
+        for one in line:
+            found = self._own(one, name)
+            if found is not None:
+                return found
+        return None
 
-    def _of_module(self, name: str) -> v.Value | None:
-        """What the code of another file gives a name, of which only what is asked for is looked at."""
-        env = self.run.env
-        while env.outer is not None:
-            env = env.outer
-        if env is self.run.module:
-            return None
-        values = env.program.once(Scopes).module.names.get(name, ())
-        return self._evaluated(values[0].value, env, name) if len(values) == 1 else None
-
-    def _evaluated(self, value: s.Expr, env: v.Env, name: str) -> v.Value:
-        env.names[name] = v.Unknown(name)  # for whoever asks for it while it is looked for
-        outer, self.run.env = self.run.env, env
-        events = len(self.run.events)
-        try:
-            self.assign(s.Name(value.node, name), self.it.ev(value))
-        finally:
-            self.run.env = outer
-            del self.run.events[events:]
-        return env.names[name]
-
-    # -- classes of this file
-
-    def find_in_class(self, cls: v.ClassValue | None, name: str, depth: int = 0) -> v.Value | None:
-        """A method or class attribute, through the bases that this file defines."""
-        if cls is None or cls.node is None or depth > 6:
-            return None
-        program = cls.env.program if cls.env is not None else self.it.program
+    def _own(self, cls: v.Class, name: str) -> v.Value | None:
+        program = cls.outer.program
         classes = program.once(Classes)
         member = classes.own(cls.node, name)
         whole = program.classes.get(cls.node.name) if member is None and program.path else None
-        if whole is not None and _same_place(whole, cls.node):
+        if whole is not None and whole.node == cls.node.node:
             member = classes.own(whole, name)  # what cannot matter there may matter here: a constant
         stmt = member.stmt if member is not None else None
         if isinstance(stmt, s.Def):
-            return v.Function(f"{cls.key}.{name}", stmt, cls.env, None, cls)
-        if isinstance(stmt, s.Assign):
-            value = self.it.ev(stmt.value)
-            if stmt.annotation is not None and isinstance(value, v.Known):
-                if isinstance(value.value, bool):
-                    return self.flag(name, value.value)
-                return None  # a field: whoever makes the object, or a command line, gives it another value
-            return self.it.conditions.settle(f"{cls.key}.{name}", value, self.run.env.scope)
-        for base in cls.node.bases:
-            found = self.base_class(base, cls)
-            if found is not None:
-                inherited = self.find_in_class(found, name, depth + 1)
-                if inherited is not None:
-                    return inherited
-        return None
+            return v.Function(stmt, cls.outer, None, f"{cls.key}.{name}")
+        if not isinstance(stmt, s.Assign):
+            return None
+        value = self.it.ev(stmt.value)
+        if stmt.annotation is not None and isinstance(value, v.Known):
+            if isinstance(value.value, bool):
+                return self.flag(name, value.value)
+            return None  # a field: whoever makes the object, or a command line, gives it another value
+        return self.it.conditions.settle(f"{cls.key}.{name}", value, self.run.frame.scope)
 
-    def base_class(self, base: s.Expr, cls: v.ClassValue) -> v.ClassValue | None:
-        """The class that a base is, where the file or the project says so."""
-        outer, self.run.env = self.run.env, cls.env or self.run.module
-        try:
-            value = self.it.ev(base) if isinstance(base, s.Name | s.Attr) else None
-        finally:
-            self.run.env = outer
-        return value if isinstance(value, v.ClassValue) and value.node is not cls.node else None
+    def _lineage(self, cls: v.Class) -> list[v.Class]:
+        """The class, its bases and theirs, each in the frame that it was defined in."""
+        found = self._lines.get(id(cls))
+        if found is None:
+            bases = cls.outer.program.once(Classes).lineage(cls.node)[1:]
+            line = [cls, *(self.known.class_of(base, cls.outer) for base in bases)]
+            found = self._lines[id(cls)] = cls, line
+        return found[1]
 
-    def base_names(self, cls: v.ClassValue | None, depth: int = 0) -> set[str]:
+    def base_names(self, cls: v.Class | None) -> set[str]:
         """The last names of all bases, of bases in this file too."""
-        if cls is None or cls.node is None or depth > 6:
-            return set()
         names = set()
-        for base in cls.node.bases:
-            program = cls.env.program if cls.env is not None else self.it.program
-            dotted = program.dotted(base) or s.render(base)
-            names.add(dotted.rpartition(".")[2])
-            found = self.base_class(base, cls)
-            if found is not None:
-                names |= self.base_names(found, depth + 1)
+        for one in self._lineage(cls) if cls is not None else ():
+            for base in one.node.bases:
+                dotted = one.outer.program.dotted(base) or s.render(base)
+                names.add(dotted.rpartition(".")[2])
         return names
-
-
-def _same_place(known: s.Node | None, found: s.Node | None) -> bool:
-    """One is the other, perhaps with what cannot matter cut away."""
-    return known is not None and found is not None and known.node == found.node
 
 
 def _is_options(name: str, called: str) -> bool:

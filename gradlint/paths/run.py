@@ -9,7 +9,6 @@ from gradlint.events import (
     PLAIN,
     Doubt,
     Event,
-    Frame,
     Framework,
     Guess,
     Mark,
@@ -19,6 +18,7 @@ from gradlint.events import (
     ScalerRef,
     Site,
     Sync,
+    Turn,
     Wrap,
     Zero,
 )
@@ -29,6 +29,7 @@ from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.python import syntax as s
 from gradlint.python.contexts import without_gradients
+from gradlint.python.frame import Frame
 from gradlint.python.scope import Scope, Scopes
 from gradlint.python.usage import Use
 from gradlint.records import dataclass, field, replace
@@ -65,7 +66,7 @@ class LoopState:
     loader: bool = False
     #: it goes over data, though it may be broken off
     data: bool = False
-    #: how often it goes round: see Frame
+    #: how often it goes round: see Turn
     count: str = ""
     size: int | None = None
     #: something hangs on the number of the turn
@@ -97,7 +98,7 @@ class Run:
     program: Module
     oracle: Oracle
     budget: int
-    module: v.Env
+    module: Frame
     attributes: dict[tuple[str, str], v.Value] = field(default_factory=dict)
     inferred: dict[tuple[str, Thing], v.Value] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -142,36 +143,21 @@ class Run:
     #: the files that were come by, the analysed one first
     programs: list[Module] = field(init=False)
     #: the names that the running code sees
-    env: v.Env = field(init=False)
-    #: the names of the other files
-    modules: dict[str, v.Env] = field(default_factory=dict)
+    frame: Frame = field(init=False)
     #: how modules of this file normalise what they return: (norm, divisor, numbers), by object and method
     own_norms: dict[tuple[str, int], v.Tensor | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Module, oracle: Oracle, budget: int) -> Run:
-        run = cls(program, oracle, budget, v.Env(program.once(Scopes).module))
+        run = cls(program, oracle, budget, Frame(program.once(Scopes).module))
         run.programs = [program]
-        run.env = run.module
+        run.frame = run.module
         return run
-
-    def enter(self, program: Module) -> v.Env:
-        """The names of another file; what it says of them is known from now on."""
-        env = self.modules.get(program.location)
-        if env is None:
-            env = self.modules[program.location] = v.Env(program.once(Scopes).module)
-            self.programs.append(program)
-            for stmt in program.core:
-                if isinstance(stmt, s.Def):
-                    env.names[stmt.name] = v.Function(stmt.name, stmt, env)
-                elif isinstance(stmt, s.Class):
-                    env.names[stmt.name] = v.ClassValue(stmt.name, stmt, env)
-        return env
 
     def does(self, use: Use, value: v.Value) -> bool:
         """Whether the code does this with a value, by its name where it has it."""
         scope = value.scope if isinstance(value, v.Unknown) else None
-        return self.does_with(use, value.key, scope or self.env.scope)
+        return self.does_with(use, value.key, scope or self.frame.scope)
 
     def does_with(self, use: Use, key: str, scope: Scope) -> bool:
         """A name that its scope does not bind may be anybody's: it is what all files say of it."""
@@ -184,7 +170,7 @@ class Run:
     @property
     def started(self) -> bool:
         """Some gradient event has happened."""
-        return any(not isinstance(event, Mark) for event in reversed(self.events[-40:]))
+        return any(type(event) is not Mark for event in reversed(self.events[-40:]))
 
     def spend(self) -> None:
         self.budget -= 1
@@ -199,7 +185,7 @@ class Run:
     ) -> E:
         if self.aborting and event_type is Zero:
             facts["aborts"] = True
-        frames = tuple(Frame(loop.id, loop.turn, loop.window, loop.count, loop.size) for loop in self.loops)
+        frames = tuple(Turn(loop.id, loop.turn, loop.window, loop.count, loop.size) for loop in self.loops)
         event = event_type(
             site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, guess=guess, **facts
         )  # fmt: skip
@@ -224,7 +210,7 @@ class Run:
         match value:
             case v.Optimizer():
                 return value
-            case v.Unknown() | v.Dotted() | v.Bound():
+            case v.Unknown() | v.External() | v.Bound():
                 key = value.key
                 if not key or not (naming.OPTIMIZER.search(naming.last(key)) or self.does(Use.ZEROED, value)):
                     return None

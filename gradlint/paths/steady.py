@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gradlint.events import Frame
+from gradlint.events import Turn
 from gradlint.paths import values as v
 from gradlint.paths.run import LoopState, Run
 from gradlint.python import syntax as s
+from gradlint.python.frame import Frame
 from gradlint.records import replace
 
 #: values that change in place
@@ -39,11 +40,11 @@ class Steady:
         """A turn begins."""
         self._first, self._steps = len(self._run.events), self._run.budget
 
-    def reached(self, env: v.Env) -> bool:
+    def reached(self, frame: Frame) -> bool:
         """Whether the turn that is over has left behind what the one before it left."""
         if self._loop.asked or self._loop.turn >= self._loop.turns - 2:
             return False
-        before, self._left = self._left, self._snapshot(env)
+        before, self._left = self._left, self._snapshot(frame)
         if before is None or not _same(before[:2], self._left[:2], _DEPTH):
             return False
         now = self._left[2]
@@ -60,7 +61,7 @@ class Steady:
         turn = run.events[self._first :]
         place = len(run.loops) - 1
         for number in rest:
-            now: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
+            now: dict[tuple[Turn, ...], tuple[Turn, ...]] = {}
             for event in turn:
                 frames = now.get(event.frames)
                 if frames is None:
@@ -70,26 +71,26 @@ class Steady:
         loop.turn = loop.turns - 1
         return True
 
-    def _snapshot(self, env: v.Env) -> Snapshot:
+    def _snapshot(self, frame: Frame) -> Snapshot:
         run = self._run
         numbers = (
             run.serial, run.no_grad, run.window_full, run.window_count, run.unsure_sync, run.partial,
             run.over_parameters, run.aborting, run.behind, len(run.doubts), len(run.hooked),
             len(run.own_norms), len(run.contexts),
         )  # fmt: skip
-        scopes: list[v.Env] = []
-        scope: v.Env | None = env
-        while scope is not None:
-            scopes.append(scope)
-            scope = scope.outer
-        for function in list(env.names.values()):
-            if isinstance(function, v.Function) and function.env is not None and function.env not in scopes:
-                scopes.append(function.env)
-        first = dict(env.names)
+        frames: list[Frame] = []
+        outer: Frame | None = frame
+        while outer is not None:
+            frames.append(outer)
+            outer = outer.outer
+        for function in list(frame.names.values()):
+            if isinstance(function, v.Function) and function.outer not in frames:
+                frames.append(function.outer)
+        first = dict(frame.names)
         if self.counter is not None:
             first.pop(self.counter[0].id, None)
         known: list[Mapping[Any, object]] = [
-            first, *(dict(other.names) for other in scopes[1:]), dict(run.attributes), dict(run.inferred),
+            first, *(dict(other.names) for other in frames[1:]), dict(run.attributes), dict(run.inferred),
             {key: dict(entries) for key, entries in run.entries.items()}, dict(run.optimizers), dict(run.flags),
             dict(run.sizes),
         ]  # fmt: skip

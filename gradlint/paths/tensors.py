@@ -169,15 +169,23 @@ def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
 
 def weighted(tensor: v.Tensor, by: v.Value) -> v.Tensor:
     """A loss whose backward is started with another gradient than one."""
-    text = by.key
     inverse = inverse_of(by)
-    if inverse is None and ("ones" in text or "None" in text) and not any(op in text for op in "/*"):
+    if inverse is None and all(map(_is_one, flatten([by]))):
         return tensor
     if inverse is None and isinstance(by, v.Known) and not isinstance(by.value, int | float):
         return tensor
     if isinstance(by, v.Tensor | v.Collection):
         return tensor.but(norm=Norm.WEIGHTED, divisor="", divisors=frozenset())
     return _multiplied(tensor, tensor, by)
+
+
+def _is_one(by: v.Value) -> bool:
+    """`torch.ones_like(loss)`, None, and what is called `ones`."""
+    if isinstance(by, v.Known):
+        return by.value is None
+    if not isinstance(by, v.Unknown) or not (by.called or by.key.replace(".", "_").isidentifier()):
+        return False
+    return "ones" in naming.words(naming.last(by.called or by.key))
 
 
 def method(tensor: v.Tensor, name: str, args: list[v.Value], key: str) -> v.Value:

@@ -8,24 +8,28 @@ from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Pa
 from gradlint.knowledge.rows import Switch
 from gradlint.python.constants import as_float
 from gradlint.python.syntax import Display
+from gradlint.python.values import Class as Class
+from gradlint.python.values import External as External
+from gradlint.python.values import Function as Function
+from gradlint.python.values import Value as Value
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.python import calls
     from gradlint.python import syntax as s
-    from gradlint.python.module import Module
+    from gradlint.python.frame import Frame
     from gradlint.python.scope import Scope
 
 
 @dataclass(slots=True, eq=False)
-class Value:
-    """Anything; `key` is a readable identity, by which unknown things are recognised when met again."""
+class Named(Value):
+    """`key` is a readable identity, by which unknown things are recognised when met again."""
 
     key: str = ""
 
 
 @dataclass(slots=True, eq=False)
-class Unknown(Value):
+class Unknown(Named):
     """A value of which only the name is known. `called` when it is the result of a call."""
 
     called: str = ""
@@ -45,7 +49,7 @@ class Unknown(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Known(Value):
+class Known(Named):
     """A Python constant, or a number that was computed."""
 
     value: int | float | str | bool | bytes | complex | None = None
@@ -64,66 +68,7 @@ class Known(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Dotted(Value):
-    """An imported module or something in it; `key` is the full dotted name."""
-
-
-@dataclass(slots=True, eq=False)
-class Env:
-    """The names of one function call (or of the module)."""
-
-    #: where its code stands
-    scope: Scope
-    names: dict[str, Value] = field(default_factory=dict)
-    outer: Env | None = None
-    shared: set[str] = field(default_factory=set)
-
-    @property
-    def program(self) -> Module:
-        """The file that its code stands in."""
-        return self.scope.program
-
-    def inner(self, scope: Scope | None = None) -> Env:
-        """The names of what is called, or looked through, in these."""
-        return Env(scope or self.scope, {}, self)
-
-    def find(self, name: str) -> Value | None:
-        env: Env | None = self
-        while env is not None:
-            if name in env.names:
-                return env.names[name]
-            env = env.outer
-        return None
-
-    def bind(self, name: str, value: Value) -> None:
-        env = self
-        if name in self.shared:
-            while env.outer is not None and name not in env.outer.names and env.outer.outer is not None:
-                env = env.outer
-            env = env.outer or env
-        env.names[name] = value
-
-
-@dataclass(slots=True, eq=False)
-class ClassValue(Value):
-    """A class of this file."""
-
-    node: s.Class | None = None
-    env: Env | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Function(Value):
-    """A function, method or lambda of this file, bound to `owner` if it is a method."""
-
-    node: s.Def | s.Lambda | None = None
-    env: Env | None = None
-    owner: Value | None = None
-    cls: ClassValue | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Bound(Value):
+class Bound(Named):
     """A method that was looked up but not called: `model.no_sync`."""
 
     base: Value = field(default_factory=Value)
@@ -131,7 +76,7 @@ class Bound(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Partial(Value):
+class Partial(Named):
     """functools.partial of something."""
 
     func: Value = field(default_factory=Value)
@@ -140,19 +85,19 @@ class Partial(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Instance(Value):
+class Instance(Named):
     """An object of a class of this file; attributes live in the interpreter's store under its key."""
 
-    cls: ClassValue | None = None
+    cls: Class | None = None
     #: it is an nn.Module, so calling it is a forward
     module: bool = False
     wrap: Wrap = Wrap.NONE
     #: what it was made with, where its constructor was not run
-    made_with: tuple[list[Value], dict[str, Value]] | None = None
+    made_with: Arguments | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Model(Value):
+class Model(Named):
     """A module made elsewhere, or a wrapped one. `owner` is the id of its parameters."""
 
     owner: str = ""
@@ -161,12 +106,12 @@ class Model(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Optimizer(Value):
+class Optimizer(Named):
     ref: OptimizerRef = field(default_factory=lambda: OptimizerRef("", ""))
 
 
 @dataclass(slots=True, eq=False)
-class Scheduler(Value):
+class Scheduler(Named):
     optimizer: str | None = None
     torch: bool = True
     framework: Framework = PLAIN
@@ -175,12 +120,12 @@ class Scheduler(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Scaler(Value):
+class Scaler(Named):
     ref: ScalerRef = field(default_factory=lambda: ScalerRef("", ""))
 
 
 @dataclass(slots=True, eq=False)
-class ParamsValue(Value):
+class ParamsValue(Named):
     """Parameters: a list of them, or a generator that can be used up."""
 
     params: Params = ANY
@@ -194,7 +139,7 @@ class ParamsValue(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Parameter(Value):
+class Parameter(Named):
     """One of some parameters, as a loop over them sees it."""
 
     params: Params = ANY
@@ -203,7 +148,7 @@ class Parameter(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Grad(Value):
+class Grad(Named):
     """The gradient of some parameters; `op` and `by` when it is the result of arithmetic on one."""
 
     params: Params = ANY
@@ -216,7 +161,7 @@ class Grad(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Tensor(Value):
+class Tensor(Named):
     """A tensor that was computed: which parameters it depends on and how it was normalised."""
 
     params: Params = Params(known=True)
@@ -241,7 +186,7 @@ class Tensor(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Context(Value):
+class Context(Named):
     """A context manager that matters; several, if its value is a collection of them."""
 
     kind: Switch = Switch.OTHER
@@ -251,16 +196,16 @@ class Context(Value):
     enabled: bool | None = True
     value: Value | None = None
     #: what is done when it is left, and where: the rest of a generator of this file, behind its yield
-    leaving: tuple[list[s.Stmt], Env] | None = None
+    leaving: tuple[list[s.Stmt], Frame] | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Never(Value):
+class Never(Named):
     """What a call gives that does not come back: an exit of the program."""
 
 
 @dataclass(slots=True, eq=False)
-class Collection(Value):
+class Collection(Named):
     """A tuple, list or dict whose entries are known."""
 
     items: list[Value] = field(default_factory=list)
@@ -271,7 +216,7 @@ class Collection(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Counted(Value):
+class Counted(Named):
     """Something iterable: what a turn gives, and how often (None: as often as loops go here)."""
 
     start: int = 0
@@ -288,7 +233,7 @@ class Counted(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Symbol(Value):
+class Symbol(Named):
     """A condition that could not be computed yet: an operator and its operands."""
 
     op: str = ""
@@ -296,7 +241,7 @@ class Symbol(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Managing(Value):
+class Managing(Named):
     """An object of a framework, which acts in the user's name: Accelerate's Accelerator, DeepSpeed's engine."""
 
     framework: Framework = PLAIN

@@ -115,7 +115,6 @@ class Callees:
             case s.Attr(base=s.Call(func=s.Name(id="super"))):
                 for base in self._classes.lineage(scope.cls)[1:] if scope.cls is not None else ():
                     yield from self._own(base, expr.name)
-                yield from self._of_foreign_bases(scope.cls, expr.name) if scope.cls is not None else ()
             case s.Attr():
                 found = self._elsewhere(expr, scope)
                 if found is not None and isinstance(found.node, s.Def):
@@ -177,8 +176,6 @@ class Callees:
         own = self._classes.method(cls, name)
         if own is not None:
             yield own
-        else:
-            yield from self._of_foreign_bases(cls, name)
         for other in self._derived.get(id(cls), ()):
             # one that has it from another base, a mixin
             mixed = self._classes.method(other, name) if own is None else None
@@ -193,22 +190,17 @@ class Callees:
             return False
         return self._classes.member(cls, call.func.name) is None and not self._classes.attribute(cls, call.func.name)
 
-    def _of_foreign_bases(self, cls: s.Class, name: str) -> Iterator[s.Def]:
-        """A method that a class has from classes of other files."""
-        for dotted in self._classes.foreign(cls) if self._program.project is not None else ():
-            found = self._program.elsewhere(dotted)
-            if found is not None and isinstance(found.node, s.Class):
-                yield from self.method(found.node, name)
-
     def inherited(self, cls: s.Class) -> Iterator[s.Def]:
         """The methods that a class has from classes of other files, and does not replace."""
-        own = {d.name for one in self._classes.lineage(cls) for d in one.body if isinstance(d, s.Def)}
-        for dotted in sorted(self._classes.foreign(cls)):
-            found = self._program.elsewhere(dotted)
-            if found is not None and isinstance(found.node, s.Class):
-                theirs = found.program.callees
-                for one in theirs._classes.lineage(found.node):
-                    yield from (d for d in one.body if isinstance(d, s.Def) and d.name not in own)
+        own: set[str] = set()
+        theirs: list[s.Def] = []
+        for one in self._classes.lineage(cls):
+            methods = [d for d in one.body if isinstance(d, s.Def)]
+            if self.owner(one) is self:
+                own |= {d.name for d in methods}
+            else:
+                theirs += methods
+        yield from (d for d in theirs if d.name not in own)
 
     def _own(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         found = self._classes.own_method(cls, name)

@@ -70,10 +70,12 @@ class Bound(Generic[V]):
     keywords: dict[str, V] = field(default_factory=dict)
 
 
-def bind(params: Sequence[s.Param], given: Arguments[V]) -> Bound[V]:
-    """Which parameter gets what. `self` is a parameter like any other: whoever calls a method says what it is."""
+def bind(params: Sequence[s.Param], given: Arguments[V], owner: V | None = None) -> Bound[V]:
+    """Which parameter gets what; `owner` is the object that a method is called on, and its first parameter's value."""
     found: Bound[V] = Bound()
     waiting = list(given.args)
+    if owner is not None and params and not params[0].star:
+        waiting.insert(0, owner)
     keywords = {name: value for name, value in given.kwargs.items() if not name.startswith("**")}
     for param in params:
         if param.star == "*":
@@ -105,8 +107,7 @@ def fits(params: Sequence[s.Param], given: Arguments[V]) -> bool:
 def written(call: s.Call) -> Arguments[s.Expr]:
     """The arguments of a call as the expressions that they are."""
     kwargs = {name: value for name, value in call.kwargs.items() if not name.startswith("**")}
-    starred = call.starred or any(isinstance(arg, s.Star) for arg in call.args)
-    return Arguments(list(call.args), kwargs, list(call.args), kwargs, starred)
+    return Arguments(list(call.args), kwargs, list(call.args), kwargs, call.starred)
 
 
 def evaluated(
@@ -119,6 +120,9 @@ def evaluated(
 
     `items` and `entries` say that, and None where nobody knows: then the value stands for all that it may hold.
     """
+    if not call.starred:
+        values = [ev(arg) for arg in call.args]
+        return Arguments(values, {name: ev(arg) for name, arg in call.kwargs.items()}, call.args, call.kwargs)
     found: Arguments[V] = Arguments()
     for arg in call.args:
         value = ev(arg.value if isinstance(arg, s.Star) else arg)

@@ -1,4 +1,4 @@
-"""The classes of a file: their bases, and what their objects have by them."""
+"""The classes of a file: their bases, here and in other files, and what their objects have by them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,20 @@ class Classes:
         self._lineages: dict[int, tuple[s.Class, ...]] = {}
 
     def bases(self, cls: s.Class) -> list[s.Class]:
-        """Those of its bases that the file defines."""
-        scope = self._scopes.of(cls.node)
-        found = (self._named(base, scope) for base in cls.bases)
+        """Those of its bases that the project defines."""
+        here = self._of(cls)
+        found = (here.named(base, here._scopes.of(cls.node)) or here._elsewhere(base) for base in cls.bases)
         return [base for base in found if base is not None and base is not cls]
+
+    def _of(self, cls: s.Class) -> Classes:
+        """Those of the file that a class is of."""
+        program = self._program.owner(cls.node)
+        return self if program is self._program else program.once(Classes)
+
+    def _elsewhere(self, base: s.Expr) -> s.Class | None:
+        """The class of another file that a name means."""
+        found = self._program.elsewhere(self._program.dotted(base)) if self._program.project is not None else None
+        return found.node if found is not None and isinstance(found.node, s.Class) else None
 
     def lineage(self, cls: s.Class) -> tuple[s.Class, ...]:
         """The class, its bases and theirs: a base comes with all of its own before the next one."""
@@ -63,12 +73,13 @@ class Classes:
         return known
 
     def foreign(self, cls: s.Class) -> set[str]:
-        """The full names of all bases that the file does not define, those of its bases included."""
+        """The full names of all bases that a file does not define itself, those of its bases included."""
+        lines = ((one, self._of(one)) for one in self.lineage(cls))
         return {
             dotted
-            for one in self.lineage(cls)
+            for one, here in lines
             for base in one.bases
-            if self._named(base, self._scopes.of(one.node)) is None and (dotted := self._program.dotted(base))
+            if here.named(base, here._scopes.of(one.node)) is None and (dotted := here._program.dotted(base))
         }
 
     def member(self, cls: s.Class, name: str, *, behind: s.Class | None = None) -> Member | None:
@@ -78,13 +89,29 @@ class Classes:
             line = line[next((n for n, one in enumerate(line) if one is behind), len(line)) + 1 :]
         return next((found for one in line if (found := self.own(one, name)) is not None), None)
 
+    def named(self, expr: s.Expr, scope: Scope) -> s.Class | None:
+        """The class that a name means in a scope; a name of anything else hides those further out."""
+        match expr:
+            case s.Name():
+                owner = scope.owner(expr.id)
+                found = owner.defined.get(expr.id, ()) if owner is not None else ()
+                return next((x for x in found if isinstance(x, s.Class)), None)
+            case s.Attr():
+                outer = self.named(expr.base, scope)
+                inner = (x for x in outer.body if isinstance(x, s.Class)) if outer is not None else ()
+                return next((x for x in inner if x.name == expr.name), None)
+            case s.Item():
+                return self.named(expr.base, scope)  # `Base[T]`
+            case _:
+                return None
+
     def method(self, cls: s.Class, name: str) -> s.Def | None:
         found = self.member(cls, name)
         return found.function if found is not None else None
 
     def attribute(self, cls: s.Class, name: str) -> list[tuple[Binding, Scope]]:
         """What `self.name` is in a class, or in the nearest base that has it."""
-        known = (self._scopes.attributes.get(one.node, {}).get(name, []) for one in self.lineage(cls))
+        known = (self._of(one)._scopes.attributes.get(one.node, {}).get(name, []) for one in self.lineage(cls))
         return next((found for found in known if found), [])
 
     def own_method(self, cls: s.Class, name: str) -> s.Def | None:
@@ -102,6 +129,9 @@ class Classes:
 
     def own(self, cls: s.Class, name: str) -> Member | None:
         """The last definition or assignment of a name in a class body; of a property, what gives its value."""
+        here = self._of(cls)
+        if here is not self:
+            return here.own(cls, name)
         if id(cls) not in self._members:
             members: dict[str, Member] = {}
             self._members[id(cls)] = cls, members
@@ -131,22 +161,6 @@ class Classes:
                 case _:
                     continue
         return MemberKind.METHOD
-
-    def _named(self, expr: s.Expr, scope: Scope) -> s.Class | None:
-        """The class that a name means in a scope; a name of anything else hides those further out."""
-        match expr:
-            case s.Name():
-                owner = scope.owner(expr.id)
-                found = owner.defined.get(expr.id, ()) if owner is not None else ()
-                return next((x for x in found if isinstance(x, s.Class)), None)
-            case s.Attr():
-                outer = self._named(expr.base, scope)
-                inner = (x for x in outer.body if isinstance(x, s.Class)) if outer is not None else ()
-                return next((x for x in inner if x.name == expr.name), None)
-            case s.Item():
-                return self._named(expr.base, scope)  # `Base[T]`
-            case _:
-                return None
 
 
 _KINDS = {

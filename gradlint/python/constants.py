@@ -205,11 +205,12 @@ class Constants:
     def _class_of(self, base: s.Expr, scope: Scope, depth: int) -> s.Class | None:
         if isinstance(base, s.Name) and base.id == "self":
             return scope.cls
-        if isinstance(base, s.Name) and base.id in self._program.classes:
-            return self._program.classes[base.id]
-        found, _ = self.value(base, scope, depth)
-        if isinstance(found, s.Call) and isinstance(found.func, s.Name) and not found.args and not found.kwargs:
-            return self._program.classes.get(found.func.id)
+        known = self._classes.named(base, scope)
+        if known is not None:
+            return known
+        found, home = self.value(base, scope, depth)
+        if isinstance(found, s.Call) and not found.args and not found.kwargs:
+            return self._classes.named(found.func, home)
         return None
 
     def _entry(self, expr: s.Item, scope: Scope) -> Found:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.python import constants
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind, evaluated
 from gradlint.python.classes import Classes, MemberKind
 from gradlint.python.contexts import turns_off
-from gradlint.python.files import Files
+from gradlint.python.frame import Frame, Names
+from gradlint.python.scope import Scopes
 from gradlint.python.values import (
     LONGEST,
     Class,
@@ -24,7 +24,6 @@ from gradlint.python.values import (
     Domain,
     Enough,
     External,
-    Frame,
     Function,
     Instance,
     Kind,
@@ -53,9 +52,9 @@ class Evaluator:
         self.program = program
         self.classes = program.once(Classes)
         self.domain = domain
-        self.module = Frame()
+        self.module = Frame(program.once(Scopes).module)
         self.frame = self.module
-        self.files = Files(self, words)
+        self.names = Names(self.module, self.evaluated, self._enter, words)
         self.budget = budget
         self.journals: list[Journal] = []
         #: functions that somebody in this file calls, and objects that are made, as far as it was followed
@@ -73,31 +72,36 @@ class Evaluator:
     # -- names
 
     def look_up(self, name: str, node: int = -1) -> Value:
-        found = self.files.find(name)
-        if found is None:
-            if name in constants.BUILTINS:
-                found = External(f"builtins.{name}")
-            elif name in USUAL_NAMES:
-                found = External(USUAL_NAMES[name])
-            else:
-                return self.domain.unknown(name)
-        if isinstance(found, External) and found.node < 0:
-            return self.files.named(found.dotted, node)  # what is imported is named where it is used
-        return found
+        return self.names.look_up(name, self.frame, node) or self.domain.unknown(name)
+
+    def evaluated(self, expr: s.Expr, frame: Frame, name: str = "") -> Value:
+        """The value of an expression in another frame."""
+        caller, self.frame = self.frame, frame
+        try:
+            return self.ev(expr)
+        finally:
+            self.frame = caller
+
+    def _enter(self, frame: Frame) -> None:
+        frame.state = self.domain.enter(frame, self.module)
 
     def dotted(self, expr: s.Expr) -> str:
         """The full name of what an expression means here; "" for a value that has no such name."""
         match expr:
             case s.Name():
-                found = self.files.find(expr.id)
+                found = self.names.look_up(expr.id, self.frame)
                 if found is None:
-                    return USUAL_NAMES.get(expr.id, expr.id)
+                    return expr.id
                 return found.dotted if isinstance(found, External) else expr.id if isinstance(found, Function) else ""
             case s.Attr():
                 base = self.dotted(expr.base)
                 return f"{base}.{expr.name}" if base or isinstance(expr.base, s.Name) else ""
             case _:
                 return ""
+
+    def classes_of(self, cls: s.Class) -> Classes:
+        """Those of the file that defines a class."""
+        return self.program.owner(cls.node).once(Classes)
 
     # -- expressions
 
@@ -116,7 +120,7 @@ class Evaluator:
             return found
         match base:
             case External():
-                return self.files.named(f"{base.dotted}.{expr.name}", expr.node)
+                return self.names.named(f"{base.dotted}.{expr.name}", self.frame, expr.node)
             case Instance() | Super() | Class():
                 found = self.member(base, expr.name)
             case Collection():
@@ -280,7 +284,7 @@ class Evaluator:
         if isinstance(func, s.Attr):
             base = self.ev(func.base)
             if isinstance(base, External):
-                callee = self.files.named(f"{base.dotted}.{func.name}", func.node)
+                callee = self.names.named(f"{base.dotted}.{func.name}", self.frame, func.node)
                 return self.call(callee, node, self.arguments(node))
             if isinstance(base, Instance | Super | Class):
                 found = self.member(base, func.name)
@@ -290,7 +294,7 @@ class Evaluator:
             known = self._of_collection(base, func.name, given) if isinstance(base, Collection) else None
             return known if known is not None else self.domain.method(base, func.name, node, given)
         if isinstance(func, s.Name) and func.id == "super" and self.frame.owner is not None:
-            return Super(self.frame.owner, self.frame.cls)
+            return Super(self.frame.owner, self.frame.scope.cls)
         return self.call(self.ev(func), node, self.arguments(node))
 
     def arguments(self, node: s.Call) -> Arguments[Value]:
@@ -347,13 +351,10 @@ class Evaluator:
             # how often a function calls itself is not known
             call = node if isinstance(node, s.Call) else s.Call(node.node, s.Name(node.node, ""), [], {})
             return self.domain.call(function, call, given)
-        names = self._bound(function, given)
-        caller = self.frame
-        frame = Frame(
-            names, function.outer, code if isinstance(code, s.Def) else caller.function,
-            function.owner if isinstance(code, s.Def) else caller.owner, function.cls or caller.cls,
-            None, caller.no_grad, caller.depth + 1,
-        )  # fmt: skip
+        caller, frame = self.frame, function.outer.entered(code)
+        frame.names = names = self._bound(function, given)
+        frame.owner = function.owner if isinstance(code, s.Def) else function.outer.owner
+        frame.depth, frame.no_grad = caller.depth + 1, caller.no_grad
         if isinstance(code, s.Def):
             frame.no_grad = turns_off(code.decorators, self.dotted, outside=frame.no_grad)
         frame.state = self.domain.enter(frame, caller)
@@ -380,40 +381,31 @@ class Evaluator:
     def _bound(self, function: Function, given: Arguments[Value]) -> dict[str, Value]:
         """The parameters with their values."""
         code, params = function.node, function.node.params
+        bound = bind(params, given, function.owner)
         names: dict[str, Value] = {}
-        if function.owner is not None and params and not params[0].star:
-            names[params[0].name] = function.owner
-            params = params[1:]
-        bound = bind(params, given)
         for param in params:
+            value = bound.values.get(param.name)
             if param.star == "*":
                 more = [Rest(self.domain.unknown(param.name))] if given.starred else []
                 names[param.name] = Collection([*bound.rest, *more])
             elif param.star:
                 names[param.name] = Collection([], bound.keywords, Kind.DICT)
+            elif value is not None and value is function.owner:
+                names[param.name] = value
             elif isinstance(code, s.Def):
-                value = bound.values.get(param.name)
                 # among arguments that are not known there may be one for it
-                default = self._default(param, function) if value is None and not given.starred else None
-                names[param.name] = self.domain.parameter(param, value, default, code)
+                default = param.default if value is None and not given.starred else None
+                known = self.evaluated(default, function.outer) if default is not None else None
+                names[param.name] = self.domain.parameter(param, value, known, code)
             else:
-                names[param.name] = bound.values.get(param.name) or self.domain.unknown(param.name)
+                names[param.name] = value or self.domain.unknown(param.name)
         return names
-
-    def _default(self, param: s.Param, function: Function) -> Value | None:
-        if param.default is None:
-            return None
-        caller, self.frame = self.frame, function.outer or self.module
-        try:
-            return self.ev(param.default)
-        finally:
-            self.frame = caller
 
     # -- classes
 
     def make(self, cls: Class, given: Arguments[Value]) -> Value:
         """An object; of a class without functions, a record of what it is given."""
-        lineage = self.files.classes_of(cls.node).lineage(cls.node)
+        lineage = self.classes_of(cls.node).lineage(cls.node)
         if not any(isinstance(stmt, s.Def) for one in lineage for stmt in one.body):
             return Collection(list(given.args), dict(given.kwargs), Kind.RECORD)
         made = Instance(cls.node, cls.outer, given)
@@ -431,19 +423,17 @@ class Evaluator:
         found = None
         if cls is not None:
             behind = base.cls if isinstance(base, Super) else None
-            found = self.files.classes_of(cls).member(cls, name, behind=behind)
+            found = self.classes_of(cls).member(cls, name, behind=behind)
         if found is None or cls is None:
             return None
-        outer = owner.outer if isinstance(owner, Instance | Class) else None
+        assert isinstance(owner, Instance | Class)
         if found.function is None:
-            caller, self.frame = self.frame, outer or self.module
-            value = self.ev(found.stmt.value) if isinstance(found.stmt, s.Assign) else None
-            self.frame = caller
-            return value
+            value = found.stmt.value if isinstance(found.stmt, s.Assign) else None
+            return self.evaluated(value, owner.outer) if value is not None else None
         bound: Value | None = owner
         if found.kind is MemberKind.STATIC or (isinstance(base, Class) and found.kind is not MemberKind.OF_CLASS):
             bound = None
-        function = Function(found.function, outer, bound, found.owner)
+        function = Function(found.function, owner.outer, bound)
         if found.kind is MemberKind.PROPERTY and bound is not None:
             return self.follow(function, found.function, Arguments())
         return function
@@ -453,14 +443,15 @@ class Evaluator:
         if instance.ready:
             return
         instance.ready = True
-        init = self.files.classes_of(instance.cls).member(instance.cls, "__init__")
+        init = self.classes_of(instance.cls).member(instance.cls, "__init__")
         if init is None or init.function is None:
             return
         # it was there before the branch, and outside of the context, in which somebody first asks
         journals, self.journals = self.journals, []
-        caller, self.frame = self.frame, Frame(depth=self.frame.depth)
+        caller, self.frame = self.frame, self.module.inner()
+        self.frame.depth = caller.depth
         self.frame.state = self.domain.enter(self.frame, self.module)
-        function = Function(init.function, instance.outer, instance, init.owner)
+        function = Function(init.function, instance.outer, instance)
         self.follow(function, init.function, instance.given or Arguments())
         self.frame = caller
         self.journals = journals

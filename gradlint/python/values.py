@@ -12,6 +12,7 @@ from gradlint.records import dataclass, field
 if TYPE_CHECKING:
     from gradlint.python import syntax as s
     from gradlint.python.calls import Arguments
+    from gradlint.python.frame import Frame
 
 #: no collection is made longer than this
 LONGEST = 64
@@ -21,6 +22,12 @@ class Value:
     """Anything that an expression gives."""
 
     __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """How it is called where somebody tells of it."""
+        return ""
 
     def signature(self) -> object:
         """Two values with the same signature lead a function to the same result."""
@@ -125,23 +132,30 @@ class External(Value):
     dotted: str
     node: int = -1
 
+    @property
+    def key(self) -> str:
+        return self.dotted
+
 
 @dataclass(slots=True, eq=False)
 class Function(Value):
-    """A function or lambda of the file; a method belongs to its object."""
+    """A function or lambda of the project; a method belongs to its object."""
 
     node: s.Def | s.Lambda
     #: the frame it was defined in
-    outer: Frame | None = None
+    outer: Frame
     owner: Value | None = None
-    #: the class that defines it, for `super()`
-    cls: s.Class | None = None
+    key: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class Class(Value):
     node: s.Class
-    outer: Frame | None = None
+    outer: Frame
+
+    @property
+    def key(self) -> str:
+        return self.node.name
 
 
 @dataclass(slots=True, eq=False)
@@ -149,7 +163,7 @@ class Instance(Value):
     """An object of a class of the file."""
 
     cls: s.Class
-    outer: Frame | None = None
+    outer: Frame
     #: what its constructor is given; None if nobody knows
     given: Arguments[Value] | None = None
     attributes: dict[str, Value] = field(default_factory=dict)
@@ -174,39 +188,6 @@ class Turns:
 
     values: list[Value]
     whole: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Frame:
-    """One call of a function (or the top of the file)."""
-
-    names: dict[str, Value] = field(default_factory=dict)
-    #: the function round this one
-    outer: Frame | None = None
-    function: s.Def | None = None
-    owner: Value | None = None
-    cls: s.Class | None = None
-    #: what the domain remembers of this call
-    state: object = None
-    no_grad: bool = False
-    depth: int = 0
-    returns: list[Value] = field(default_factory=list)
-
-    @property
-    def top(self) -> Frame:
-        """That of the file in which its code stands."""
-        frame = self
-        while frame.outer is not None:
-            frame = frame.outer
-        return frame
-
-    def find(self, name: str) -> Value | None:
-        frame: Frame | None = self
-        while frame is not None:
-            if name in frame.names:
-                return frame.names[name]
-            frame = frame.outer
-        return None
 
 
 class Enough(Exception):  # noqa: N818 - an end, not an error

@@ -15,7 +15,6 @@ from gradlint.events import (
     Edit,
     EditKind,
     Event,
-    Frame,
     Norm,
     OptimizerRef,
     Params,
@@ -26,6 +25,7 @@ from gradlint.events import (
     Site,
     Step,
     Sync,
+    Turn,
     Unscale,
     Update,
     Wrap,
@@ -306,7 +306,7 @@ def _loss(text: str) -> str:
 _LOSS = re.compile(r"scale\(([\w.]+)\)\.backward\(|backward\(([\w.]+)[,)]|([\w.]+)\.backward\(")
 
 
-def _placed(event: Event, frames: tuple[Frame, ...], index: int) -> Event:
+def _placed(event: Event, frames: tuple[Turn, ...], index: int) -> Event:
     return replace(event, frames=frames, index=index)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gradlint.events import Frame
+from gradlint.events import Turn
 from gradlint.report.text import split_lines
 from gradlint.runtime.recording import Place
 
@@ -156,7 +156,7 @@ class Turns:
         self._call: tuple[_Loop, int] | None = None
         self._turn = 0
 
-    def frames(self, places: tuple[Place, ...], what: object) -> tuple[Frame, ...]:
+    def frames(self, places: tuple[Place, ...], what: object) -> tuple[Turn, ...]:
         """The loops round an event, from the outside in. `what`: the same again at the same line is a new turn."""
         chain = own_places(places)
         levels: list[_Level] = []
@@ -181,21 +181,21 @@ class Turns:
             levels[-1].seen.add(what)
         self._levels = levels
         return outermost + tuple(
-            Frame(self._id(loop), level.turns[loop])
+            Turn(self._id(loop), level.turns[loop])
             for depth, level in enumerate(levels)
             for loop in self._loops(level.place, level.line, depth == len(chain) - 1)
         )
 
-    def _calls(self, chain: tuple[Place, ...]) -> tuple[Frame, ...]:
+    def _calls(self, chain: tuple[Place, ...]) -> tuple[Turn, ...]:
         """Of a function that is called again and again from elsewhere, each call is a turn of a loop of its own."""
         if not chain or chain[0].function == _MODULE:
             return ()
         loop = (f"{chain[0].file}:{chain[0].function}", -1)
         if self._call != (loop, chain[0].call):
             self._call, self._turn = (loop, chain[0].call), self._next(loop)
-        return (Frame(self._id(loop), self._turn),)
+        return (Turn(self._id(loop), self._turn),)
 
-    def lasting(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    def lasting(self, frames: tuple[Turn, ...]) -> tuple[Turn, ...]:
         """Without the calls that turned out to come only once."""
         single = {self._id(loop) for loop, count in self._counts.items() if loop[1] < 0 and count < 2}
         return tuple(f for f in frames if f.loop not in single)

@@ -9,7 +9,6 @@ from gradlint.events import (
     Backward,
     Clip,
     Event,
-    Frame,
     Mark,
     OptimizerRef,
     Params,
@@ -18,6 +17,7 @@ from gradlint.events import (
     Schedule,
     Site,
     Step,
+    Turn,
     Unscale,
     Update,
     Zero,
@@ -35,9 +35,9 @@ def site(text: str) -> Site:
     return Site(_NODES.setdefault(text, len(_NODES)), text)
 
 
-def turns(*numbers: int, loop: int = LOOP) -> tuple[Frame, ...]:
+def turns(*numbers: int, loop: int = LOOP) -> tuple[Turn, ...]:
     """Frames of nested loops, from the outside in."""
-    return tuple(Frame(loop + depth, number) for depth, number in enumerate(numbers))
+    return tuple(Turn(loop + depth, number) for depth, number in enumerate(numbers))
 
 
 def owned(*names: str) -> Params:

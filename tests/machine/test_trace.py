@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradlint.events import Backward, Event, Frame, OptimizerRef, Step, Zero
+from gradlint.events import Backward, Event, OptimizerRef, Step, Turn, Zero
 from gradlint.knowledge.frameworks.accelerate import ACCELERATE
 from gradlint.machine.trace import build
 from gradlint.states import Trace, Window
@@ -119,7 +119,7 @@ def test_a_window_of_one_does_not_close() -> None:
 
 
 def test_an_inner_loop_closes_a_window() -> None:
-    inner = [replace(backward(0, k), frames=(Frame(LOOP, 0), Frame(LOOP + 1, k, "chunks"))) for k in range(3)]
+    inner = [replace(backward(0, k), frames=(Turn(LOOP, 0), Turn(LOOP + 1, k, "chunks"))) for k in range(3)]
     window = build(path([zero(0), *inner, step(0)])).lives["opt"].windows[0]
     assert window.micro_loop == "chunks"
     assert window.size_text == "chunks"
@@ -127,8 +127,8 @@ def test_an_inner_loop_closes_a_window() -> None:
 
 
 def test_the_loop_round_the_step_is_no_inner_loop() -> None:
-    same = [replace(backward(k), frames=(Frame(LOOP, k, "chunks"),)) for k in range(3)]
-    last = replace(step(2), frames=(Frame(LOOP, 2, "chunks"),))
+    same = [replace(backward(k), frames=(Turn(LOOP, k, "chunks"),)) for k in range(3)]
+    last = replace(step(2), frames=(Turn(LOOP, 2, "chunks"),))
     assert build(path([zero(), *same, last])).lives["opt"].windows[0].micro_loop == ""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Mark, Schedule, Zero
-from tests.paths.tracing import happened, usual
+from gradlint.events import Backward, Mark, Norm, Schedule, Step, Sync, Unscale, Zero
+from tests.paths.tracing import happened, paths, usual
 
 
 @pytest.mark.parametrize(
@@ -140,3 +140,127 @@ def test_a_choice_that_matters_to_precision(value: str, asked: bool) -> None:
                 optimizer.step()
         """
     assert ("big" in usual(source).decisions) is asked
+
+
+@pytest.mark.parametrize(
+    ("context", "sync"),
+    [
+        ('timer("no_sync_probe")', Sync.ON),
+        ("async_timer()", Sync.ON),
+        ("maybe_no_sync(model)", Sync.MANAGED),
+        ("sync_context(model)", Sync.MANAGED),
+        ('model.no_sync() if chosen(x) else timer("late")', Sync.MANAGED),
+        ('timer("no_sync") if chosen(x) else timer("late")', Sync.ON),
+    ],
+)
+def test_a_context_that_has_to_do_with_syncing(context: str, sync: Sync) -> None:
+    source = f"""
+        import torch
+        from tools import timer, async_timer, maybe_no_sync, sync_context
+        def train(net, loader, optimizer, chosen):
+            model = torch.nn.parallel.DistributedDataParallel(net)
+            for x in loader:
+                with {context}:
+                    model(x).mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    assert {event.sync for event in happened(usual(source)) if isinstance(event, Backward)} == {sync}
+
+
+@pytest.mark.parametrize(
+    ("condition", "unscaled"),
+    [("not self.unscaled", 1), ("state is not State.UNSCALED", 1), ('asks("unscaled")', 2)],
+)
+def test_a_flag_that_says_whether_gradients_are_unscaled(condition: str, unscaled: int) -> None:
+    """Whoever asks it gets the right answer: the second time they are."""
+    source = f"""
+        import torch
+        class Trainer:
+            def update(self, loss, optimizer, scaler, state, asks):
+                scaler.scale(loss).backward()
+                if {condition}:
+                    scaler.unscale_(optimizer)
+                if {condition}:
+                    scaler.unscale_(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+        """
+    first = [event for event in happened(usual(source)) if isinstance(event, Unscale | Step)]
+    assert [type(event) for event in first].index(Step) == unscaled
+
+
+@pytest.mark.parametrize(
+    ("value", "clears"), [("torch.zeros_like(p)", True), ("add_noise(torch.zeros_like(p))", False)]
+)
+def test_a_gradient_of_zeros(value: str, clears: bool) -> None:
+    source = f"""
+        import torch
+        from tools import add_noise
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                model(x).mean().backward()
+                optimizer.step()
+                for p in model.parameters():
+                    p.grad = {value}
+        """
+    assert any(isinstance(event, Zero) for event in happened(usual(source))) is clears
+
+
+@pytest.mark.parametrize(
+    ("gradient", "norm"),
+    [
+        ("torch.ones_like(loss)", Norm.RAW),
+        ("ones", Norm.RAW),
+        ("None", Norm.RAW),
+        ("torch.ones_like(loss) / 4", Norm.WEIGHTED),
+        ("torch.full_like(loss, 0.25)", Norm.WEIGHTED),
+        ('weights["ones"]', Norm.WEIGHTED),
+        ("share_of(None)", Norm.WEIGHTED),
+    ],
+)
+def test_what_a_backward_is_started_with(gradient: str, norm: Norm) -> None:
+    source = f"""
+        import torch
+        def train(model, loader, weights, share_of):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                optimizer.zero_grad()
+                loss = model(x).sum(1)
+                ones = torch.ones_like(loss)
+                model(x).backward(gradient={gradient})
+                optimizer.step()
+        """
+    assert {event.norm for event in happened(usual(source)) if isinstance(event, Backward)} == {norm}
+
+
+@pytest.mark.parametrize(
+    ("condition", "aborts"),
+    [
+        ("not torch.isfinite(loss)", True),
+        ("loss.item() > limit", True),
+        ("limit <= self.grad_norm", True),
+        ('state["found_inf"]', True),
+        ("limit > 3", False),
+        ('log("norm > 3")', False),
+        ("step > len(losses)", False),
+    ],
+)
+def test_a_batch_that_went_wrong(condition: str, aborts: bool) -> None:
+    source = f"""
+        import torch
+        def train(self, model, loader, limit, state, step, losses, log):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                loss = model(x).mean()
+                loss.backward()
+                if {condition}:
+                    optimizer.zero_grad()
+                    continue
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    found = [event for path in paths(source) for event in path.events if isinstance(event, Zero)]
+    assert any(event.aborts for event in found) is aborts

@@ -33,6 +33,7 @@ def _number(code: str) -> float | None:
         "N = 2\ndef f():\n    look(N)",
         "def f():\n    n = 2\n    look(n)\ndef g():\n    n = 3",  # another function's name is another name
         "class C:\n    n = 2\nlook(C.n)",
+        "class C:\n    n = 3\ndef f():\n    class C:\n        n = 2\n    look(C.n)",  # the one that is meant there
         "class C:\n    n = 2\nc = C()\nlook(c.n)",
         "class C:\n    def __init__(self):\n        self.n = 2\n    def f(self):\n        look(self.n)",
         "D = {'n': 2}\nlook(D['n'])",
@@ -74,6 +75,7 @@ def test_settled(code: str) -> None:
         "D = {'n': 2}\nD.update(more)\nlook(D['n'])",
         "D = {'n': 2}\ndef f():\n    D.update(more)\nlook(D['n'])",
         "D = {'n': 2}\nD[key] = 3\nlook(D['n'])",
+        "class C:\n    n = 2\ndef f(C):\n    look(C.n)",  # another thing of that name
         "D = {'n': 2}\nD.update(more)\nlook(**D)",
     ],
 )

@@ -8,7 +8,8 @@ from gradlint.facts import joined
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
 from gradlint.python.evaluate import Evaluator
-from gradlint.python.values import Collection, Constant, Enough, External, Frame, Rest, Turns, Value
+from gradlint.python.frame import Frame
+from gradlint.python.values import Collection, Constant, Enough, External, Rest, Turns, Value
 from gradlint.records import dataclass
 from tests.paths.tracing import program
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gradlint.events import Frame
+from gradlint.events import Turn
 from gradlint.runtime.page.words import Places
 from gradlint.runtime.recording import (
     BackwardRan,
@@ -53,7 +53,7 @@ def iterations(recording: Recording, places: Places, marked: Iterable[int] = ())
     enders = _enders([h for h in shown if isinstance(h, Stepped)])
     turns = Turns(places.files)
     found: list[Iteration] = []
-    current, ender, around = Iteration(), None, tuple[Frame, ...]()
+    current, ender, around = Iteration(), None, tuple[Turn, ...]()
     for happening in shown:
         frames = turns.frames(happening.places, (happening.KIND, happening.optimizers)) if happening.places else ()
         if ender is not None and _turned(ender, around, happening, frames):
@@ -133,7 +133,7 @@ def _enders(steps: Sequence[Stepped]) -> frozenset[str]:
     return frozenset(enders)
 
 
-def _turned(step: Stepped, around: tuple[Frame, ...], later: Happening, frames: tuple[Frame, ...]) -> bool:
+def _turned(step: Stepped, around: tuple[Turn, ...], later: Happening, frames: tuple[Turn, ...]) -> bool:
     """The loop that the step is in has turned round since."""
     turns = {f.loop: f.turn for f in around}
     if any(turns.get(f.loop, f.turn) != f.turn for f in frames):
