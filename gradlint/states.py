@@ -14,6 +14,7 @@ from gradlint.events import (
     EditKind,
     Event,
     Frame,
+    Mark,
     Opaque,
     OptimizerRef,
     Path,
@@ -121,6 +122,23 @@ class Window:
         first = next(self.of(Backward), None)
         around = {f.loop for f in self.step.frames} if self.step else set()
         return [f for f in first.frames if f.loop not in around] if first is not None and self.step else []
+
+    @property
+    def closed_in(self) -> str | None:
+        """The file of the condition that closes it, or of the loop over its micro-batches, if there is one."""
+        if self.step is not None and self.step.window and self.step.guard is not None:
+            return self.step.guard.path
+        return self._loop_in
+
+    @property
+    def counted_in(self) -> str | None:
+        """The file that knows its N: where a condition counts, which may be handed on, or that of the loop."""
+        return self.step.counted_in if self.step is not None and self.step.window else self._loop_in
+
+    @property
+    def _loop_in(self) -> str | None:
+        loops = {frame.loop for frame in self.inner_frames}
+        return next((mark.site.path for mark in self.of(Mark) if mark.loop in loops), None)
 
     def counts(self, text: str, number: float | None) -> bool:
         """Whether this text, or this number, is the N of the window; names are compared by their last part."""

@@ -109,6 +109,7 @@ class Gradients:
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
             guess=guard.guess if guard else None,
             size=self.run.size_of(guard.window) if guard else None,
+            counted_in=self.run.counted_in.get(guard.window, guard.site.path) if guard else "",
         )  # fmt: skip
 
     def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
