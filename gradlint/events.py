@@ -393,6 +393,8 @@ class Clip(Event):
     #: text of the clipped model or parameters
     target: str = ""
     framework: Framework = PLAIN
+    #: the limit is a parameter of the function round it: the caller has chosen it
+    handed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
