@@ -266,3 +266,33 @@ def test_a_modulo_without_a_step_is_no_window(name: str) -> None:
         """
     assert windows(usual(source)) == [1] * TURNS
     assert {step.window for step in _steps(source)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "then"),
+    [
+        ("False", "torch.isfinite(p.grad).all()", "True"),
+        ("True", "torch.isnan(p.grad).any()", "False"),
+        ("True", "math.isinf(p.grad.norm())", "False"),
+        ("True", "not torch.isfinite(p.grad).all()", "False"),
+    ],
+)
+def test_gradients_usually_are_finite_whoever_leaves_the_loop_over_them(found: str, asked: str, then: str) -> None:
+    source = f"""
+        import math
+        import torch
+
+        def train(model, optimizer, loader, accum_steps):
+            for i, x in enumerate(loader):
+                (model(x).mean() / accum_steps).backward()
+                if (i + 1) % accum_steps == 0:
+                    usable = {found}
+                    for p in model.parameters():
+                        if {asked}:
+                            usable = {then}
+                            break
+                    if usable:
+                        optimizer.step()
+                    optimizer.zero_grad()
+        """
+    assert windows(usual(source)) == WHOLE
