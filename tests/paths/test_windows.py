@@ -296,3 +296,27 @@ def test_gradients_usually_are_finite_whoever_leaves_the_loop_over_them(found: s
                     optimizer.zero_grad()
         """
     assert windows(usual(source)) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("target", "over"),
+    [
+        ("optimizer", "optimizers"),
+        ("(_, optimizer)", "enumerate(optimizers)"),
+        ("(optimizer, schedule)", "zip(optimizers, schedulers)"),
+        ("(_, (optimizer, schedule))", "enumerate(zip(optimizers, schedulers))"),
+    ],
+)
+def test_one_stands_for_all_optimizers_of_a_list(target: str, over: str) -> None:
+    source = f"""
+        def train(model, optimizers, schedulers, loader, accum_steps):
+            for i, x in enumerate(loader):
+                (model(x).mean() / accum_steps).backward()
+                if (i + 1) % accum_steps == 0:
+                    for {target} in {over}:
+                        optimizer.step()
+                        optimizer.zero_grad()
+        """
+    path = usual(source)
+    assert windows(path) == WHOLE
+    assert {step.window for step in happened(path) if isinstance(step, Step)} == {"accum_steps"}
