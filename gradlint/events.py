@@ -236,11 +236,11 @@ class Event:
     def grade(self) -> Grade:
         return Grade.SEEN if self.guess is None else Grade.GUESSED
 
-    def beside(self, other: Site | None) -> Site:
-        """Its place; seen from a place in another file that led here, the innermost call that stands in that file."""
-        if other is None or other.path == self.site.path:
+    def beside(self, path: str | None) -> Site:
+        """Its place; seen from another file that led here, the innermost call that stands in that file."""
+        if path is None or path == self.site.path:
             return self.site
-        return next((site for site in reversed(self.via) if site.path == other.path), self.site)
+        return next((site for site in reversed(self.via) if site.path == path), self.site)
 
     def same_turn(self, other: Event) -> bool:
         """Both happened in the same turn of every loop that both are in."""
@@ -393,6 +393,8 @@ class Clip(Event):
     #: text of the clipped model or parameters
     target: str = ""
     framework: Framework = PLAIN
+    #: the limit is a parameter of the function round it: the caller has chosen it
+    handed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +414,8 @@ class Step(Event):
     #: the window is a modulo of a counter over a loader (not an inner loop)
     modulo: bool = False
     size: int | None = None
+    #: the file in which the micro-batches of the window are counted
+    counted_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,7 @@ def _seen_from(story: tuple[Event, ...]) -> Site:
     """Where a story is told: at its first event, or at the call that leads there from the file of all others."""
     first, *others = story
     apart = bool(others) and all(event.site.path != first.site.path for event in others)
-    return first.beside(others[0].site) if apart else first.site
+    return first.beside(others[0].site.path) if apart else first.site
 
 
 def _site(at: Event | Call | Site) -> Site:

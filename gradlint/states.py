@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gradlint.events import (
     Backward,
@@ -13,6 +13,7 @@ from gradlint.events import (
     Edit,
     EditKind,
     Event,
+    Mark,
     Opaque,
     OptimizerRef,
     Path,
@@ -122,6 +123,23 @@ class Window:
         around = {f.loop for f in self.step.frames} if self.step else set()
         return [f for f in first.frames if f.loop not in around] if first is not None and self.step else []
 
+    @property
+    def closed_in(self) -> str | None:
+        """The file of the condition that closes it, or of the loop over its micro-batches, if there is one."""
+        if self.step is not None and self.step.window and self.step.guard is not None:
+            return self.step.guard.path
+        return self._loop_in
+
+    @property
+    def counted_in(self) -> str | None:
+        """The file that knows its N: where a condition counts, which may be handed on, or that of the loop."""
+        return self.step.counted_in if self.step is not None and self.step.window else self._loop_in
+
+    @property
+    def _loop_in(self) -> str | None:
+        loops = {frame.loop for frame in self.inner_frames}
+        return next((mark.site.path for mark in self.of(Mark) if mark.loop in loops), None)
+
     def counts(self, text: str, number: float | None) -> bool:
         """Whether this text, or this number, is the N of the window; names are compared by their last part."""
         size = self.size
@@ -147,6 +165,7 @@ class Life:
     windows: list[Window] = field(default_factory=list)
     of_event: dict[int, Window] = field(default_factory=dict)
     _steps_in_windows: bool | None = None
+    _events: dict[type[Event], list[Any]] = field(default_factory=dict)
 
     @property
     def steps_in_windows(self) -> bool:
@@ -159,9 +178,11 @@ class Life:
     def accumulates(self) -> bool:
         return any(w.accumulates and w.step is not None for w in self.windows)
 
-    def events(self, kind: type[E]) -> Iterator[E]:
-        for window in self.windows:
-            yield from window.of(kind)
+    def events(self, kind: type[E]) -> list[E]:
+        """Those of all windows; rules ask at every step, when the life is known to its end."""
+        if kind not in self._events:
+            self._events[kind] = [event for window in self.windows for event in window.of(kind)]
+        return self._events[kind]
 
 
 @dataclass(slots=True)
@@ -215,7 +236,7 @@ class GradientState:
     @property
     def has_backward(self) -> bool:
         """Some backward on this path makes gradients for this optimizer."""
-        return any(True for _ in self.life.events(Backward))
+        return bool(self.life.events(Backward))
 
     def advance(self, event: Event) -> None:
         """Move on."""

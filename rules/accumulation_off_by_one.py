@@ -74,7 +74,8 @@ class AccumulationOffByOne(Rule):
                 Repair(_COUNT, lambda bench: bench.window.count_from_one(step)),
                 Repair(_COUNT, lambda bench: bench.window.count_from_one(step, everywhere=True)),
             ]
-            yield self.finding(step, boundary=step.boundary, related=related, repairs=repairs)
+            place = step.beside(step.counted_in)
+            yield self.finding(step, boundary=step.boundary, related=related, repairs=repairs, place=place)
 
 
 _COUNT = "Count micro-batches from one"

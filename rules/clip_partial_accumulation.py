@@ -79,7 +79,7 @@ class ClipPartialAccumulation(Rule):
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],
-                repairs=_repairs(clip, step),
+                repairs=_repairs(clip, step), place=clip.beside(state.window.closed_in),
             )  # fmt: skip
 
 

@@ -81,7 +81,10 @@ class ClipThresholdTooSmall(Rule):
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         limit = float(self.settings["threshold"])
         if clip.kind is ClipKind.NORM and clip.threshold is not None and 0 < clip.threshold < limit:
-            yield self.finding(clip, clip=short(clip), threshold=clip.threshold)
+            # a helper of another file clips to what it is told
+            caller = clip.via[-1] if clip.handed and clip.via else clip.site
+            elsewhere = caller.path != clip.site.path
+            yield self.finding(clip, clip=short(clip), threshold=clip.threshold, place=caller if elsewhere else None)
 
     def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Limits that a framework is given, and uses by itself."""

@@ -114,7 +114,8 @@ class DroppedLastWindow(Rule):
         if (step.site.path and step.size == 1) or self.file.is_one(step.window):
             return  # every batch is stepped
         repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
-        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair])
+        place = step.beside(step.counted_in)
+        yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair], place=place)
 
 
 def _fate(following: Event | None, state: GradientState) -> str:

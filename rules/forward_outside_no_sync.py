@@ -76,12 +76,15 @@ class ForwardOutsideNoSync(Rule):
             return  # FSDP reads its flag in the backward
         if backward.no_sync is not None and backward.sync is Sync.OFF and backward.forward_sync is Sync.ON:
             window = backward.framework.windows and "no_sync" not in backward.no_sync.text
+            begun = "the window begins only here" if window else "no_sync begins only here"
+            elsewhere = backward.forward.path != backward.no_sync.path  # the model of another file is not to be changed
             yield self.finding(
                 backward.forward,
+                place=backward.no_sync if elsewhere else None,
                 message=_WINDOW if window else None,
                 forward=backward.forward.text,
                 opened=backward.no_sync.text,
-                related=[(backward.no_sync, "the window begins only here" if window else "no_sync begins only here")],
+                related=[] if elsewhere else [(backward.no_sync, begun)],
                 severity=Severity.ADVICE if window else None,  # on one device there is nothing to synchronise
                 # what else stands in a window would run with the forward: only you can tell
                 repairs=[] if window else [Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],

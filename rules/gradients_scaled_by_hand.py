@@ -99,8 +99,9 @@ class GradientsScaledByHand(Rule):
             by = f"{edit.number:g}" if edit.kind is EditKind.SCALE and edit.number is not None else edit.by
             repairs = _repairs(edit, state, by)
             yield self.finding(
-                edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], repairs=repairs
-            )
+                edit, edit=short(edit), related=[(again, "the next micro-batch is added here")], repairs=repairs,
+                place=edit.beside(state.window.closed_in),
+            )  # fmt: skip
         elif again is None and state.window.accumulates and step.modulo and _by_window(edit, state):
             yield self.finding(
                 edit, message="`{edit}` divides gradients by hand: dividing the loss by `{n}` does the same for free",

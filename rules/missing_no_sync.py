@@ -94,7 +94,8 @@ class MissingNoSync(Rule):
                 yield self.finding(
                     backward, backward=short(backward), n=state.window.size_shown, step=short(step),
                     related=[(step, f"the window of {state.window.size_shown} ends here")],
-                    repairs=[_wrapped(backward, step)], place=backward.beside(backward.forward),
+                    repairs=[_wrapped(backward, step)],
+                    place=backward.beside(backward.forward.path if backward.forward else None),
                 )  # fmt: skip
                 return
 

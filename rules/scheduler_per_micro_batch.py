@@ -90,7 +90,7 @@ class SchedulerPerMicroBatch(Rule):
                 message=_COUNTED if counted else None, severity=Severity.ADVICE if counted else None,
                 related=[(step, f"the window of {window.size_shown} ends here")],
                 # no fix where the length counts micro-batches: it would have to change, too
-                repairs=[_moved(schedule, step)] if not counted else [],
+                repairs=[_moved(schedule, step)] if not counted else [], place=schedule.beside(window.closed_in),
             )  # fmt: skip
 
 

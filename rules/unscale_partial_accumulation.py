@@ -90,7 +90,7 @@ class UnscalePartialAccumulation(Rule):
             yield self.finding(
                 unscale, unscale=short(unscale), step=short(step), n=state.window.size_shown,
                 related=[(again, "scaled gradients are added to unscaled ones here"), (step, "used only here")],
-                repairs=_repairs(unscale, step, state),
+                repairs=_repairs(unscale, step, state), place=unscale.beside(state.window.closed_in),
             )  # fmt: skip
 
 

@@ -108,12 +108,13 @@ class UnscaledAccumulationLoss(Rule):
                 continue
             seen.add(backward.site)
             related = [(step, f"the window of {n} ends here")]
+            place = backward.beside(window.counted_in)  # a helper of another file need not know N
             if backward.norm in _BY_NUMBERS:
                 impact = _impact(state.optimizer.kind, *_off(backward, window))
                 yield self.finding(
                     backward, message=_OTHER_NUMBER, backward=short(backward), n=_number(window.size),
                     loss=backward.loss, by=_number(max(backward.divisors)), impact=impact,
-                    related=related, repairs=[_redivided(backward, step, n)] if backward.divisor else [],
+                    related=related, repairs=[_redivided(backward, step, n)] if backward.divisor else [], place=place,
                 )  # fmt: skip
                 continue
             unseen = backward.unseen if backward.norm is Norm.RAW else ""  # it may be a sum over the items
@@ -122,6 +123,7 @@ class UnscaledAccumulationLoss(Rule):
                 backward, message=_UNSEEN if unseen else None, severity=Severity.WARNING if unseen else None,
                 backward=short(backward), n=n, loss=backward.loss, what=what, maker=unseen.rpartition(".")[2],
                 impact=_impact(state.optimizer.kind, n), related=related, repairs=[_divided(backward, step, n, unseen)],
+                place=place,
             )  # fmt: skip
 
     @staticmethod

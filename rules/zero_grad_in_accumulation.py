@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Step, Zero
+from gradlint.events import Backward, Mark, Step, Zero
 from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -76,12 +76,13 @@ class ZeroGradInAccumulation(Rule):
         for lost, zero in state.lost:
             again = next((b for b in state.pending if lost.same_loss(b)), None)
             if again is not None:
-                if _between_micro_batches(lost, zero, again):
+                if _between_micro_batches(lost, zero, again, state):
                     yield self.finding(
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                         # no fix where another loss runs back through the same parameters: this clears after it, too
                         repairs=[] if _others_reach(state) else [_moved(zero, step)],
+                        place=zero.beside(state.window.closed_in),
                     )  # fmt: skip
                     return
 
@@ -90,11 +91,13 @@ def _moved(zero: Zero, step: Step) -> Repair:
     return Repair("Move the clearing behind the step", lambda bench: bench.clear.behind_window(zero, step))
 
 
-def _between_micro_batches(lost: Backward, zero: Zero, again: Backward) -> bool:
-    """The zeroing stands in the very loop whose turns are the micro-batches, not round it."""
+def _between_micro_batches(lost: Backward, zero: Zero, again: Backward, state: GradientState) -> bool:
+    """The zeroing stands in the very loop whose turns are the micro-batches, not round it, and that loop goes on."""
     turns = {f.loop: f.turn for f in again.frames}
     going = {f.loop for f in lost.frames if turns.get(f.loop, f.turn) != f.turn}
     innermost = lost.frames[-1].loop if lost.frames else None
+    if any(isinstance(e, Mark) and e.over and e.loop == innermost for e in state.path.events[lost.index : zero.index]):
+        return False  # the first micro-batch of another window clears what an earlier one has left
     return innermost in going and any(f.loop == innermost for f in zero.frames)
 
 

@@ -165,10 +165,16 @@ class _Checking:
         fixing = self._fixing(os.getcwd())
         if self._request.write_baseline is not None:
             return self._write_baseline(self._lint(files, None), files, self._request.write_baseline)
-        if not self._gates.closed(files):
-            return self._finish(self._lint(files, fixing.plan()), fixing)
+        plan = fixing.plan()
+        follows = plan is not None and any(file.settings.project for file in files)
+        if not follows and not self._gates.closed(files):
+            return self._finish(self._lint(files, plan), fixing)
         run = self._lint(files, None)
-        self._gates.sift(run, files, fixing.plan())
+        self._gates.sift(run, files, plan)
+        if follows and plan is not None and plan.write and run.fixed:
+            now = self._lint(files, None)  # what is fixed here counts in other files
+            self._gates.sift_again(now, files)
+            run.results = now.results
         return self._finish(run, fixing)
 
     def _files(self) -> list[SourceFile]:
@@ -256,14 +262,16 @@ class _Checking:
         fixing = self._fixing(folder)
         settings = self._narrowed(self._tree.at(folder))
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
-        closed = self._gates.closed([file])
-        run, text = run_text(source, name, settings, None if closed else fixing.plan())
         importers = self._importers([file]) if name != STDIN else None
+        closed = importers is not None or self._gates.closed([file])
+        run, text = run_text(source, name, settings, None if closed else fixing.plan())
         if importers is not None:
             settle_text(run, text, file, importers, self._cache())
         self._output.sources[name] = source
         if closed:
             text = self._gates.sift(run, [file], fixing.plan()) or text
+            if importers is not None and text != source:
+                settle_text(run, text, file, importers, self._cache())
         self._output.sources[name] = text
         if fixing.mode in (Mode.FIX, Mode.FIX_ONLY):
             self._output.fixed_text(text)

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,6 +14,7 @@ from gradlint import documents
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
 from gradlint.model import counted
+from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.run import mend, mend_text
 
@@ -29,6 +30,31 @@ if TYPE_CHECKING:
 _SHOWN = 10  # entries that are gone; a long list helps nobody
 
 
+class Disputed(NamedTuple):
+    """Codes of which a file alone would mend more than its callers in other files let it, and what of them is left."""
+
+    codes: frozenset[str]
+    left: frozenset[str]
+
+    @classmethod
+    def of(cls, alone: FileResult, told: FileResult, text: str | None, *, unsafe: bool) -> Disputed:
+        from gradlint.fingerprints import fingerprints
+
+        prints = zip(told.ordered(), fingerprints(told, text), strict=True)
+        left = frozenset(one.value for finding, one in prints if finding.fixable(unsafe=unsafe))
+        safe = {(finding.code, finding.span) for finding in told.findings if finding.fixable(unsafe=unsafe)}
+        mended = (finding for finding in alone.findings if finding.fixable(unsafe=unsafe))
+        return cls(frozenset(finding.code for finding in mended if (finding.code, finding.span) not in safe), left)
+
+    def without(self, result: FileResult, text: str) -> FileResult:
+        """What may be mended of a result."""
+        from gradlint.fingerprints import fingerprints
+
+        pairs = zip(result.ordered(), fingerprints(result, text), strict=True)
+        kept = (finding for finding, one in pairs if finding.code not in self.codes or one.value in self.left)
+        return replace(result, findings=tuple(kept))
+
+
 class Gates:
     """The gates of one run; what they hold back is counted in `asides`, for the summary."""
 
@@ -39,6 +65,7 @@ class Gates:
         self._known: dict[str, frozenset[str]] = {}
         self._touched: dict[str, Touched] = {}
         self._gone: list[tuple[Baseline, list[Entry]]] = []
+        self._disputed: dict[str, Disputed] = {}
         self.asides: list[str] = []
         self._asked = choice.paths or (".",)
 
@@ -75,7 +102,17 @@ class Gates:
             self._sift_untouched(run, by_name)
             return None if plan is None else self._mend(run, files, plan)
 
+    def sift_again(self, run: Run, files: Sequence[SourceFile]) -> None:
+        """The same once fixes are written; which entries of the baseline met nothing is known from before."""
+        gone, self._gone = self._gone, []
+        self.asides.clear()
+        self.sift(run, files, None)
+        self._gone = gone
+
     def _mend(self, run: Run, files: Sequence[SourceFile], plan: FixPlan) -> bytes | None:
+        told = {result.path: result for result in run.results}
+        for path, alone in run.disputed.items():
+            self._disputed[path] = Disputed.of(alone, told[path], self._text(path), unsafe=plan.unsafe)
         if sources := self._output.sources:
             (file,) = files
             return mend_text(run, sources[file.shown], file, self._keep(file), plan)
@@ -127,10 +164,13 @@ class Gates:
         from gradlint.baseline import without
 
         known, touched = self._known.get(file.shown), self._touched.get(file.shown)
+        disputed = self._disputed.get(file.shown)
 
         def keep(result: FileResult, text: str) -> FileResult:
             if known:
                 result = without(result, text, known)
+            if disputed is not None:
+                result = disputed.without(result, text)
             return result if touched is None else touched.keep(result, text)
 
         return keep

@@ -120,7 +120,7 @@ class _Touched:
                     and event.index not in self._stray.get(r.id, ())
                 ]
             case Clip():
-                return self._named_alike(event.target, self._holders(event.params))
+                return self._named_alike(" ".join((event.target, *event.params.owners)), self._holders(event.params))
             case Edit() | Read():
                 return self._named_alike(" ".join(event.params.owners), self._holders(event.params))
             case Save():
@@ -150,9 +150,12 @@ class _Touched:
 
     def _named_alike(self, target: str, keys: list[str]) -> list[str]:
         """Of several optimizers whose parameters are unknown, the one that is named after what is clipped."""
-        mine = _name_words(target)
-        alike = [r.id for r in self._used if r.id in keys and not r.params.known and _share(mine, _name_words(r.text))]
-        return alike if alike and len(keys) > 1 else keys
+        if len(keys) < 2:
+            return keys
+        words = {r.id: _name_words(r.text) for r in self._used if r.id in keys and not r.params.known}
+        common = set.intersection(*words.values()) if len(words) > 1 else set()
+        mine = _name_words(target) - common  # whose they all are says nothing
+        return [key for key, its in words.items() if _share(mine, its - common)] or keys
 
     def _scheduled(self, event: Schedule) -> list[str]:
         if event.optimizer in self._ids:
@@ -165,8 +168,13 @@ def _surely_meet(a: Params, b: Params) -> bool:
 
 
 def _name_words(text: str) -> set[str]:
-    """`self.actor_optimizer` -> {actor}: what is said beside that it is an optimizer or a model."""
-    return set(re.findall(r"[a-z0-9]+", text.lower().replace("_", " "))) - _USUAL_WORDS
+    """`self.actor_optimizer` -> {actor}, `netD.parameters()` -> {d}: what is said beside that it is an optimizer or a
+    model."""
+    apart = _HUMP.sub(" ", text.replace("_", " "))
+    return set(re.findall(r"[a-z0-9]+", apart.lower())) - _USUAL_WORDS
+
+
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _share(some: set[str], others: set[str]) -> bool:

@@ -242,7 +242,7 @@ class Calls:
         if any("Sched" in b or api.SCHEDULER_CLASS.match(b) or b == "_LRScheduler" for b in bases):
             found = next((o for o in (self.run.optimizer_for(x) for x in a.every) if o), None)
             torch = any(api.SCHEDULER_CLASS.match(b) or b in ("_LRScheduler", "LRScheduler") for b in bases)
-            return v.Scheduler("", found.ref.id if found else None, torch)
+            return v.Scheduler("", found.ref.id if found else None, torch and not self._steps_in_its_own_way(cls))
         module = is_module(bases)
         instance = v.Instance("", cls, module)
         words = self.it.program.words_of(*self.it.program.callees.of_class(cls.node))
@@ -256,6 +256,13 @@ class Calls:
         if isinstance(init, v.Function):
             self.invoke(v.Function(init.node, init.outer, instance, init.key), a, node)
         return instance
+
+    def _steps_in_its_own_way(self, cls: v.ClassValue) -> bool:
+        """A scheduler whose class has a `step` that is not built on torch's: when it is called is its own affair."""
+        step = self.it.names.find_in_class(cls, "step")
+        if not isinstance(step, v.Function) or not isinstance(step.node, s.Def):
+            return False
+        return not {"super", "step"} <= self.it.program.owner(step.node.node).own_words(step.node.body).called
 
 
 def _items(value: v.Value) -> list[v.Value] | None:

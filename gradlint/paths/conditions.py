@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gradlint.events import WINDOW
@@ -150,6 +151,7 @@ class Conditions:
             self.run.sizes.pop(size.key, None)
         else:
             self.run.sizes[size.key] = number
+        self.run.counted_in[size.key] = self.run.env.program.path
         return size.key
 
     def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:
@@ -315,7 +317,10 @@ class Conditions:
         return f"{value.key} of {scope.definition.name}"
 
     def _ask(self, key: str, q: _Question) -> bool:
-        return self.run.oracle.decide(key, self.run.flags.get(key, q.usual), fork=q.fork, since=q.since)
+        usual = self.run.flags.get(key, q.usual)
+        if test := _FINITE.search(key):
+            usual = test["test"] == "isfinite"  # numbers usually are
+        return self.run.oracle.decide(key, usual, fork=q.fork, since=q.since)
 
     def _leaves(self, node: Branch) -> bool:
         """`if not ok: continue`: usually it does not come to that."""
@@ -396,6 +401,9 @@ class Conditions:
             return False
         then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
+
+
+_FINITE = re.compile(r"^[\w.]*\b(?P<test>isfinite|isnan|isinf)\(")
 
 
 def _none_of(body: list[s.Stmt]) -> set[str]:

@@ -110,6 +110,7 @@ class Gradients:
             window=guard.window if guard else "", modulo=guard.modulo if guard else False,
             guess=guard.guess if guard else None,
             size=self.run.size_of(guard.window) if guard else None,
+            counted_in=self.run.counted_in.get(guard.window, guard.site.path) if guard else "",
         )  # fmt: skip
 
     def scheduler_step(self, scheduler: v.Scheduler, node: s.Call) -> None:
@@ -346,9 +347,15 @@ class Gradients:
         self.run.emit(
             Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
-            before=self.run.behind, framework=framework, guess=guess,
+            before=self.run.behind, framework=framework, guess=guess, handed=self._is_handed(node, limit),
         )  # fmt: skip
         return v.Unknown(s.render(node), called="clip")
+
+    def _is_handed(self, node: s.Call, limit: v.Value | None) -> bool:
+        """Whether a limit is a parameter of the function that runs, which whoever called it has chosen."""
+        names = {x.id for x in (*node.args, *node.kwargs.values()) if isinstance(x, s.Name)}
+        given = names & {param.name for param in self.run.env.scope.params}
+        return limit is not None and any(self.run.env.names.get(name) is limit for name in given)
 
     def clip_params(self, target: v.Value | None) -> Params:
         if target is None:

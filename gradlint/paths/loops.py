@@ -225,8 +225,10 @@ class Loops:
         )  # fmt: skip
 
     def _counts_training_objects(self, iterable: v.Counted) -> bool:
-        """`enumerate(optimizers)`, `zip(optimizers, schedulers)`."""
+        """`enumerate(optimizers)`, `zip(optimizers, schedulers)`, one in the other."""
         inner = iterable.inner
+        if isinstance(inner, v.Counted):
+            return self._counts_training_objects(inner)
         columns = inner.items if isinstance(inner, v.Collection) else [inner]
         return any(isinstance(c, v.Unknown) and self._over_training_objects(c) for c in columns)
 

@@ -238,6 +238,8 @@ class Names:
                 return v.Unknown(f"{base.key}.{name}")
 
     def _unknown_attribute(self, base: v.Unknown, name: str) -> v.Value:
+        if name == "requires_grad" and base.called and self.run.no_grad:
+            return v.Known(f"{base.key}.{name}", False)  # what is computed here has no gradient
         if frameworks.tells_window(name) and frameworks.named(naming.last(base.key)) is not None:
             return self.framework_attribute(v.Managing(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from gradlint.engine import as_severe_as_wanted
-from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, Grade, Span
+from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, FixSafety, Grade, Span
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
 
@@ -21,6 +21,16 @@ class Analysed(NamedTuple):
 
     file: SourceFile
     result: FileResult
+
+
+class _Caller(NamedTuple):
+    """What the analysis of another file knows of one: the rows that it came by on all ways, and what it found."""
+
+    reached: set[int]
+    found: set[_Key]
+
+    def is_right(self, finding: Finding) -> bool:
+        return _key(finding) not in self.found and self.reached >= _places(finding)
 
 
 class _RealPaths:
@@ -56,6 +66,7 @@ class Ledger:
         self._reached: dict[str, set[int]] = {}
         self._in_part: dict[str, set[int]] = {}
         self._silenced: dict[str, set[int]] = {}
+        self._callers: dict[str, list[_Caller]] = {}
         self._unsure: set[str] = set()
         self._real = _RealPaths()
         for file, result in self._analysed:
@@ -71,9 +82,17 @@ class Ledger:
                 known_as = here.setdefault(_key(finding), finding)
                 if known_as.grade is not Grade.SEEN and finding.grade is Grade.SEEN:
                     here[_key(finding)] = finding
+        callers = {path: _Caller(set(), set()) for path in known}
         for path, row, all_ways in result.reached:
             if path in known:
                 (self._reached if all_ways else self._in_part).setdefault(known[path], set()).add(row)
+                if all_ways:
+                    callers[path].reached.add(row)
+        for finding in result.elsewhere:
+            if finding.path in known:
+                callers[finding.path].found.add(_key(finding))
+        for path, caller in callers.items():
+            self._callers.setdefault(known[path], []).append(caller)
         for path, first, last in result.silenced:
             if path in known:
                 self._silenced.setdefault(known[path], set()).update(range(first, last + 1))
@@ -102,6 +121,15 @@ class Ledger:
                     told.append(FileResult(whole.path, findings, cells=whole.cells))
         return sorted(told, key=lambda result: result.path)
 
+    def disputed(self, settled: Iterable[FileResult]) -> dict[str, FileResult]:
+        """The own results of files with a fix that callers in other files would not have, or not as a safe one."""
+        told = {result.path: result for result in settled}
+        return {
+            result.path: result
+            for _, result in self._analysed
+            if result.path in told and not _fixes(result) <= _fixes(told[result.path])
+        }
+
     def _touching(self, findings: Iterable[Finding], files: Set[str]) -> list[Finding]:
         """Those with a line of their story in one of these files."""
         return [f for f in findings if any(line.path and self._real.of(line.path) in files for line in f.related)]
@@ -122,9 +150,16 @@ class Ledger:
         needed = (f.code == UNUSED_SUPPRESSION and (unsure or f.span.start.row in useful) for f in own)
         own = [finding for finding, is_needed in zip(own, needed, strict=True) if not is_needed]
         own = [_with_caller(finding, others.get(_key(finding)), file) for finding in own]
+        own = [self._as_safe_as_for_all(finding, real) for finding in own]
         known = {_key(finding) for finding in own}
         new = [as_severe_as_wanted(replace(f, path=""), file.settings) for key, f in others.items() if key not in known]
         return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
+
+    def _as_safe_as_for_all(self, finding: Finding, real: str) -> Finding:
+        """A fix that changes what another caller does right is not safe."""
+        if finding.fix is None or not any(caller.is_right(finding) for caller in self._callers.get(real, ())):
+            return finding
+        return replace(finding, fix=replace(finding.fix, safety=FixSafety.UNSAFE))
 
 
 def _with_caller(finding: Finding, shown: Finding | None, file: SourceFile) -> Finding:
@@ -132,6 +167,10 @@ def _with_caller(finding: Finding, shown: Finding | None, file: SourceFile) -> F
     if shown is None or shown.grade is not Grade.SEEN or finding.grade is Grade.SEEN:
         return finding
     return as_severe_as_wanted(replace(shown, path="", fix=finding.fix), file.settings)
+
+
+def _fixes(result: FileResult) -> Set[tuple[_Key, FixSafety]]:
+    return {(_key(finding), finding.fix.safety) for finding in result.findings if finding.fix is not None}
 
 
 def crosses(result: FileResult) -> bool:

@@ -40,7 +40,7 @@ Keep = Callable[[FileResult, str], FileResult]
 class Run:
     """What a run saw and did; everything in the order of the paths."""
 
-    __slots__ = ("around", "cached", "checked", "failures", "fixed", "parsed", "results")
+    __slots__ = ("around", "cached", "checked", "disputed", "failures", "fixed", "parsed", "results")
 
     def __init__(self, results: list[FileResult] | None = None, *, checked: int = 0, parsed: int = 0) -> None:
         self.results = results or []
@@ -51,6 +51,8 @@ class Run:
         self.failures: list[Failure] = []
         #: the files, those that are not there as well, that were asked for what they know of these
         self.around: frozenset[str] = frozenset()
+        #: what analyses of files alone would mend and callers in other files would not, by the path of the result
+        self.disputed: dict[str, FileResult] = {}
 
 
 class Asked(NamedTuple):
@@ -220,7 +222,9 @@ class _Work:
             more = [file for file in (*sites, *self._importers.of(sites)) if file.path not in known]
             self._analysed += self._others(cache, more)
             ledger = Ledger(self._analysed, self._importers.counts)
-        return ledger.settled(self._files, near)
+        settled = ledger.settled(self._files, near)
+        self._run.disputed = ledger.disputed(settled)
+        return settled
 
     def _add(self, file: SourceFile, result: FileResult) -> None:
         self._analysed.append(Analysed(file, result))
@@ -389,7 +393,9 @@ def settle_text(run: Run, source: bytes, file: SourceFile, importers: Importers,
         if cache is not None:
             cache.save()
         (result,) = run.results
-        run.results = Ledger([Analysed(file, result), *others], importers.counts).settled([file], frozenset())
+        ledger = Ledger([Analysed(file, result), *others], importers.counts)
+        run.results = ledger.settled([file], frozenset())
+        run.disputed = ledger.disputed(run.results)
 
 
 def lint_text(source: bytes, shown: str, settings: Settings) -> FileResult:

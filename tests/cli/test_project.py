@@ -254,3 +254,61 @@ def test_the_root_is_found(gradlint: Command, project: Path) -> None:
         (project / mark).write_text("")
         assert _told(gradlint, "tools/deep/main.py") == [("engine.py", "GL501", 4)]
         (project / mark).unlink()
+
+
+ASKED = """\
+def train(model, optimizer, loader, criterion, n):
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y)
+        loss.backward()
+        if (i + 1) % n == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+DIVIDES = """\
+import torch.nn.functional as F
+from engine import train
+
+
+def main(model, optimizer, loader):
+    train(model, optimizer, loader, lambda out, y: F.cross_entropy(out, y) / 8, 8)
+"""
+ADDS_UP = DIVIDES.replace("lambda out, y: F.cross_entropy(out, y) / 8", "F.cross_entropy")
+DIVIDED = ASKED.replace("loss.backward()", "(loss / n).backward()")
+
+
+@pytest.mark.parametrize(
+    ("callers", "options", "wanted"),
+    [
+        ({}, [], DIVIDED),
+        ({"wrong": ADDS_UP}, [], DIVIDED),
+        ({"right": DIVIDES}, [], ASKED),
+        ({"right": DIVIDES}, ["--unsafe-fixes"], ASKED),
+        ({"right": DIVIDES, "wrong": ADDS_UP}, [], ASKED),
+        ({"right": DIVIDES, "wrong": ADDS_UP}, ["--unsafe-fixes"], DIVIDED),
+    ],
+    ids=["alone", "wrong caller", "right caller", "right caller, unsafe", "both", "both, unsafe"],
+)
+def test_a_fix_is_as_safe_as_all_callers_let_it_be(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch,
+    callers: dict[str, str], options: list[str], wanted: str,
+) -> None:  # fmt: skip
+    _write(project, engine=ASKED, **callers)
+    on_stdin = [*options, "--fix", "--stdin-filename", "engine.py", "-"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
+    assert gradlint("check", "--project", "--no-cache", *on_stdin).out == wanted
+    shown = gradlint("check", "--project", "--diff", *options).out
+    assert ("(loss / n)" in shown) == (wanted == DIVIDED)
+    fixed = gradlint("check", "--project", "--fix", *options)
+    assert (project / "engine.py").read_text() == wanted
+    assert fixed.code == (1 if gradlint("check", "--project", "--output-format", "json").json() else 0)
+
+
+def test_what_callers_say_is_told_of_a_file_that_was_fixed(gradlint: Command, project: Path) -> None:
+    undivided = ENGINE.replace(" / n", "")
+    _write(project, engine=undivided, main=MAIN)
+    assert gradlint("check", "--project", "--fix").code == 1
+    assert "(loss / n).backward()" in (project / "engine.py").read_text()
+    assert _told(gradlint) == [("engine.py", "GL501", 4)]
+    _write(project, engine=undivided)
+    assert "GL501" in gradlint("check", "--project", "--fix").out

@@ -266,3 +266,57 @@ def test_a_modulo_without_a_step_is_no_window(name: str) -> None:
         """
     assert windows(usual(source)) == [1] * TURNS
     assert {step.window for step in _steps(source)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "then"),
+    [
+        ("False", "torch.isfinite(p.grad).all()", "True"),
+        ("True", "torch.isnan(p.grad).any()", "False"),
+        ("True", "math.isinf(p.grad.norm())", "False"),
+        ("True", "not torch.isfinite(p.grad).all()", "False"),
+    ],
+)
+def test_gradients_usually_are_finite_whoever_leaves_the_loop_over_them(found: str, asked: str, then: str) -> None:
+    source = f"""
+        import math
+        import torch
+
+        def train(model, optimizer, loader, accum_steps):
+            for i, x in enumerate(loader):
+                (model(x).mean() / accum_steps).backward()
+                if (i + 1) % accum_steps == 0:
+                    usable = {found}
+                    for p in model.parameters():
+                        if {asked}:
+                            usable = {then}
+                            break
+                    if usable:
+                        optimizer.step()
+                    optimizer.zero_grad()
+        """
+    assert windows(usual(source)) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("target", "over"),
+    [
+        ("optimizer", "optimizers"),
+        ("(_, optimizer)", "enumerate(optimizers)"),
+        ("(optimizer, schedule)", "zip(optimizers, schedulers)"),
+        ("(_, (optimizer, schedule))", "enumerate(zip(optimizers, schedulers))"),
+    ],
+)
+def test_one_stands_for_all_optimizers_of_a_list(target: str, over: str) -> None:
+    source = f"""
+        def train(model, optimizers, schedulers, loader, accum_steps):
+            for i, x in enumerate(loader):
+                (model(x).mean() / accum_steps).backward()
+                if (i + 1) % accum_steps == 0:
+                    for {target} in {over}:
+                        optimizer.step()
+                        optimizer.zero_grad()
+        """
+    path = usual(source)
+    assert windows(path) == WHOLE
+    assert {step.window for step in happened(path) if isinstance(step, Step)} == {"accum_steps"}
