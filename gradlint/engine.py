@@ -284,6 +284,8 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     location = os.path.abspath(path)
+    if not chosen.may_accept_with(source, project.at_once(location, source, chosen.telling)):
+        return False
     for readable in (False, True):  # the second look is at code alone, and takes longer
         found = project.at_once(location, source, chosen.parts, readable=readable)
         if not chosen.accepts_with(source, found):
