@@ -21,7 +21,7 @@ _MOST_PIECES = 600
 _HOPS = 4
 #: how many modules of which all names are imported are searched for one that is not named
 _MOST_STARS = 16
-_MOST_OUTLINES = 512
+_MOST_OUTLINES = 4096
 #: a definition that is no longer, and a value, is read for its own sake by whoever names it
 _SHORT = 600
 _LONGEST_VALUE = 4_000
