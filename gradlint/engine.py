@@ -49,7 +49,7 @@ Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 #: has to be spoken of, too
 _OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat")
 _MODELS = (b"model", b"Model")
-_TRAINING = re.compile(rb"(?<![A-Za-z])(?:[Tt]rain|fit|[Ee]poch|tun(?:e|ing)|finetun|learn)")
+_TRAINING = re.compile(rb"(?<![A-Za-z])(?:[Tt]rain|fit|[Ee]poch|tun(?:e|ing)|finetun|learn|step\b)")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
