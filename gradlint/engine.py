@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections import Counter
 from itertools import islice
@@ -44,8 +45,11 @@ Text = TypeVar("Text")
 #: how a text is read
 Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 
-#: a file without any of these has nothing that gradients of another file could hang on
-_OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat", b"model", b"Model")
+#: what gradients of another file could hang on; a model alone may be there for anything, so that something of training
+#: has to be spoken of, too
+_OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat")
+_MODELS = (b"model", b"Model")
+_TRAINING = re.compile(rb"(?<![A-Za-z])(?:[Tt]rain|fit|[Ee]poch|tun(?:e|ing)|finetun|learn|step\b)")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
@@ -284,6 +288,8 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     location = os.path.abspath(path)
+    if not chosen.may_accept_with(source, project.at_once(location, source, chosen.telling)):
+        return False
     for readable in (False, True):  # the second look is at code alone, and takes longer
         found = project.at_once(location, source, chosen.parts, readable=readable)
         if not chosen.accepts_with(source, found):
@@ -294,7 +300,9 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
 
 def holds_objects(source: bytes) -> bool:
     """Whether a file holds anything that gradients of another file could hang on."""
-    return any(word in source for word in _OBJECTS)
+    if any(word in source for word in _OBJECTS):
+        return True
+    return any(word in source for word in _MODELS) and _TRAINING.search(source) is not None
 
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:

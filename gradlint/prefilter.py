@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from gradlint.events import Backward, Mark, Step
+from gradlint.events import Backward, Clip, Mark, Schedule, Step, Unscale, Update
 from gradlint.knowledge import looks
 from gradlint.knowledge.rows import About, Setting
 from gradlint.knowledge.torch_api import USUAL_NAMES
@@ -33,6 +33,8 @@ Clause = tuple[Part, ...]
 #: loops are everywhere: a mark has no words
 _EVENTS: dict[str, About] = {hook: event for event, hook in EVENT_HOOKS.items() if event is not Mark}
 _SETTINGS: dict[type, About] = {ClipSetting: Setting.LIMIT, DivisionSetting: Setting.DIVISION}
+#: events that few files have; one of them is in each clause of what stands on paths
+_TELLING = (Unscale, Update, Backward, Schedule, Step, Clip)
 #: what is asked on the way along a path
 _PATHS = frozenset({*_EVENTS, "on_mark", "on_trace"})
 STACK = "layers in a row"
@@ -97,6 +99,7 @@ class Prefilter:
         #: what stands on a path may be in several files; a call, an operation or layers are those of one file
         self._on_paths = _least({c for rule in chosen for c in clauses_of(rule, rule.hooks & _PATHS)})
         self._sought = tuple(dict.fromkeys(part for clause in self._on_paths for part in clause))
+        self._telling = tuple(map(needs, _TELLING))
         self._training = frozenset({needs(Backward), needs(Step)})
         self._parts: dict[bytes, frozenset[Part]] = {}
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
@@ -116,6 +119,14 @@ class Prefilter:
             for clause in self._on_paths
         )
 
+    def may_accept_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
+        """Whether it could be, as far as what is `telling` says; most files import nothing of that."""
+        held = self._held(source)
+        return any(
+            all(part in elsewhere or part not in self._telling or held.part(part) for part in clause)
+            for clause in self._on_paths
+        )
+
     def holds_any(self, source: bytes) -> bool:
         """Whether anything is in a file that is asked for, though perhaps not all of a clause."""
         held = self._held(source)
@@ -131,6 +142,10 @@ class Prefilter:
         if self._last.source != source:
             self._last = _Held(source, self._stems)
         return self._last
+
+    def telling(self, source: bytes) -> frozenset[Part]:
+        """What of that which few files have is in this one."""
+        return frozenset(filter(_Held(source, self._stems).part, self._telling))
 
     def parts(self, source: bytes) -> frozenset[Part]:
         """What of all that can stand on a path is in a file: another one that imports it may lack just that."""

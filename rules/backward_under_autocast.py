@@ -56,7 +56,7 @@ class BackwardUnderAutocast(Rule):
     would leave the block, too.
 
     ## Known limits
-    An autocast that is entered in another file, or by a decorator there, is not seen without `--project`. Frameworks
+    An autocast that is entered in another file, or by a decorator there, is not seen with `--no-project`. Frameworks
     that run the backward for you take care of this and are left alone, but for Accelerate: its `autocast()` is one
     where `mixed_precision` is given, and its backward is an ordinary one.
 

@@ -69,7 +69,7 @@ class MissingNoSync(Rule):
     ## Known limits
     FSDP's `no_sync()` keeps whole gradients on every rank until the boundary, which costs memory; if that is why you
     left it out, ignore the finding there. FSDP2 (`fully_shard`) has `set_requires_gradient_sync` in place of the
-    context. Models that are wrapped in another file are seen with `--project`.
+    context. Models that are wrapped in another file are not seen with `--no-project`.
 
     ## References
     - [no_sync of DDP](https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)

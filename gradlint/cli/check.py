@@ -96,9 +96,7 @@ class _Check(click.Command):
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes to use.  [default: one per processor]")
 @click.option("--no-cache", "-n", is_flag=True, help="Neither read nor write the results of earlier runs.")
 @CACHE_DIR
-@click.option(
-    "--project/--no-project", default=None, help="Follow files into those that they import; a preview.  [default: no]"
-)
+@click.option("--project/--no-project", default=None, help="Follow files into those that they import.  [default: yes]")
 @click.option("--no-prefilter", is_flag=True, help="Read files, too, in which no rule can find anything; for tests.")
 @click.option(
     "--config",

@@ -14,6 +14,7 @@ import click
 from gradlint.cli.request import Request, finder_of, overrides_of
 from gradlint.config.load import FILES, SOURCES, ConfigTree
 from gradlint.config.reading import ConfigError
+from gradlint.python.roots import digest_of_folder
 from gradlint.runner.files import UNKNOWN, MissingPathError, Stamp, read_bytes
 
 if TYPE_CHECKING:
@@ -178,7 +179,9 @@ def _may_matter(change: object, path: str) -> bool:
     return matters and f"{os.sep}.git{os.sep}" not in path
 
 
-def _stamp(path: str) -> Stamp:
+def _stamp(path: str) -> Stamp | str:
+    if path.endswith(os.sep):  # a folder stands for the modules that are not in it
+        return digest_of_folder(path) or ""
     try:
         return Stamp.of(os.stat(path))
     except OSError:
@@ -193,7 +196,7 @@ def _content(path: str) -> bytes | None:
 
 
 def _head(console: Console, changed: Iterable[str]) -> None:
-    names = [os.path.basename(path) or "configuration" for path in changed]
+    names = [os.path.basename(path.rstrip(os.sep)) or "configuration" for path in changed]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     said = f"{', '.join(names[:3])}{more} changed" if names else "gradlint"
     console.clear()

@@ -69,7 +69,7 @@ KEYS = {
     "force-exclude": Key(Kind.SWITCH, "leave out files that are named on the command line, too", "false", "true"),
     "respect-gitignore": Key(Kind.SWITCH, "leave out what git ignores", "true", "false"),
     "include-markdown": Key(Kind.SWITCH, "check the Python blocks of Markdown files, too", "false", "true"),
-    "project": Key(Kind.SWITCH, "follow files into those that they import; a preview", "false", "true"),
+    "project": Key(Kind.SWITCH, "follow files into those that they import", "true", "false"),
     "src": Key(Kind.FOLDERS, "further folders in which imports are looked for", "[]", '["lib"]'),
     "baseline": Key(Kind.FILE, "known findings, which are silent", "none", '"gradlint-baseline.json"'),
     "fix": Key(Kind.SWITCH, "apply the safe fixes", "false", "true"),

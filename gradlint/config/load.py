@@ -178,6 +178,10 @@ def _extended(settings: Settings, table: dict[str, object], path: str, above: tu
     return over(settings, found, table)
 
 
+#: what holds where nothing is configured
+_UNCONFIGURED = Settings(project=True)
+
+
 class Overlay(NamedTuple):
     """Settings that the command line says, and the keys of which it says them."""
 
@@ -205,7 +209,7 @@ class ConfigTree:
         self._fixed: Settings | None = None
         if self._overrides.config is not None:
             path = os.path.abspath(self._overrides.config)
-            self._fixed = read_config(path) or Settings(root=os.path.dirname(path), source=path)
+            self._fixed = read_config(path) or replace(_UNCONFIGURED, root=os.path.dirname(path), source=path)
 
     def at(self, folder: str, names: Container[str] | None = None) -> Settings:
         """The settings for the files of an absolute folder; `names` spares the file system if already listed."""
@@ -215,7 +219,7 @@ class ConfigTree:
         found = self._known.get(folder)
         if found is None:
             parent = os.path.dirname(folder)
-            above = (self._fixed or Settings()) if parent == folder else self._at(parent, None)
+            above = (self._fixed or _UNCONFIGURED) if parent == folder else self._at(parent, None)
             if names is None:
                 names = {name for name in _INTERESTING if os.path.exists(os.path.join(folder, name))}
             found = self._known[folder] = self._below(above, folder, names)

@@ -65,7 +65,8 @@ class Settings:
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     include_markdown: bool = False
-    #: files are followed into those that they import, below the root and in these further folders
+    #: files are followed into those that they import, below the root and in these further folders: so it is where
+    #: nobody says no; a text that stands for itself has none
     project: bool = False
     src: tuple[str, ...] = ()
     #: comments that silence findings are not read

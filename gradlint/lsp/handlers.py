@@ -112,8 +112,9 @@ def _configuration(server: GradlintServer) -> None:
         if any(os.path.basename(path) in WATCHED for path in paths):
             server.settings.forget()
             server.look_again()
+        come_or_gone = {to_fs_path(c.uri) for c in params.changes if c.type is not types.FileChangeType.Changed}
         for path in paths:
-            server.publisher.touched(path)
+            server.publisher.touched(path, is_new=path in come_or_gone)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def folders(params: types.DidChangeWorkspaceFoldersParams) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Container, Coroutine, Iterable
 from typing import Any
@@ -344,11 +345,14 @@ class Publisher:
 
     def _touch(self, program: Program) -> None:
         if program.path is not None:
-            self.touched(program.path, _probes(program))
+            self.touched(program.path, _probes(program), is_new=not os.path.exists(program.path))
 
-    def touched(self, path: str, probes: Iterable[str] = ()) -> None:
-        """A file holds something else by now: what others know of it is looked at when nobody types."""
+    def touched(self, path: str, probes: Iterable[str] = (), *, is_new: bool = False) -> None:
+        """A file holds something else by now: what others know of it is looked at when nobody types. If it has come, or
+        gone, those that have missed it have asked for its folder."""
         self._touched.setdefault(path, set()).update(probes)
+        if is_new:
+            self._touched.setdefault(os.path.join(os.path.dirname(path), ""), set())
         if self._idle is not None:
             self._idle.cancel()
         self._idle = asyncio.create_task(self._rest())

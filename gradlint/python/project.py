@@ -16,9 +16,10 @@ from gradlint.python import source as reading
 from gradlint.python import syntax as s
 from gradlint.python.classes import Classes
 from gradlint.python.lower import Lowering
+from gradlint.python.named import Asked
 from gradlint.python.roots import Roots
 from gradlint.python.scope import Scopes
-from gradlint.python.surroundings import Asked, Kept, Surroundings, around, outline_of
+from gradlint.python.surroundings import Kept, Surroundings, around, outline_of
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -77,7 +78,25 @@ class Words:
 
 def _imported_words(source: bytes) -> frozenset[bytes]:
     """The words of all import statements."""
-    return frozenset(_WORDS.findall(b"\n".join(found[1] for found in _STATEMENTS.finditer(source))))
+    return frozenset(_WORDS.findall(b"\n".join(_imports_in(source))))
+
+
+def _imports_in(source: bytes) -> Iterator[bytes]:
+    """What follows on the first word of each import statement; where no line has the word, nothing is looked for."""
+    place, done = source.find(_IMPORT), 0
+    while place >= 0:
+        start = source.rfind(b"\n", 0, place) + 1
+        while start > done and source.endswith((b"\\\n", b"\\\r\n"), 0, start):  # `from x \`, and the rest below it
+            start = source.rfind(b"\n", 0, start - 1) + 1
+        start, end = max(start, done), source.find(b"\n", place) % (len(source) + 1)
+        head = _STATEMENT.search(source, start, end)
+        while head is not None:
+            rest = _REST.match(source, head.end())
+            assert rest is not None
+            yield rest[0]
+            done = rest.end()
+            head = _STATEMENT.search(source, done, end) if done < end else None
+        place = source.find(_IMPORT, max(done, place + len(_IMPORT)))
 
 
 @dataclass(slots=True, eq=False)
@@ -111,9 +130,10 @@ class Project:
 
     @property
     def probes(self) -> dict[str, str | None]:
-        """Every path that was asked for, and what it held: a digest, or None for what is not there."""
+        """Every path that was asked for, and what it held: a digest, or None for what is not there. A folder, which
+        ends with a separator, stands for what is not in it."""
         roots = self.surroundings.roots
-        return {path: roots.digest(path) if roots.has(path) else None for path in self._asked.paths}
+        return {path: roots.answer(path) for path in self._asked.paths}
 
     @property
     def changed(self) -> bool:
@@ -123,7 +143,7 @@ class Project:
     def differs(self, probes: Mapping[str, str | None]) -> bool:
         """Whether one of these files holds something else by now."""
         now = Roots(self.surroundings.roots.folders)
-        return any((now.digest(path) if now.has(path) else None) != known for path, known in probes.items())
+        return any(now.answer(path) != known for path, known in probes.items())
 
     @property
     def missing(self) -> set[str]:
@@ -162,7 +182,7 @@ class Project:
         self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]], *, readable: bool = False
     ) -> frozenset[T]:
         """What a function makes of all files that the text at a path names, or of what is readable of them."""
-        paths = self.surroundings.named_in(path, source, self._asked)
+        paths = self.surroundings.named.in_text(path, source, self._asked)
         paths.update(self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source))
         ask = self.surroundings.readable if readable else self.surroundings.once
         found = (ask(other, make) for other in paths)
@@ -170,10 +190,12 @@ class Project:
 
     def _handed_on(self, packages: Iterable[str], source: bytes) -> Iterator[str]:
         """The files from which packages have what a text imports of them: `from .engine import train`."""
+        words: frozenset[bytes] | None = None
         for package in packages:
             outline = self.surroundings.outline(package)
             if outline is not None and 0 < len(outline.imports) <= _MOST_HANDED_ON:
-                for name in _imported_words(source) & outline.imports.keys():
+                words = _imported_words(source) if words is None else words
+                for name in words & outline.imports.keys():
                     found = self.surroundings.find(outline.imports[name][0], package, self._asked)
                     if found is not None:
                         yield found.path
@@ -217,7 +239,7 @@ class Project:
 
     def defined_in(self, path: str) -> frozenset[bytes]:
         """The names that a file gives something to."""
-        self._asked.note(path)
+        self._asked.note(self.surroundings.roots.probe(path))
         outline = self.surroundings.outline(path)
         return frozenset() if outline is None else frozenset((*outline.defined, *outline.names))
 
@@ -230,7 +252,7 @@ class Project:
             folder = os.path.dirname(folder)
         while folder != os.path.dirname(folder):
             above = os.path.join(folder, "__init__.py")
-            self._asked.note(above)
+            self._asked.note(self.surroundings.roots.probe(above))
             if not self.surroundings.roots.has(above) or names.isdisjoint(self._imports_of(above)):
                 break
             names |= {os.path.basename(folder).encode(), _HERE}
@@ -320,6 +342,8 @@ _MOST_HANDED_ON = 100
 _PACKAGE = f"{os.sep}__init__.py"
 #: what stands for the package of the file itself
 _HERE = b"."
-_STATEMENTS = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b((?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?)", re.M)
+_IMPORT = b"import"
+_STATEMENT = re.compile(rb"(?:^|[;:])[ \t]*(?:from|import)\b", re.M)
+_REST = re.compile(rb"(?:[^\n;(\\]|\\\r?\n)*(?:\([^)]*)?")
 _STRINGS = re.compile(rb"""["'](\w+)["']""")
 _WORDS = re.compile(rb"\w+|\.(?= import\b)")

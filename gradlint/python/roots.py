@@ -92,24 +92,77 @@ class Roots:
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = tuple(dict.fromkeys(os.path.abspath(folder) for folder in folders))
+        self._below = tuple(os.path.join(folder, "") for folder in self.folders)
         self._real = tuple(os.path.join(os.path.realpath(folder), "") for folder in self.folders)
         self._real_folders: dict[str, str] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._digests: dict[str, str | None] = {}
+        self._probes: dict[str, str] = {}
+        self._modules: dict[str, tuple[str | None, tuple[str, ...]]] = {}
+        self._answers: dict[str, str | None] = {}
 
     def has(self, path: str) -> bool:
         """Whether there is such a module."""
         if path in self._digests:
             return self._digests[path] is not None
-        if text_over(path) is None and os.path.basename(path) not in self._names_in(os.path.dirname(path)):
-            self._digests[path] = None
-            return False
+        if not _texts or text_over(path) is None:
+            folder, _, name = path.rpartition(os.sep)
+            if name not in self._names_in(folder):
+                self._digests[path] = None
+                return False
         return self.digest(path) is not None
 
-    def may_have(self, folder: str, name: str) -> bool:
-        """Whether a folder could hold a module or a package of this name, or a folder of modules."""
-        names = self._names_in(folder)
-        return name in names or f"{name}.py" in names or bool(_texts)
+    def module(self, stem: str) -> tuple[str | None, tuple[str, ...]]:
+        """The file of a module, or that of a package, and what was asked to know it."""
+        if stem not in self._modules:
+            self._modules[stem] = self._module(stem)
+        return self._modules[stem]
+
+    def _module(self, stem: str) -> tuple[str | None, tuple[str, ...]]:
+        probes: list[str] = []
+        for path in (f"{stem}.py", f"{stem}{os.sep}__init__.py"):
+            probes.append(self.probe(path))
+            if self.has(path):
+                return path, tuple(probes)
+        return None, tuple(probes)
+
+    def may_have(self, folder: str, names: frozenset[str]) -> bool:
+        """Whether something of one of these names stands in a folder."""
+        return not names.isdisjoint(self._names_in(folder)) or bool(_texts)
+
+    def probe(self, path: str) -> str:
+        """What has to be asked again to know whether a file still is as it was: the file, or, if it is not there, the
+        folder where it would be, which ends with a separator."""
+        if path not in self._probes:
+            self._probes[path] = self._probe(path)
+        return self._probes[path]
+
+    def _probe(self, path: str) -> str:
+        folder, name = os.path.split(path)
+        if text_over(path) is not None or name in self._names_in(folder):
+            return path
+        while not self._names_in(folder) and self._is_inside(folder):
+            above, name = os.path.split(folder)
+            if name in self._names_in(above):
+                return path  # it is there, and nothing in it counts
+            folder = above
+        return f"{folder}{os.sep}" if self._names_in(folder) else path
+
+    def _is_inside(self, folder: str) -> bool:
+        return folder.startswith(self._below)
+
+    def probe_of_folder(self, folder: str) -> str:
+        """What has to be asked again to know that nothing has come into a folder."""
+        return f"{folder}{os.sep}" if self._names_in(folder) else folder
+
+    def answer(self, probe: str) -> str | None:
+        """What names the content of a file, or the names in a folder; None for what is not there."""
+        if probe not in self._answers:
+            if probe.endswith(os.sep):
+                self._answers[probe] = _digest_of_names(self._names_in(os.path.dirname(probe)))
+            else:
+                self._answers[probe] = self.digest(probe) if self.has(probe) else None
+        return self._answers[probe]
 
     def digest(self, path: str) -> str | None:
         """What names the content of a file; None for what is not there, is outside, or is too large to be a module."""
@@ -134,8 +187,7 @@ class Roots:
 
     def _listing(self, folder: str) -> frozenset[str]:
         above, name = os.path.split(folder)
-        inside = any(folder.startswith(os.path.join(root, "")) for root in self.folders)
-        if inside and name not in self._names_in(above):
+        if self._is_inside(folder) and name not in self._names_in(above):
             return frozenset()
         try:
             real = os.path.join(self._really_folder(folder), "")
@@ -170,6 +222,20 @@ class Roots:
             return content(real, found.st_mtime_ns, found.st_size)
         except (OSError, ValueError):
             return None
+
+
+def digest_of_folder(folder: str) -> str | None:
+    """What names the modules and folders in a folder, as `Roots.answer` says it."""
+    try:
+        return _digest_of_names(frozenset(os.listdir(folder)))
+    except (OSError, ValueError):
+        return None
+
+
+def _digest_of_names(names: frozenset[str]) -> str | None:
+    """Of what could be a module or a package, by its name: others come and go."""
+    likely = sorted(name for name in names if name.endswith(".py") or name.isidentifier())
+    return digest_of("\0".join(likely).encode("utf-8", "surrogateescape")) if names else None
 
 
 @functools.lru_cache(maxsize=512)

@@ -94,6 +94,10 @@ class Slice:
         for cls in self._program.classes.values():
             # a module that is made may divide what its forward returns
             flows.append(({cls.name}, self._returned_by(cls)))
+        project = self._program.project
+        if project is not None and project.main is not self._program:
+            # whoever calls them from another file may want what they return
+            needed |= {stmt.name for stmt in self._program.body if isinstance(stmt, s.Def)}
         self.needed = _closure(needed | self._needed_elsewhere(), flows)
 
     def _needed_elsewhere(self) -> set[str]:

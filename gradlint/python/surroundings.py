@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar, cast
 
-from gradlint.python.outline import Outline, Piece, import_lines, modules_in, words_in
+from gradlint.python.named import ELSEWHERE, Asked, Named
+from gradlint.python.outline import Outline, Piece, words_in
 from gradlint.python.roots import Roots, shared
 from gradlint.records import dataclass, field
 
@@ -21,7 +21,7 @@ _MOST_PIECES = 600
 _HOPS = 4
 #: how many modules of which all names are imported are searched for one that is not named
 _MOST_STARS = 16
-_MOST_OUTLINES = 512
+_MOST_OUTLINES = 4096
 #: a definition that is no longer, and a value, is read for its own sake by whoever names it
 _SHORT = 600
 _LONGEST_VALUE = 4_000
@@ -40,50 +40,6 @@ class Meaning:
     names: tuple[str, ...]
 
 
-class Asked:
-    """The files that an answer hangs on, those that are not there as well, and what should be there and is not.
-
-    Answers are made of answers that many share: they are put together when somebody wants to know.
-    """
-
-    __slots__ = ("_inner", "_missing", "_paths")
-
-    def __init__(self, *paths: str) -> None:
-        self._paths: tuple[str, ...] = paths
-        self._missing: tuple[str, ...] = ()
-        self._inner: dict[int, Asked] | None = None
-
-    def note(self, path: str) -> None:
-        """It hangs on this file."""
-        if path not in self._paths:
-            self._paths = (*self._paths, path)
-
-    def miss(self, path: str) -> None:
-        self._missing = (*self._missing, path)
-
-    def add(self, other: Asked) -> None:
-        if self._inner is None:
-            self._inner = {}
-        self._inner[id(other)] = other
-
-    @property
-    def paths(self) -> set[str]:
-        return set().union(*(one._paths for one in self._all()))
-
-    @property
-    def missing(self) -> set[str]:
-        return set().union(*(one._missing for one in self._all()))
-
-    def _all(self) -> Iterator[Asked]:
-        waiting, seen = [self], {id(self)}
-        while waiting:
-            current = waiting.pop()
-            yield current
-            new = [one for number, one in (current._inner or {}).items() if number not in seen]
-            seen.update(map(id, new))
-            waiting += new
-
-
 @dataclass(slots=True, eq=False)
 class Kept:
     """What is read of other files: pieces by their numbers, and what was left out, in sentences."""
@@ -100,16 +56,12 @@ class Surroundings:
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.roots = Roots(folders)
+        self.named = Named(self.roots)
         self._found: dict[tuple[str, str, int], tuple[Meaning | None, Asked]] = {}
         self._gives: dict[tuple[str, tuple[str, ...], int], tuple[Meaning | None, Asked]] = {}
         self._next: dict[Place, tuple[tuple[Place, ...], Asked]] = {}
-        self._bases: dict[str, tuple[tuple[str, ...], Asked]] = {}
         self._last: tuple[str, bytes, Kept] | None = None
         self._outlines: dict[str, Outline | None] = {}
-        self._folders: dict[tuple[str, int], str] = {}
-        self._lines: dict[tuple[tuple[str, ...], bytes], tuple[list[str], Asked]] = {}
-        self._modules: dict[bytes, tuple[str, ...]] = {}
-        self._near: dict[tuple[str, bytes], tuple[tuple[str, ...], Asked]] = {}
         #: what was made of a file, and of what is readable of it
         self._made: dict[tuple[str, Callable[[bytes], object], bool], object] = {}
         #: what a piece is called wherever it is asked for
@@ -139,11 +91,11 @@ class Surroundings:
     def _search(self, dotted: str, importer: str, hops: int, asked: Asked) -> Meaning | None:
         level = len(dotted) - len(dotted.lstrip("."))
         parts = [part for part in dotted[level:].split(".") if part]
-        if not level and (not parts or parts[0] in _ELSEWHERE):
+        if not level and (not parts or parts[0] in ELSEWHERE):
             return None
-        for base in self.bases(importer, level, asked):
+        for base in self.named.bases(importer, level, asked):
             for length in range(len(parts), 0 if parts else -1, -1):
-                path = self._module(os.path.join(base, *parts[:length]), asked)
+                path = self.named.module(os.path.join(base, *parts[:length]), asked)
                 if path is not None:
                     found = self._inside(path, parts[length:], hops, asked)
                     if found is None and length < len(parts) - 1:
@@ -193,102 +145,6 @@ class Surroundings:
         found, inner = self._gives[key]
         asked.add(inner)
         return found
-
-    def _module(self, stem: str, asked: Asked) -> str | None:
-        """The file of a module, or that of a package."""
-        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-            asked.note(path)
-            if self.roots.has(path):
-                return path
-        return None
-
-    def bases(self, importer: str, level: int, asked: Asked) -> Iterable[str]:
-        """The folders in which the first part of a name is looked for."""
-        folder = os.path.dirname(importer)
-        if level:
-            for _ in range(level - 1):
-                folder = os.path.dirname(folder)
-            return (folder,)
-        if folder not in self._bases:
-            inner = Asked()
-            top = folder
-            while self._is_package(top, inner) and os.path.dirname(top) != top:
-                top = os.path.dirname(top)
-            folders = self.roots.folders
-            found = (folder, top, *folders, *(os.path.join(root, "src") for root in folders))
-            self._bases[folder] = tuple(dict.fromkeys(found)), inner
-        found, inner = self._bases[folder]
-        asked.add(inner)
-        return found
-
-    def _is_package(self, folder: str, asked: Asked) -> bool:
-        path = os.path.join(folder, "__init__.py")
-        asked.note(path)
-        return self.roots.has(path)
-
-    # -- the files that a text names
-
-    def named_in(self, path: str, source: bytes, asked: Asked) -> set[str]:
-        """The files that the import statements of a text name, seen in its lines alone."""
-        folder = os.path.dirname(path)
-        found: set[str] = set()
-        for line in import_lines(source):
-            rest = line[5:].lstrip() if line.startswith(b"from ") else b""
-            level = len(rest) - len(rest.lstrip(b"."))
-            # many folders name the same file, each in the same words
-            if level:
-                bases: tuple[str, ...] = (self._above(folder, level),)
-                key = bases, rest[level:]
-            else:
-                if not self._absolute(line):
-                    continue
-                bases, inner = self._bases_for(line, folder)
-                asked.add(inner)
-                key = bases, line
-            if key not in self._lines:
-                inner = Asked()
-                files = (self._file_of(dotted, bases, inner) for dotted in modules_in(line))
-                self._lines[key] = [one for one in files if one is not None], inner
-            paths, inner = self._lines[key]
-            found.update(paths)
-            asked.add(inner)
-        return found
-
-    def _absolute(self, line: bytes) -> tuple[str, ...]:
-        """The modules that a line names which may be some of the project."""
-        if line not in self._modules:
-            named = (dotted for dotted in modules_in(line) if dotted.partition(".")[0] not in _ELSEWHERE)
-            self._modules[line] = tuple(named)
-        return self._modules[line]
-
-    def _bases_for(self, line: bytes, folder: str) -> tuple[tuple[str, ...], Asked]:
-        """The folders in which the modules of a line are looked for; that of the text itself has most often none of
-        them, and the others are those of many texts."""
-        key = folder, line
-        if key not in self._near:
-            asked = Asked()
-            bases = tuple(self.bases(os.path.join(folder, "x"), 0, asked))
-            modules = self._absolute(line)
-            if not any(self.roots.may_have(folder, dotted.partition(".")[0]) for dotted in modules):
-                stems = [os.path.join(folder, *dotted.split(".")) for dotted in modules]
-                for stem in stems:
-                    asked.note(f"{stem}.py")
-                    asked.note(os.path.join(stem, "__init__.py"))
-                bases = bases[1:]
-            self._near[key] = bases, asked
-        return self._near[key]
-
-    def _above(self, folder: str, level: int) -> str:
-        if (folder, level) not in self._folders:
-            (self._folders[folder, level],) = self.bases(os.path.join(folder, "x"), level, Asked())
-        return self._folders[folder, level]
-
-    def _file_of(self, dotted: str, bases: Iterable[str], asked: Asked) -> str | None:
-        parts = [part for part in dotted.split(".") if part]
-        if not dotted.startswith(".") and (not parts or parts[0] in _ELSEWHERE):
-            return None
-        stems = (os.path.join(base, *parts) for base in bases)
-        return next((path for stem in stems if (path := self._module(stem, asked)) is not None), None)
 
     def once(self, path: str, make: Callable[[bytes], T]) -> T | None:
         """What a function makes of the content of a file; it is asked once."""
@@ -494,6 +350,3 @@ def around(folders: Sequence[str]) -> Surroundings:
 
 
 outline_of = functools.lru_cache(maxsize=_MOST_OUTLINES)(Outline.of)
-
-#: libraries that no project has files of its own for, as long as it is not one of them
-_ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}

@@ -22,15 +22,16 @@ from gradlint import __version__
 from gradlint.config.settings import Settings
 from gradlint.engine import root_for
 from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
-from gradlint.python.roots import MOST_BYTES, text_over
+from gradlint.python.roots import MOST_BYTES, digest_of_folder, text_over
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile, Stamp, read_bytes
 from gradlint.runner.write import write_whole
 
-#: what a result was made of beside its file: the content of other files, None for one that was not there
+#: what a result was made of beside its file: the content of other files, None for one that was not there, and the
+#: names in folders
 Probes = Mapping[str, str | None]
 
-_FORMAT = 6
+_FORMAT = 7
 _KEY_SIZE = 32
 _LARGEST = 1 << 28
 # A file written this shortly before it was read may be written again within the same tick of the clock.
@@ -166,9 +167,12 @@ class Cache:
         return str(digest) if then == list(stamp) else None
 
     def _digest_now(self, name: str) -> str | None:
-        """The digest of a file that a result was made of, as the file is now; each is asked once in a run."""
+        """The digest of what a result was made of, as it is now; each is asked once in a run."""
         if name not in self._now:
             path = os.path.join(self._root, name)
+            if path.endswith(os.sep):
+                self._now[name] = digest_of_folder(path)
+                return self._now[name]
             text = text_over(path)
             try:
                 known = self._untouched(name, Stamp.of(os.stat(path))) if text is None else None

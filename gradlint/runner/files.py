@@ -188,9 +188,13 @@ class FileFinder:
 
     def __init__(
         self, tree: ConfigTree, *, force_exclude: bool = False, markdown: bool = False, gitignore: bool = True,
-        here: str | None = None,
+        here: str | None = None, deep: bool = True, most_entries: int | None = None,
     ) -> None:  # fmt: skip
+        """Not `deep`: only what stands right in a folder. After `most_entries`, of whatever kind, a walk ends."""
         self._tree = tree
+        self._deep = deep
+        self._left = most_entries
+        self.ended_early = False
         self._markdown = markdown
         self._gitignore = gitignore
         self._force_exclude = force_exclude
@@ -230,6 +234,11 @@ class FileFinder:
             except OSError as error:
                 self.skipped.append(Skipped(shown or ".", error.strerror or "cannot be listed"))
                 continue
+            if self._left is not None:
+                self._left -= len(entries)
+                if self._left < 0:
+                    self.ended_early = True
+                    return
             names = {entry.name for entry in entries}
             if ".gitignore" in names or ".git" in names:
                 ignores = (*ignores, *self._ignores_in(folder))
@@ -240,7 +249,8 @@ class FileFinder:
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if not excludes.match(entry.path, name) and not _ignored(ignores, entry.path, name, True):
+                    left_out = not self._deep or excludes.match(entry.path, name)
+                    if not left_out and not _ignored(ignores, entry.path, name, True):
                         pending.append((entry.path, prefix + name, ignores))
                 elif name.endswith(endings) and not _ignored(ignores, entry.path, name, False):
                     if self._is_source(entry) and not excludes.match(entry.path, name):

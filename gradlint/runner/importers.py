@@ -17,8 +17,10 @@ from gradlint.python.project import Project, Words, stem_of
 from gradlint.records import replace
 from gradlint.runner.files import FileFinder, SourceFile, bytes_now
 
-#: a caller is looked for in the folders round a file, as far out as there are no more files than this in them
+#: a caller is looked for in the folders round a file, as far out as there are no more files than this in them, and no
+#: more of anything: a file may lie in somebody's home
 MOST_SEARCHED = 2_000
+MOST_ENTRIES = 50_000
 
 Narrow = Callable[[Settings], Settings]
 
@@ -33,7 +35,8 @@ class Importers:
         self._tree = tree
         self._whole = tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
         self._narrow = narrow
-        self._files: dict[str, list[SourceFile]] = {}
+        #: the files in a folder and below; None where there are too many
+        self._files: dict[str, list[SourceFile] | None] = {}
         self._flat: dict[str, list[SourceFile]] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._regions: dict[str, str] = {}
@@ -65,7 +68,7 @@ class Importers:
     def counts(self, importer: SourceFile, path: str) -> bool:
         """Whether what an analysis knows of another file would be known if only that was asked for."""
         region = self._region(path, importer.settings)
-        if importer.explicit or self._is_flat(region):
+        if importer.explicit or self._found(region) is None:
             if region not in self._names:
                 self._names[region] = frozenset(file.path for file in self._in(region))
             return importer.path in self._names[region]
@@ -88,29 +91,28 @@ class Importers:
             region = folder
             while region != root and os.path.dirname(region) != region:
                 above = os.path.dirname(region)
-                if len(self._found(above)) > MOST_SEARCHED:
+                if self._found(above) is None:
                     break
                 region = above
             self._regions[folder] = region
         return self._regions[folder]
 
-    def _found(self, folder: str) -> list[SourceFile]:
-        """The files in a folder and below; one too many if there are too many."""
+    def _found(self, folder: str) -> list[SourceFile] | None:
+        """The files in a folder and below; None if there are too many."""
         if folder not in self._files:
-            found = (f for f in FileFinder(self._tree).find([folder]) if f.path.endswith((".py", ".ipynb")))
-            self._files[folder] = list(islice(found, MOST_SEARCHED + 1))
+            finder = FileFinder(self._tree, most_entries=MOST_ENTRIES)
+            found = list(islice(filter(_is_python, finder.find([folder])), MOST_SEARCHED + 1))
+            self._files[folder] = None if finder.ended_early or len(found) > MOST_SEARCHED else found
         return self._files[folder]
 
-    def _is_flat(self, region: str) -> bool:
-        return len(self._found(region)) > MOST_SEARCHED
-
     def _in(self, region: str) -> Sequence[SourceFile]:
-        """The files that are looked at: of a folder that holds too many by itself, those right in it."""
-        if not self._is_flat(region):
-            return self._found(region)
+        """The files that are looked at: of a folder that holds too many by itself, those right in it, up to as many."""
+        found = self._found(region)
+        if found is not None:
+            return found
         if region not in self._flat:
-            inside = FileFinder(self._tree).find([region])
-            self._flat[region] = [file for file in inside if os.path.dirname(file.path) == region]
+            inside = filter(_is_python, FileFinder(self._tree, deep=False).find([region]))
+            self._flat[region] = sorted(inside, key=lambda file: file.path)[:MOST_SEARCHED]
         return self._flat[region]
 
     def _project_of(self, file: SourceFile) -> Project:
@@ -131,6 +133,10 @@ class Importers:
     def _read_only(self, file: SourceFile) -> SourceFile:
         settings = replace(self._narrow(file.settings), offers=False)
         return file._replace(settings=settings, explicit=False)
+
+
+def _is_python(file: SourceFile) -> bool:
+    return file.path.endswith((".py", ".ipynb"))
 
 
 def _may_be_called(file: SourceFile) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -88,20 +89,24 @@ def test_a_story_with_a_line_in_the_asked_file_is_told(gradlint: Command, projec
     assert _told(gradlint, "main.py") == [("engine.py", "GL501", 4)]
 
 
-def test_it_can_be_switched_on_and_off(gradlint: Command, project: Path) -> None:
+def test_it_can_be_switched_off_and_on(gradlint: Command, project: Path) -> None:
     _write(project, engine=ENGINE, main=MAIN)
 
     def codes(*options: str) -> list[str]:
         return gradlint("check", "--output-format", "json", *options).codes()
 
+    assert codes() == ["GL501"]
+    assert codes("--isolated") == ["GL501"]
+    assert codes("--no-project") == []
+    (project / "pyproject.toml").write_text("[tool.gradlint]\nproject = false\n")
     assert codes() == []
+    assert codes("--isolated") == ["GL501"]
     assert codes("--project") == ["GL501"]
-    (project / "pyproject.toml").write_text("[tool.gradlint]\nproject = true\n")
+    (project / "gradlint.toml").write_text("project = true\n")
     assert codes() == ["GL501"]
     assert codes("--no-project") == []
-    (project / "gradlint.toml").write_text("project = false\n")
+    (project / "gradlint.toml").write_text('extend = "pyproject.toml"\n')
     assert codes() == []
-    assert codes("--project") == ["GL501"]
     (project / "gradlint.toml").write_text("project = 3\n")
     assert gradlint("check").code == 2
 
@@ -312,3 +317,25 @@ def test_what_callers_say_is_told_of_a_file_that_was_fixed(gradlint: Command, pr
     assert _told(gradlint) == [("engine.py", "GL501", 4)]
     _write(project, engine=undivided)
     assert "GL501" in gradlint("check", "--project", "--fix").out
+
+
+def test_the_search_for_callers_ends_in_a_folder_of_very_many_things(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may lie in somebody's home: callers right beside it are found, and nothing below is gone through."""
+    monkeypatch.setattr("gradlint.runner.importers.MOST_ENTRIES", 20)
+    _write(project, engine=ENGINE, main=PLAIN_MAIN)
+    (project / "setup.py").touch()
+    below = project / "below"
+    below.mkdir()
+    (below / "caller.py").write_text(MAIN)
+    assert _told(gradlint, "engine.py") == [("engine.py", "GL501", 4)]
+    for number in range(30):
+        (below / f"{number}.txt").write_text("")
+    listed: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr("os.scandir", lambda folder: listed.append(str(folder)) or scandir(folder))
+    assert _told(gradlint, "--no-cache", "engine.py") == []
+    assert listed.count(str(below)) <= 1
+    _write(project, main=MAIN)
+    assert _told(gradlint, "--no-cache", "engine.py") == [("engine.py", "GL501", 4)]

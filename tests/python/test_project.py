@@ -14,6 +14,7 @@ from gradlint.python import surroundings
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
+from gradlint.python.named import Asked
 from gradlint.python.project import Project
 from gradlint.python.roots import root_of
 
@@ -119,9 +120,24 @@ def test_every_file_that_was_asked_for_is_remembered(tmp_path: Path) -> None:
     assert project.resolve("steps.step", train) is not None
     assert project.resolve("missing.other", train) is None
     assert project.probes[str(tmp_path / "steps.py")]
-    assert project.probes[str(tmp_path / "missing.py")] is None
+    assert project.probes[f"{tmp_path}{os.sep}"]  # where another file would be
+    assert not project.changed
+    (tmp_path / "results.txt").write_text("no module")
     assert not project.changed
     _tree(tmp_path, missing="def other(): ...\n")
+    assert project.changed
+
+
+@pytest.mark.parametrize("folders", ["", "pkg", "pkg/missing"])
+@pytest.mark.parametrize("name", ["pkg/missing", "pkg/missing/__init__", "pkg/missing/deep"])
+def test_what_is_not_there_is_missed_as_soon_as_it_comes(tmp_path: Path, name: str, folders: str) -> None:
+    dotted = name.removesuffix("/__init__").replace("/", ".")
+    _tree(tmp_path, train=f"from {dotted} import step\n")
+    (tmp_path / folders).mkdir(parents=True, exist_ok=True)
+    project = _begun(tmp_path, (tmp_path / "train.py").read_text())
+    assert not project.changed
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / f"{name}.py").write_text(STEP)
     assert project.changed
 
 
@@ -166,7 +182,7 @@ def test_no_name_is_looked_for_once_there_is_enough(tmp_path: Path, monkeypatch:
     long = STEP + "    x = 1\n" * 20
     _tree(tmp_path, a=long, b=STEP)
     project = _begun(tmp_path, "from a import step\nfrom b import step as other\n")
-    assert [os.path.basename(path) for path, digest in project.probes.items() if digest is not None] == ["a.py"]
+    assert [os.path.basename(path) for path in project.probes if path.endswith(".py")] == ["a.py"]
     assert project.is_empty
     assert project.exhausted
 
@@ -191,10 +207,10 @@ def test_files_that_a_text_names_are_found_from_each_folder(tmp_path: Path) -> N
     _tree(tmp_path, pkg__in__a="import steps\n", other__in__b="import steps\n", steps=STEP, other__in__steps=STEP)
     around = surroundings.Surroundings([str(tmp_path)])
     for path, found in (("pkg/a.py", "steps.py"), ("other/b.py", "other/steps.py")):
-        asked = surroundings.Asked()
+        asked = Asked()
         file = tmp_path / path
-        assert around.named_in(str(file), file.read_bytes(), asked) == {str(tmp_path / found)}
-        assert str(file.with_name("steps.py")) in asked.paths  # where it would be found first
+        assert around.named.in_text(str(file), file.read_bytes(), asked) == {str(tmp_path / found)}
+        assert f"{file.parent}{os.sep}" in asked.paths  # where it would be found first
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""Which files the import statements of a text name, seen in its lines alone, and what such an answer hangs on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from gradlint.python.outline import import_lines, modules_in
+from gradlint.python.roots import Roots
+
+#: libraries that no project has files of its own for, as long as it is not one of them
+ELSEWHERE = frozenset(sys.stdlib_module_names) | {"torch", "torchvision", "numpy"}
+
+
+class Asked:
+    """What an answer hangs on (files, and folders in which others are not), and what should be there and is not.
+
+    Answers are made of answers that many share: they are put together when somebody wants to know.
+    """
+
+    __slots__ = ("_inner", "_missing", "_paths")
+
+    def __init__(self, *paths: str) -> None:
+        self._paths: tuple[str, ...] = paths
+        self._missing: tuple[str, ...] = ()
+        self._inner: dict[int, Asked] | None = None
+
+    def note(self, path: str) -> None:
+        """It hangs on this file."""
+        if path not in self._paths:
+            self._paths = (*self._paths, path)
+
+    def miss(self, path: str) -> None:
+        self._missing = (*self._missing, path)
+
+    def add(self, other: Asked) -> None:
+        if self._inner is None:
+            self._inner = {}
+        self._inner[id(other)] = other
+
+    @property
+    def paths(self) -> set[str]:
+        return set().union(*(one._paths for one in self._all()))
+
+    @property
+    def missing(self) -> set[str]:
+        return set().union(*(one._missing for one in self._all()))
+
+    def _all(self) -> Iterator[Asked]:
+        waiting, seen = [self], {id(self)}
+        while waiting:
+            current = waiting.pop()
+            yield current
+            new = [one for number, one in (current._inner or {}).items() if number not in seen]
+            seen.update(map(id, new))
+            waiting += new
+
+
+class Named:
+    """The files that import statements name, below some folders. What was found once stays known."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._bases: dict[str, tuple[tuple[str, ...], Asked]] = {}
+        self._folders: dict[tuple[str, int], str] = {}
+        self._near: dict[str, tuple[tuple[str, ...], Asked]] = {}
+        self._modules: dict[bytes, tuple[tuple[str, ...], frozenset[str]]] = {}
+        self._lines: dict[tuple[tuple[str, ...], bytes], tuple[Sequence[str], Asked]] = {}
+        self._by_line: dict[str, dict[bytes, tuple[tuple[Sequence[str], Asked], ...]]] = {}
+
+    # -- the files that a text names
+
+    def in_text(self, path: str, source: bytes, asked: Asked) -> set[str]:
+        """The files that the import statements of a text name, seen in its lines alone."""
+        folder = os.path.dirname(path)
+        known = self._by_line.setdefault(folder, {})
+        found: set[str] = set()
+        for line in import_lines(source):
+            if line not in known:
+                known[line] = self._named_by(line, folder)
+            for paths, inner in known[line]:
+                found.update(paths)
+                asked.add(inner)
+        return found
+
+    def _named_by(self, line: bytes, folder: str) -> tuple[tuple[Sequence[str], Asked], ...]:
+        """The files that a line names. Many folders name the same file, each in the same words."""
+        rest = line[5:].lstrip() if line.startswith(b"from ") else b""
+        level = len(rest) - len(rest.lstrip(b"."))
+        beside: tuple[tuple[Sequence[str], Asked], ...] = ()
+        if level:
+            bases: tuple[str, ...] = (self._above(folder, level),)
+            key = bases, rest[level:]
+        else:
+            modules, names = self._absolute(line)
+            if not modules:
+                return ()
+            bases, inner = self._beside(folder)
+            if not self._roots.may_have(folder, names):
+                bases = bases[1:]
+            beside = (((), inner),)
+            key = bases, line
+        if key not in self._lines:
+            inner = Asked()
+            files = (self._file_of(dotted, bases, inner) for dotted in modules_in(line))
+            self._lines[key] = [one for one in files if one is not None], inner
+        return (*beside, self._lines[key])
+
+    def _absolute(self, line: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The modules that a line names which may be some of the project, and what would stand in a folder for one."""
+        if line not in self._modules:
+            named = tuple(dotted for dotted in modules_in(line) if dotted.partition(".")[0] not in ELSEWHERE)
+            first = [dotted.partition(".")[0] for dotted in named]
+            self._modules[line] = named, frozenset((*first, *(f"{name}.py" for name in first)))
+        return self._modules[line]
+
+    def _beside(self, folder: str) -> tuple[tuple[str, ...], Asked]:
+        """The folders in which the modules of a line are looked for; that of the text itself has most often none of
+        them, and the others are those of many texts."""
+        if folder not in self._near:
+            asked = Asked(self._roots.probe_of_folder(folder))
+            bases = tuple(self.bases(os.path.join(folder, "x"), 0, asked))
+            self._near[folder] = bases, asked
+        return self._near[folder]
+
+    def _above(self, folder: str, level: int) -> str:
+        if (folder, level) not in self._folders:
+            (self._folders[folder, level],) = self.bases(os.path.join(folder, "x"), level, Asked())
+        return self._folders[folder, level]
+
+    def _file_of(self, dotted: str, bases: Iterable[str], asked: Asked) -> str | None:
+        parts = [part for part in dotted.split(".") if part]
+        if not dotted.startswith(".") and (not parts or parts[0] in ELSEWHERE):
+            return None
+        stems = (os.path.join(base, *parts) for base in bases)
+        return next((path for stem in stems if (path := self.module(stem, asked)) is not None), None)
+
+    def module(self, stem: str, asked: Asked) -> str | None:
+        """The file of a module, or that of a package."""
+        path, probes = self._roots.module(stem)
+        for probe in probes:
+            asked.note(probe)
+        return path
+
+    def bases(self, importer: str, level: int, asked: Asked) -> Iterable[str]:
+        """The folders in which the first part of a name is looked for."""
+        folder = os.path.dirname(importer)
+        if level:
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            return (folder,)
+        if folder not in self._bases:
+            inner = Asked()
+            top = folder
+            while self._is_package(top, inner) and os.path.dirname(top) != top:
+                top = os.path.dirname(top)
+            folders = self._roots.folders
+            found = (folder, top, *folders, *(os.path.join(root, "src") for root in folders))
+            self._bases[folder] = tuple(dict.fromkeys(found)), inner
+        found, inner = self._bases[folder]
+        asked.add(inner)
+        return found
+
+    def _is_package(self, folder: str, asked: Asked) -> bool:
+        path = os.path.join(folder, "__init__.py")
+        asked.note(self._roots.probe(path))
+        return self._roots.has(path)
