@@ -217,12 +217,18 @@ class Patches:
 def rebind(pairs: list[tuple[Any, Any]]) -> None:
     """Replace functions in the namespaces of all loaded modules."""
     new = {id(old): replacement for old, replacement in pairs}
-    for module in list(sys.modules.values()):
+    for _, names in namespaces():
+        found = [name for name, value in list(names.items()) if id(value) in new]
+        for name in found:
+            names[name] = new[id(names[name])]
+
+
+def namespaces() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The names in each loaded module."""
+    for name, module in list(sys.modules.items()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict):
-            found = [name for name, value in list(names.items()) if id(value) in new]
-            for name in found:
-                names[name] = new[id(names[name])]
+            yield name, names
 
 
 # -- modules that are loaded later -------------------------------------------------------------------------------------
