@@ -91,6 +91,7 @@ def serve(address: str) -> list[str]:
     """Answers clients side by side. Comes back only in a fork, with the program that it is to run."""
     atexit.register(_leave)  # the first to be registered is the last to be called
 
+    gc.disable()  # what is imported is no garbage
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
     from gradlint.runtime import redirect  # noqa: F401 - and every script what records it
@@ -102,6 +103,7 @@ def serve(address: str) -> list[str]:
     sys.dont_write_bytecode = True  # no fork leaves any beside its script
     gc.collect()
     gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
+    gc.enable()
     with _Server(address) as server:
         print("ready", flush=True)
         message, files = server.next_program()
