@@ -15,6 +15,7 @@ import functools
 import gc
 import importlib.abc
 import importlib.machinery
+import itertools
 import marshal
 import multiprocessing
 import os
@@ -70,7 +71,8 @@ class Zygote:
         return str(found)
 
     def close(self) -> None:
-        self._process.communicate(b"end")
+        if self._process.poll() is None:
+            self._process.communicate(b"end")
         self._folder.cleanup()
 
 
@@ -133,16 +135,21 @@ def _spare_looking() -> None:
             Recorder(Orders("", ""), lambda happening: None).install()
         ((pairs,), _) = asked.call_args
         watched = {id(original) for original, _ in pairs}
-        found = [name for name, held in patches.namespaces() if not watched.isdisjoint(map(id, held.values()))]
+        modules = [(name, getattr(module, "__dict__", {})) for name, module in sys.modules.items()]
+        found = [name for name, held in modules if not watched.isdisjoint(map(id, list(held.values())))]
         os.write(writing, marshal.dumps(found))
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as answer:
-        holding = set(marshal.loads(answer.read()))
+        holding = ["__main__", *marshal.loads(answer.read())]
     os.waitpid(pid, 0)
-    empty = set(sys.modules) - holding - {"__main__"}
-    every = patches.namespaces
-    patches.namespaces = lambda: (one for one in every() if one[0] not in empty)
+    last = next(reversed(sys.modules))
+
+    def loaded() -> list[object]:
+        later = itertools.takewhile(lambda name: name != last, reversed(sys.modules))
+        return [sys.modules[name] for name in dict.fromkeys([*holding, *later]) if name in sys.modules]
+
+    patches.loaded = loaded
 
 
 class _Server:

@@ -217,18 +217,17 @@ class Patches:
 def rebind(pairs: list[tuple[Any, Any]]) -> None:
     """Replace functions in the namespaces of all loaded modules."""
     new = {id(old): replacement for old, replacement in pairs}
-    for _, names in namespaces():
-        found = [name for name, value in list(names.items()) if id(value) in new]
-        for name in found:
-            names[name] = new[id(names[name])]
-
-
-def namespaces() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The names in each loaded module."""
-    for name, module in list(sys.modules.items()):
+    for module in loaded():
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict):
-            yield name, names
+            found = [name for name, value in list(names.items()) if id(value) in new]
+            for name in found:
+                names[name] = new[id(names[name])]
+
+
+def loaded() -> list[Any]:
+    """All modules."""
+    return list(sys.modules.values())
 
 
 # -- modules that are loaded later -------------------------------------------------------------------------------------
