@@ -102,11 +102,11 @@ def mend(found: Sequence[Mended], processes: int = 1) -> None:
 
 def _fixed(mutant: Mended) -> tuple[bool, str, bool]:
     """Is the bug reported; the text with all safe fixes; is the bug gone from it?"""
-    path, settings = str(LOOPS / f"{mutant.loop}.py"), Settings()
-    before = lint(mutant.text.encode(), path, settings)
+    path = str(LOOPS / f"{mutant.loop}.py")
+    before = lint(mutant.text.encode(), path, Settings(offers=False))
     if not before.findings:
         return False, mutant.text, False
-    after = fix(mutant.text.encode(), path, settings, unsafe=False)
+    after = fix(mutant.text.encode(), path, Settings(), unsafe=False)
     reported = any(f.code == mutant.code for f in before.findings)
     return reported, after.source.decode(), all(f.code != mutant.code for f in after.result.findings)
 

@@ -26,6 +26,7 @@ from benchmarks.recall import LOOPS
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
 from gradlint.model import FileResult
+from gradlint.records import replace
 
 #: the mutations that only move statements: nothing is lost, so the original can be had back
 MOVES = frozenset(
@@ -86,7 +87,8 @@ def mended(mutant: Mutant, settings: Settings) -> Outcome | None:
     """What the fixer makes of it; None if the bug is not reported."""
     path, code, text, _ = mutant
     before = _as_it_was(path, settings)
-    if _codes(lint(text.encode(), str(path), settings))[code] <= before.known[code]:
+    found = lint(text.encode(), str(path), replace(settings, offers=False))  # fixes are looked for below
+    if _codes(found)[code] <= before.known[code]:
         return None
     fixed = fix(text.encode(), str(path), settings, unsafe=True)
     restored = ast.dump(ast.parse(fixed.source)) == before.tree

@@ -16,6 +16,7 @@ right loop's after eight updates. Each that differs is named.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import pathlib
 import sys
@@ -126,9 +127,8 @@ def verify(found: Sequence[Mutant], processes: int = 1, limit: float = 3600.0) -
     """Lints, runs, fixes and runs again; what came of it is left in the mutants. Gives what is seen in right loops."""
     if not found:
         return []
-    with ProcessPoolExecutor(processes) as pool:
-        for mutant, fixed in zip(found, pool.map(_fixed, found, chunksize=4), strict=True):
-            mutant.fixed = fixed
+    for mutant, fixed in zip(found, _all_fixed(found, processes), strict=True):
+        mutant.fixed = fixed
     loops = sorted({m.loop for m in found})
     texts = [Text(m.loop, text) for m in found for text in (m.text, m.fixed) if text]
     texts += [Text(loop, _right(loop)) for loop in loops]
@@ -155,9 +155,18 @@ def _right(loop: str) -> str:
     return (LOOPS / f"{loop}.py").read_text(encoding="utf-8")
 
 
+@functools.lru_cache(maxsize=500)
 def _linted(path: str, text: str) -> Linted:
+    """Kept, as each text is asked about several times."""
     settings = Settings()
     return Linted(path, settings, lint(text.encode(), path, settings), text, settings.enabled_for(path))
+
+
+def _all_fixed(found: Sequence[Mutant], processes: int) -> list[str]:
+    if processes == 1:
+        return list(map(_fixed, found))
+    with ProcessPoolExecutor(processes) as pool:
+        return list(pool.map(_fixed, found, chunksize=4))
 
 
 def _fixed(mutant: Mutant) -> str:

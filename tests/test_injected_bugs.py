@@ -30,7 +30,7 @@ def test_injected_bugs_are_found_at_their_line() -> None:
     """Six of each code; `python -m benchmarks.recall` takes two from every loop."""
     made, near = collections.Counter[str](), collections.Counter[str]()
     for mutant in few(CORRECT, MUTATIONS, 6):
-        outcome = judged(mutant, Settings())
+        outcome = judged(mutant)
         made[outcome.code] += 1
         near[outcome.code] += outcome.near
     assert set(made) == set(MUTATIONS)

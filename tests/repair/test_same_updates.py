@@ -38,8 +38,8 @@ def test_a_safely_fixed_loop_makes_the_updates_of_the_right_one() -> None:
     from benchmarks.mended import broken, mend
     from benchmarks.updates import Pair, differences
 
-    codes = {key[:5] for keys in SAMPLE.values() for key in keys}
-    made = [m for m in broken(SAMPLE, tuple(sorted(codes))) if m.key.split("_")[0] in SAMPLE[m.loop]]
+    wanted = {loop: tuple(sorted({key[:5] for key in keys})) for loop, keys in SAMPLE.items()}
+    made = [m for loop, codes in wanted.items() for m in broken([loop], codes) if m.key.split("_")[0] in SAMPLE[loop]]
     mend(made)
     found = [m for m in made if m.fixed and m.fixed != m.right]
     assert len(found) >= 16, [m.key for m in made if m not in found]

@@ -15,7 +15,8 @@ import functools
 import gc
 import importlib.abc
 import importlib.machinery
-import json
+import itertools
+import marshal
 import multiprocessing
 import os
 import runpy
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import types
 from pathlib import Path
+from unittest import mock
 
 #: files that may be handed on: standard input, output and error, and a few pipes
 _FILES = 64
@@ -69,8 +71,8 @@ class Zygote:
         return str(found)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        if self._process.poll() is None:
+            self._process.communicate(b"end")
         self._folder.cleanup()
 
 
@@ -91,6 +93,7 @@ def serve(address: str) -> list[str]:
     """Answers clients side by side. Comes back only in a fork, with the program that it is to run."""
     atexit.register(_leave)  # the first to be registered is the last to be called
 
+    gc.disable()  # what is imported is no garbage
     import torch._dynamo  # noqa: F401 - the first step of an optimizer imports it
 
     from gradlint.runtime import redirect  # noqa: F401 - and every script what records it
@@ -98,28 +101,15 @@ def serve(address: str) -> list[str]:
     from gradlint.runtime.prove import lab  # noqa: F401
     from gradlint.runtime.recorder import process  # noqa: F401
 
+    _spare_looking()
     sys.dont_write_bytecode = True  # no fork leaves any beside its script
     gc.collect()
     gc.freeze()  # no fork looks through all of torch for garbage again, least of all when it ends
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
+    gc.enable()
+    with _Server(address) as server:
         print("ready", flush=True)
-        while True:
-            if sys.stdin in select.select([listener, sys.stdin], [], [])[0]:
-                os._exit(0)  # it is never written to: who has started this is gone
-            client, _ = listener.accept()
-            if not os.fork():
-                break
-            client.close()
-            while _collect():
-                pass
-    message, files, _, _ = socket.recv_fds(client, 1 << 20, _FILES)
-    child = os.fork()
-    if child:
-        _await(child, client)
-    client.close()
-    told = json.loads(message)
+        message, files = server.next_program()
+    told = marshal.loads(message)
     os.setsid()
     os.chdir(told["folder"])
     os.environ.clear()
@@ -128,6 +118,102 @@ def serve(address: str) -> list[str]:
     if SPAWN_WITH in os.environ:
         multiprocessing.set_executable(os.environ.pop(SPAWN_WITH))
     return list(told["script"])
+
+
+def _spare_looking() -> None:
+    """A recorder looks through all modules for the functions that it watches, and in a fork even a look at an object
+    copies the memory that it lies in. So the forks leave out the modules of which is known by now that they hold none.
+    """
+    from gradlint.runtime.launch.orders import Orders
+    from gradlint.runtime.recorder import patches
+    from gradlint.runtime.recorder.session import Recorder
+
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with mock.patch.object(patches, "rebind") as asked:
+            Recorder(Orders("", ""), lambda happening: None).install()
+        ((pairs,), _) = asked.call_args
+        watched = {id(original) for original, _ in pairs}
+        modules = [(name, getattr(module, "__dict__", {})) for name, module in sys.modules.items()]
+        found = [name for name, held in modules if not watched.isdisjoint(map(id, list(held.values())))]
+        os.write(writing, marshal.dumps(found))
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as answer:
+        holding = ["__main__", *marshal.loads(answer.read())]
+    os.waitpid(pid, 0)
+    last = next(reversed(sys.modules))
+
+    def loaded() -> list[object]:
+        later = itertools.takewhile(lambda name: name != last, reversed(sys.modules))
+        return [sys.modules[name] for name in dict.fromkeys([*holding, *later]) if name in sys.modules]
+
+    patches.loaded = loaded
+
+
+class _Server:
+    """Forks for clients, and tells each of them how its program has ended; if a client is gone, so is its program."""
+
+    def __init__(self, address: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen(128)
+        self._clients: dict[int, socket.socket] = {}
+        # a signal that nobody handles wakes nobody up
+        self._woken, self._wakes = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wakes, False)
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def __enter__(self) -> _Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """In a fork, which has nothing of all this."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (self._woken, self._wakes):
+            os.close(number)
+        for held in (self._listener, *self._clients.values()):
+            held.close()
+
+    def next_program(self) -> tuple[bytes, list[int]]:
+        """Comes back in each fork, with what a client has asked for and the files that it hands on."""
+        while True:
+            watched = [self._listener, sys.stdin, self._woken, *self._clients.values()]
+            ready = select.select(watched, [], [])[0]
+            if sys.stdin in ready:  # who has started this is gone, or says so
+                for pid in self._clients:
+                    os.kill(pid, signal.SIGKILL)
+                os._exit(0)
+            for pid, client in list(self._clients.items()):
+                if client in ready:  # it never says anything more
+                    os.kill(pid, signal.SIGKILL)
+            if self._woken in ready:
+                os.read(self._woken, 1 << 12)
+            self._collect()
+            if self._listener in ready:
+                client, _ = self._listener.accept()
+                message, files, _, _ = socket.recv_fds(client, 1 << 20, _FILES)
+                pid = os.fork() if message else -1
+                if not pid:
+                    client.close()
+                    return message, files
+                for number in files:
+                    os.close(number)
+                if message:
+                    self._clients[pid] = client
+
+    def _collect(self) -> None:
+        """Those that have ended."""
+        while self._clients:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            with self._clients.pop(pid) as client, contextlib.suppress(OSError):  # the client may be gone as well
+                client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 def _take(files: dict[int, int]) -> None:
@@ -149,26 +235,6 @@ def _leave() -> None:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             os._exit(_codes[-1])
-
-
-def _collect() -> bool:
-    """One of those that waited for a program and have ended, so that what they cost counts as ours."""
-    try:
-        return bool(os.waitpid(-1, os.WNOHANG)[0])
-    except ChildProcessError:
-        return False
-
-
-def _await(child: int, client: socket.socket) -> None:
-    """Tells the client how the child has ended; if the client is gone, the child goes too. Does not come back."""
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
-            os._exit(0)
-        if select.select([client], [], [], 0.01)[0]:
-            os.kill(child, signal.SIGKILL)
-            os._exit(1)
 
 
 class Kept(importlib.abc.MetaPathFinder, importlib.abc.Loader):

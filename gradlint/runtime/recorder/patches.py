@@ -217,12 +217,17 @@ class Patches:
 def rebind(pairs: list[tuple[Any, Any]]) -> None:
     """Replace functions in the namespaces of all loaded modules."""
     new = {id(old): replacement for old, replacement in pairs}
-    for module in list(sys.modules.values()):
+    for module in loaded():
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict):
             found = [name for name, value in list(names.items()) if id(value) in new]
             for name in found:
                 names[name] = new[id(names[name])]
+
+
+def loaded() -> list[Any]:
+    """All modules."""
+    return list(sys.modules.values())
 
 
 # -- modules that are loaded later -------------------------------------------------------------------------------------
