@@ -120,6 +120,8 @@ class Loops:
         guards = self.run.guards
         try:
             for turn, value in enumerate(values):
+                if steady is not None and turn < steady.over:
+                    continue
                 loop.turn = turn
                 if steady is not None:
                     steady.begin()
@@ -133,10 +135,10 @@ class Loops:
                     pass
                 except Break:
                     break
-                if steady is not None and steady.reached(self.run.env) and steady.repeat():
+                if steady is not None and steady.reached(self.run.env):
+                    steady.repeat()
                     if steady.counter is not None:
                         self.it.names.assign(*steady.counter)
-                    break
         finally:
             self.run.guards = guards
             self.run.loops.pop()
