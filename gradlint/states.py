@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gradlint.events import (
     Backward,
@@ -147,6 +147,7 @@ class Life:
     windows: list[Window] = field(default_factory=list)
     of_event: dict[int, Window] = field(default_factory=dict)
     _steps_in_windows: bool | None = None
+    _events: dict[type[Event], list[Any]] = field(default_factory=dict)
 
     @property
     def steps_in_windows(self) -> bool:
@@ -159,9 +160,11 @@ class Life:
     def accumulates(self) -> bool:
         return any(w.accumulates and w.step is not None for w in self.windows)
 
-    def events(self, kind: type[E]) -> Iterator[E]:
-        for window in self.windows:
-            yield from window.of(kind)
+    def events(self, kind: type[E]) -> list[E]:
+        """Those of all windows; rules ask at every step, when the life is known to its end."""
+        if kind not in self._events:
+            self._events[kind] = [event for window in self.windows for event in window.of(kind)]
+        return self._events[kind]
 
 
 @dataclass(slots=True)
@@ -215,7 +218,7 @@ class GradientState:
     @property
     def has_backward(self) -> bool:
         """Some backward on this path makes gradients for this optimizer."""
-        return any(True for _ in self.life.events(Backward))
+        return bool(self.life.events(Backward))
 
     def advance(self, event: Event) -> None:
         """Move on."""

@@ -97,7 +97,7 @@ class Loops:
         if values[0] is values[-1]:
             return Steady(self.run, loop)
         target, last = stmt.target, values[-1]
-        if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items:
+        if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items and last.items:
             target, last = target.items[0], last.items[0]
         plain = isinstance(iterable, v.Counted) and not isinstance(iterable.inner, v.Collection | v.Counted)
         if not plain or not isinstance(target, s.Name) or self._names(stmt.body, target.id):

@@ -75,6 +75,7 @@ FOUND = {
         "train.py",
         b"def fit(f,):\n        for y in*zip(xs):\n            loss.backward()\n            opt.step()",
     ),
+    "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
 
