@@ -154,7 +154,10 @@ def _is_repeated(source: bytes, block: bytes, place: int, *, in_class: bool) -> 
 def _uses(block: bytes, line: bytes) -> int:
     """How often an activation is used: one that is kept in an attribute may be used again and again."""
     kept = _ATTRIBUTE.match(line)
-    return 1 if kept is None else block.count(b"self." + kept[1] + b"(")
+    if kept is None:
+        return 1
+    places = [*_places(block, b"self." + kept[1] + b"(")]
+    return _STACK if any(_in_loop(block, place, _line(block, place)) for place in places) else len(places)
 
 
 def _delicate(source: bytes, kind: Kind) -> Iterator[int]:

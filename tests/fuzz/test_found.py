@@ -75,6 +75,12 @@ FOUND = {
         "train.py",
         b"def fit(f,):\n        for y in*zip(xs):\n            loss.backward()\n            opt.step()",
     ),
+    "an activation that is kept, and used in a loop": Input(
+        "train.py",
+        b"class Net():\n    def __init__(self):\n        self.act=nn.Sigmoid()\n"
+        b"        self.layers=nn.ModuleList(nn.Linear(8,)for _ in range(6))\n    def forward(self):\n"
+        b"        for layer in self.layers:\n            x=self.act(layer(x))",
+    ),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
