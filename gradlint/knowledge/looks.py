@@ -20,6 +20,8 @@ _LOSS_WORDS = (
     b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"cross_entropy",
     b"nll", b"kl_", b"_kl", b"training_step", b"bce",
 )  # fmt: skip
+#: names that are words of much else, too
+_OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
 #: words that a logarithm or a root is written with, and what it then looks like
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
@@ -308,14 +310,24 @@ def _line(source: bytes, place: int) -> bytes:
 
 
 def _function(source: bytes, place: int) -> tuple[int, int]:
-    """From the `def` before a place to the next one behind it."""
-    start = source.rfind(_DEF, 0, place)
-    while start > 0 and not _is_header(source, start):
-        start = source.rfind(_DEF, 0, start)
+    """From the `def` before a place to the next one behind it; functions inside of the one round it are passed over."""
+    start = first = _header(source, place)
+    depth = _indent(_line(source, place))
+    while start > 0 and depth and _indent(_line(source, start)) >= depth:
+        start = _header(source, start)
+    start = start if start >= 0 else first
     end = source.find(_DEF, place + 1)
     while end >= 0 and not _is_header(source, end):
         end = source.find(_DEF, end + 1)
     return max(0, start), end if end >= 0 else len(source)
+
+
+def _header(source: bytes, place: int) -> int:
+    """The last `def` in front of a place; -1 if there is none."""
+    start = source.rfind(_DEF, 0, place)
+    while start > 0 and not _is_header(source, start):
+        start = source.rfind(_DEF, 0, start)
+    return start
 
 
 def _is_header(source: bytes, place: int) -> bool:
@@ -331,4 +343,4 @@ def _in_loss_class(source: bytes, start: int) -> bool:
 
 def _speaks_of_loss(text: bytes) -> bool:
     low = text.lower()
-    return any(word in low for word in _LOSS_WORDS)
+    return any(word in low for word in _LOSS_WORDS) or _OTHER_LOSS.search(low) is not None

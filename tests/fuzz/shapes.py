@@ -14,7 +14,7 @@ _BUILTIN = frozenset(dir(builtins))
 
 def _blocks(tree: ast.AST) -> list[list[ast.stmt]]:
     found = [getattr(node, name, None) for node in ast.walk(tree) for name in ("body", "orelse", "finalbody")]
-    return [block for block in found if isinstance(block, list) and block]
+    return [block for block in found if isinstance(block, list) and block] or [[ast.Pass()]]
 
 
 def _names(stmts: list[ast.stmt], context: type[ast.expr_context]) -> list[str]:

@@ -81,6 +81,13 @@ FOUND = {
         b"        self.layers=nn.ModuleList(nn.Linear(8,)for _ in range(6))\n    def forward(self):\n"
         b"        for layer in self.layers:\n            x=self.act(layer(x))",
     ),
+    "strings that libcst will not join": Input("train.py", b"import torch\nx = ''t'{x}'\nloss.backward()\n"),
+    "a logarithm behind a function in its function": Input(
+        "train.py",
+        b"import torch\ndef loss_fn(y_true, y_pred):\n    def inner(x):\n        return x.mean()\n"
+        b"    return inner(y_true * torch.log(y_pred))\n",
+    ),
+    "an error that is a loss": Input("train.py", b"import torch\nerror = torch.sqrt((b) ** 2)\n"),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
