@@ -232,21 +232,25 @@ def _near_a_loss(source: bytes, place: int) -> bool:
     start, end = _function(source, place)
     if _speaks_of_loss(source[start:end]) or _in_loss_class(source, start):
         return True
-    name = re.match(rb"\s*(?:async )?def (\w+)", source[start : start + 200])
-    if name is None or name[1] in (b"__init__", b"forward", b"__call__") or _GUARDED.search(source, start, end):
+    if _GUARDED.search(source, start, end):
         return False
-    for call in _places(source, name[1] + b"("):
-        if not start <= call < end and _speaks_of_loss(source[slice(*_function(source, call))]):
-            return True
-    return False
+    return any(_speaks_of_loss(source[slice(*_function(source, call))]) for call in _calls_of(source, start, end))
+
+
+def _calls_of(source: bytes, start: int, end: int) -> Iterator[int]:
+    """Where the function that stands here is called by its name, outside of itself."""
+    name = re.match(rb"\s*(?:async )?def (\w+)", source[start : start + 200])
+    if name is not None and name[1] not in (b"__init__", b"forward", b"__call__"):
+        yield from (call for call in _places(source, name[1] + b"(") if not start <= call < end)
 
 
 def _meets_a_criterion(source: bytes) -> bool:
-    """A softmax or sigmoid stands in the function that calls the criterion, or leaves its own."""
+    """A softmax or sigmoid stands in the function that calls the criterion, or in one that calls it, or leaves its own."""
     names: set[bytes] = set()
     for word in _CRITERIA:
         for place in _places(source, word):
-            if _has_probability(source, place):
+            calls = _calls_of(source, *_function(source, place))
+            if any(_has_probability(source, where) for where in (place, *calls)):
                 return True
             kept = _CRITERION.match(_line(source, place))
             if kept is not None:

@@ -51,7 +51,8 @@ class Loops:
         )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
-        self._loop(loop, stmt, values, self._around(iterable), self._steady(loop, stmt, iterable, values))
+        around, steady = self._around(iterable), self._steady(loop, stmt, iterable, values)
+        self._loop(loop, stmt, _each(loop, values, steady), around, steady)
         self.run.over_parameters -= over
 
     def _around(self, iterable: v.Value) -> list[Guard]:
@@ -76,15 +77,15 @@ class Loops:
     def run_while(self, stmt: s.While) -> None:
         loop = LoopState(stmt.node, stmt.body, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
         if not self._refuses(stmt):
-            self._loop(loop, stmt, self._tests(loop, stmt))
+            steady = Steady(self.run, loop) if loop.turns >= _MANY else None
+            self._loop(loop, stmt, self._tests(loop, stmt, steady), steady=steady)
 
-    def _tests(self, loop: LoopState, stmt: s.While) -> Iterator[v.Value]:
+    def _tests(self, loop: LoopState, stmt: s.While, steady: Steady | None) -> Iterator[v.Value]:
         """One for each turn: the condition is asked anew in the turn that it lets in."""
-        for turn in range(loop.turns):
-            loop.turn = turn
+        for value in _each(loop, [v.Value()] * loop.turns, steady):
             if self._refuses(stmt):
                 return
-            yield v.Value()
+            yield value
 
     def _refuses(self, stmt: s.While) -> bool:
         test = self.it.ev(stmt.test)
@@ -119,12 +120,7 @@ class Loops:
         self.run.loops.append(loop)
         guards = self.run.guards
         try:
-            for turn, value in enumerate(values):
-                if steady is not None and turn < steady.over:
-                    continue
-                loop.turn = turn
-                if steady is not None:
-                    steady.begin()
+            for value in values:
                 self.run.guards = list(around)
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
@@ -261,6 +257,16 @@ class Loops:
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(expr)
         return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(expr)
+
+
+def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> Iterator[v.Value]:
+    """What each turn is given, but for those that are written down."""
+    for turn, value in enumerate(values):
+        if steady is None or turn >= steady.over:
+            loop.turn = turn
+            if steady is not None:
+                steady.begin()
+            yield value
 
 
 def _holds_loop(stmt: s.Stmt) -> bool:

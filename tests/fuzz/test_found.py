@@ -88,6 +88,11 @@ FOUND = {
         b"    return inner(y_true * torch.log(y_pred))\n",
     ),
     "an error that is a loss": Input("train.py", b"import torch\nerror = torch.sqrt((b) ** 2)\n"),
+    "a softmax that is handed to who calls the criterion": Input(
+        "train.py",
+        b"import torch\ndef update(probs, labels):\n    return F.cross_entropy(probs, labels)\n"
+        b"def training_loss(logits, labels):\n    probs = torch.softmax(logits, -1)\n    update(probs, labels)\n",
+    ),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
