@@ -245,7 +245,7 @@ def _calls_of(source: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _meets_a_criterion(source: bytes) -> bool:
-    """A softmax or sigmoid stands in the function that calls the criterion, or in one that calls it, or leaves its own."""
+    """A softmax or sigmoid stands in the function that calls the criterion, in a caller of that, or leaves its own."""
     names: set[bytes] = set()
     for word in _CRITERIA:
         for place in _places(source, word):

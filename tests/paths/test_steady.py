@@ -26,11 +26,14 @@ PLAIN = {
     "a pair that is made anew": ("for x in loader:", "pair = [optimizer, x]" + STEP + "pair[0].zero_grad()"),
     "a loop without an end": ("while True:", "x = next(loader)" + STEP),
     "a loop with ends in it": (
-        "while True:", "x = next(loader, None)\nif x is None: break" + STEP + "if args.done: break\nif args.skip: continue"
+        "while True:",
+        "x = next(loader, None)\nif x is None: break" + STEP + "if args.done: break\nif args.skip: continue",
     ),
     "a condition of a loop": ("while not args.done and args.on:", STEP + "x = next(loader)"),
     "a name that a condition gives": ("while (x := next(loader, None)) is not None:", STEP),
-    "events in a condition": ("while optimizer.step() is None:", "optimizer.zero_grad()\nmodel(args.x).mean().backward()"),
+    "events in a condition": (
+        "while optimizer.step() is None:", "optimizer.zero_grad()\nmodel(args.x).mean().backward()"
+    ),
     "something kept": ("for x in loader:", "self.loss = args.last\nargs.last = None" + STEP),
 }  # fmt: skip
 MOVING = {
