@@ -93,6 +93,9 @@ FOUND = {
         b"import torch\ndef update(probs, labels):\n    return F.cross_entropy(probs, labels)\n"
         b"def training_loss(logits, labels):\n    probs = torch.softmax(logits, -1)\n    update(probs, labels)\n",
     ),
+    "loops in loops in loops": Input(
+        "train.py", b"".join(b" " * n + b"for x in x:\n" for n in range(25)) + b" " * 25 + b"loss /= accum\n"
+    ),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
