@@ -26,7 +26,7 @@ _OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_ROOT = re.compile(rb"\) ?\*\* ?0\.5|pow\((?:.*, ?)?0\.5\)")
+_ROOT = re.compile(rb"\) ?\*\* ?0?\.5|pow\((?:.*, ?)?0?\.5\)")
 _SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
 #: the line keeps away from zero
 _GUARDED = re.compile(
@@ -64,7 +64,7 @@ _STACK = 3
 _LOOKS: dict[Kind, tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]] = {
     Kind.LOG: (((b"log(", b"log2(", b"log10("), _LOG), ((b"log(",), _BARE)),
     Kind.LOG1P: (((b"log1p(",), _LOG),),
-    Kind.ROOT: (((b"sqrt(",), _LOG), ((b"sqrt(",), _BARE), ((b"0.5",), _ROOT)),
+    Kind.ROOT: (((b"sqrt(",), _LOG), ((b"sqrt(",), _BARE), ((b".5",), _ROOT)),
     Kind.EXP: (((b"exp(",), _EXP),),
 }
 _OF_PROBABILITIES = (Kind.CROSS_ENTROPY, Kind.NLL, Kind.BCE)
@@ -326,11 +326,11 @@ def _function(source: bytes, place: int) -> tuple[int, int]:
     return max(0, start), end if end >= 0 else len(source)
 
 
-def _header(source: bytes, place: int) -> int:
-    """The last `def` in front of a place; -1 if there is none."""
-    start = source.rfind(_DEF, 0, place)
+def _header(source: bytes, place: int, word: bytes = _DEF) -> int:
+    """The last `def` or `class` in front of a place; -1 if there is none."""
+    start = source.rfind(word, 0, place)
     while start > 0 and not _is_header(source, start):
-        start = source.rfind(_DEF, 0, start)
+        start = source.rfind(word, 0, start)
     return start
 
 
@@ -341,8 +341,9 @@ def _is_header(source: bytes, place: int) -> bool:
 
 def _in_loss_class(source: bytes, start: int) -> bool:
     """The method that starts here belongs to a class whose name speaks of a loss."""
-    head = source.rfind(b"\nclass ", 0, start)
-    return head >= 0 and source[start - 1 : start] in (b" ", b"\t") and _speaks_of_loss(_line(source, head + 1))
+    head = _header(source, start, b"class ")
+    inside = source[start - 1 : start] in (b" ", b"\t")
+    return head >= 0 and inside and _speaks_of_loss(_line(source, head))
 
 
 def _speaks_of_loss(text: bytes) -> bool:

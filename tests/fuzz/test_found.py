@@ -93,6 +93,14 @@ FOUND = {
         b"import torch\ndef update(probs, labels):\n    return F.cross_entropy(probs, labels)\n"
         b"def training_loss(logits, labels):\n    probs = torch.softmax(logits, -1)\n    update(probs, labels)\n",
     ),
+    "a loss's class inside a block": Input(
+        "train.py",
+        b"import torch\nif True:\n    class LikelihoodLoss():\n        def forward(self, logits):\n"
+        b"            picked = logits.softmax(-1)\n            return -torch.log(picked)\n",
+    ),
+    "a root without a zero": Input(
+        "train.py", b"import torch\ndef power_loss(b):\n    return (((b) ** 2).sum() ** .5).mean()\n"
+    ),
     "loops in loops in loops": Input(
         "train.py", b"".join(b" " * n + b"for x in x:\n" for n in range(25)) + b" " * 25 + b"loss /= accum\n"
     ),
