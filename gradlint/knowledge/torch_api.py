@@ -111,8 +111,8 @@ ROWS: tuple[Row, ...] = (
     Makes(
         Thing.SCHEDULER, "torch.optim.lr_scheduler.**", "**.get_*schedule*",
         words=(
-            "lr_scheduler", "schedule", "Schedule", "LambdaLR", "MultiplicativeLR", "StepLR", "ConstantLR", "LinearLR",
-            "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR", "CyclicLR", "OneCycleLR",
+            "sched", "Sched", "warmup", "warm_up", "Warmup", "lr_decay", "lr_policy", "LambdaLR", "MultiplicativeLR",
+            "StepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR", "CyclicLR", "OneCycleLR",
             "ReduceLROnPlateau", "SWALR",
         ),
     ),

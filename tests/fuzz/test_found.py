@@ -98,6 +98,9 @@ FOUND = {
         b"import torch\nif True:\n    class LikelihoodLoss():\n        def forward(self, logits):\n"
         b"            picked = logits.softmax(-1)\n            return -torch.log(picked)\n",
     ),
+    "a scheduler with a short name": Input(
+        "train.py", b"import torch\nfor x in loader:\n    sched.step()\n    opt.step()\n"
+    ),
     "a root without a zero": Input(
         "train.py", b"import torch\ndef power_loss(b):\n    return (((b) ** 2).sum() ** .5).mean()\n"
     ),
