@@ -112,8 +112,8 @@ ROWS: tuple[Row, ...] = (
         Thing.SCHEDULER, "torch.optim.lr_scheduler.**", "**.get_*schedule*",
         words=(
             "sched", "Sched", "warmup", "warm_up", "Warmup", "lr_decay", "lr_policy", "LambdaLR", "MultiplicativeLR",
-            "StepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR", "CyclicLR", "OneCycleLR",
-            "ReduceLROnPlateau", "SWALR",
+            "StepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR",
+            "CyclicLR", "OneCycleLR", "ReduceLROnPlateau", "SWALR",
         ),
     ),
     Makes(Thing.SCALER, *(f"**.{name}" for name in sorted(SCALER_CLASSES)), words=("caler",)),
