@@ -137,4 +137,4 @@ _TOY = 100
 def _is_limited(state: GradientState) -> bool:
     """The gradients are clipped or rescaled by hand on this path."""
     edits = (EditKind.SCALE, EditKind.CLAMP, EditKind.OTHER)
-    return any(True for _ in state.life.events(Clip)) or any(e.kind in edits for e in state.life.events(Edit))
+    return bool(state.life.events(Clip)) or any(e.kind in edits for e in state.life.events(Edit))

@@ -106,7 +106,7 @@ class MissingScalerUpdate(Rule):
         if first is None or unscale.scaler is None or first.site != unscale.site or first.same_turn(unscale):
             return
         skipped = state.path.unusual or (state.path.happened and len(state.pending) < 2)  # two of them: GL205
-        if state.window.step is None and state.has_backward and not any(state.life.events(Step)) and skipped:
+        if state.window.step is None and state.has_backward and not state.life.events(Step) and skipped:
             # no fix: whether the skipped turn should step, clear or only update is the author's choice
             yield self.finding(
                 unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",

@@ -93,4 +93,4 @@ def _has_reasons(state: GradientState) -> bool:
     """Half precision overflows, adversaries and noise are what clips are for."""
     steps = {e.optimizer for e in state.path.events if isinstance(e, Step)}
     scaled = any(loss.scaler is not None for loss in state.pending)
-    return len(steps) > 1 or scaled or any(True for _ in state.life.events(Edit))
+    return len(steps) > 1 or scaled or bool(state.life.events(Edit))

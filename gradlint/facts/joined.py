@@ -10,6 +10,8 @@ from gradlint.python.values import Class, Collection, Constant, External, Functi
 #: containers that a branch changed, and what they held at its end
 Held = dict[int, tuple[Container, Container]]
 Names = dict[str, Value]
+#: in so many branches and loops, a further loop is run once: in loops in loops, turns would double again and again
+_DEEP = 8
 
 
 def run(ev: Evaluator, body: list[s.Stmt]) -> bool:
@@ -196,7 +198,7 @@ def _for(ev: Evaluator, stmt: s.For) -> None:
 
 def _turns(ev: Evaluator, body: list[s.Stmt]) -> None:
     """Any number of turns: once more, so that what one leaves behind meets the next one."""
-    for _ in range(2):
+    for _ in range(2 if len(ev.journals) < _DEEP else 1):
         before = ev.frame.names
         _, after, held = _branch(ev, body, before)
         _settle(ev, held, {}, both=True)

@@ -353,23 +353,43 @@ def _sampled_action(operation: Operation) -> bool:
 
     Drawing keeps it above 0. Actions that are replayed, or were drawn before the weights changed (PPO), are others.
     """
-    body = operation.function.body if operation.function is not None else operation.program.body
-    statements = list(own_statements(body))
-    given = _given(statements)
-    index = {name for expr in _indices(operation.operand, given) for name in _names(expr, given)}
-    drawn = {n for n, values in given.items() if any(_draws(part) for v in values for part in s.walk_expr(v))}
-    if index & drawn:
+    body = operation.program.once(_Bodies).of(operation.function)
+    index = {name for expr in _indices(operation.operand, body.given) for name in _names(expr, body.given)}
+    if index & body.drawn:
         return True
-    said = {name for stmt in statements for expr in s.expressions(stmt) for name in identifiers(expr)}
-    if operation.function is not None:
-        said |= {param.name for param in operation.function.params}
+    said = body.said
     if any(api.REPLAY.search(name) for name in said):
         return False
     if any(api.ACTION.search(name) for name in index):
         return any(api.RETURN.search(name) for name in said)
     # REINFORCE: the probabilities themselves were kept, and are weighed with what followed
     kept = isinstance(operation.operand, s.Name | s.Attr | s.Item) and not index
-    return kept and any(api.RETURN.search(name) for name in _weights(operation, statements))
+    return kept and any(api.RETURN.search(name) for name in _weights(operation, body.statements))
+
+
+class _Body:
+    """A function, or the module, as all operations in it ask about it."""
+
+    def __init__(self, body: list[s.Stmt], function: s.Def | None) -> None:
+        self.statements = list(own_statements(body))
+        self.given = _given(self.statements)
+        self.drawn = {name for name, values in self.given.items() if any(map(_holds_draw, values))}
+        names = (name for stmt in self.statements for expr in s.expressions(stmt) for name in identifiers(expr))
+        self.said = {*names, *(param.name for param in (function.params if function is not None else ()))}
+
+
+class _Bodies:
+    """Those of a file; ask `program.once(_Bodies)`."""
+
+    def __init__(self, program: Module) -> None:
+        self._program = program
+        self._known: dict[int, _Body] = {}
+
+    def of(self, function: s.Def | None) -> _Body:
+        key = -1 if function is None else function.node
+        if key not in self._known:
+            self._known[key] = _Body(self._program.body if function is None else function.body, function)
+        return self._known[key]
 
 
 def _given(statements: list[s.Stmt]) -> dict[str, list[s.Expr]]:
@@ -381,6 +401,10 @@ def _given(statements: list[s.Stmt]) -> dict[str, list[s.Expr]]:
                 for name in target_names(target):
                     found.setdefault(name, []).append(stmt.value)
     return found
+
+
+def _holds_draw(expr: s.Expr) -> bool:
+    return any(map(_draws, s.walk_expr(expr)))
 
 
 def _draws(part: s.Expr) -> bool:

@@ -20,11 +20,13 @@ _LOSS_WORDS = (
     b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"cross_entropy",
     b"nll", b"kl_", b"_kl", b"training_step", b"bce",
 )  # fmt: skip
+#: names that are words of much else, too
+_OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
 #: words that a logarithm or a root is written with, and what it then looks like
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_ROOT = re.compile(rb"\) ?\*\* ?0\.5|pow\((?:.*, ?)?0\.5\)")
+_ROOT = re.compile(rb"\) ?\*\* ?0?\.5|pow\((?:.*, ?)?0?\.5\)")
 _SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
 #: the line keeps away from zero
 _GUARDED = re.compile(
@@ -62,7 +64,7 @@ _STACK = 3
 _LOOKS: dict[Kind, tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]] = {
     Kind.LOG: (((b"log(", b"log2(", b"log10("), _LOG), ((b"log(",), _BARE)),
     Kind.LOG1P: (((b"log1p(",), _LOG),),
-    Kind.ROOT: (((b"sqrt(",), _LOG), ((b"sqrt(",), _BARE), ((b"0.5",), _ROOT)),
+    Kind.ROOT: (((b"sqrt(",), _LOG), ((b"sqrt(",), _BARE), ((b".5",), _ROOT)),
     Kind.EXP: (((b"exp(",), _EXP),),
 }
 _OF_PROBABILITIES = (Kind.CROSS_ENTROPY, Kind.NLL, Kind.BCE)
@@ -154,7 +156,10 @@ def _is_repeated(source: bytes, block: bytes, place: int, *, in_class: bool) -> 
 def _uses(block: bytes, line: bytes) -> int:
     """How often an activation is used: one that is kept in an attribute may be used again and again."""
     kept = _ATTRIBUTE.match(line)
-    return 1 if kept is None else block.count(b"self." + kept[1] + b"(")
+    if kept is None:
+        return 1
+    places = [*_places(block, b"self." + kept[1] + b"(")]
+    return _STACK if any(_in_loop(block, place, _line(block, place)) for place in places) else len(places)
 
 
 def _delicate(source: bytes, kind: Kind) -> Iterator[int]:
@@ -227,21 +232,25 @@ def _near_a_loss(source: bytes, place: int) -> bool:
     start, end = _function(source, place)
     if _speaks_of_loss(source[start:end]) or _in_loss_class(source, start):
         return True
-    name = re.match(rb"\s*(?:async )?def (\w+)", source[start : start + 200])
-    if name is None or name[1] in (b"__init__", b"forward", b"__call__") or _GUARDED.search(source, start, end):
+    if _GUARDED.search(source, start, end):
         return False
-    for call in _places(source, name[1] + b"("):
-        if not start <= call < end and _speaks_of_loss(source[slice(*_function(source, call))]):
-            return True
-    return False
+    return any(_speaks_of_loss(source[slice(*_function(source, call))]) for call in _calls_of(source, start, end))
+
+
+def _calls_of(source: bytes, start: int, end: int) -> Iterator[int]:
+    """Where the function that stands here is called by its name, outside of itself."""
+    name = re.match(rb"\s*(?:async )?def (\w+)", source[start : start + 200])
+    if name is not None and name[1] not in (b"__init__", b"forward", b"__call__"):
+        yield from (call for call in _places(source, name[1] + b"(") if not start <= call < end)
 
 
 def _meets_a_criterion(source: bytes) -> bool:
-    """A softmax or sigmoid stands in the function that calls the criterion, or leaves its own."""
+    """A softmax or sigmoid stands in the function that calls the criterion, in a caller of that, or leaves its own."""
     names: set[bytes] = set()
     for word in _CRITERIA:
         for place in _places(source, word):
-            if _has_probability(source, place):
+            calls = _calls_of(source, *_function(source, place))
+            if any(_has_probability(source, where) for where in (place, *calls)):
                 return True
             kept = _CRITERION.match(_line(source, place))
             if kept is not None:
@@ -305,14 +314,24 @@ def _line(source: bytes, place: int) -> bytes:
 
 
 def _function(source: bytes, place: int) -> tuple[int, int]:
-    """From the `def` before a place to the next one behind it."""
-    start = source.rfind(_DEF, 0, place)
-    while start > 0 and not _is_header(source, start):
-        start = source.rfind(_DEF, 0, start)
+    """From the `def` before a place to the next one behind it; functions inside of the one round it are passed over."""
+    start = first = _header(source, place)
+    depth = _indent(_line(source, place))
+    while start > 0 and depth and _indent(_line(source, start)) >= depth:
+        start = _header(source, start)
+    start = start if start >= 0 else first
     end = source.find(_DEF, place + 1)
     while end >= 0 and not _is_header(source, end):
         end = source.find(_DEF, end + 1)
     return max(0, start), end if end >= 0 else len(source)
+
+
+def _header(source: bytes, place: int, word: bytes = _DEF) -> int:
+    """The last `def` or `class` in front of a place; -1 if there is none."""
+    start = source.rfind(word, 0, place)
+    while start > 0 and not _is_header(source, start):
+        start = source.rfind(word, 0, start)
+    return start
 
 
 def _is_header(source: bytes, place: int) -> bool:
@@ -322,10 +341,11 @@ def _is_header(source: bytes, place: int) -> bool:
 
 def _in_loss_class(source: bytes, start: int) -> bool:
     """The method that starts here belongs to a class whose name speaks of a loss."""
-    head = source.rfind(b"\nclass ", 0, start)
-    return head >= 0 and source[start - 1 : start] in (b" ", b"\t") and _speaks_of_loss(_line(source, head + 1))
+    head = _header(source, start, b"class ")
+    inside = source[start - 1 : start] in (b" ", b"\t")
+    return head >= 0 and inside and _speaks_of_loss(_line(source, head))
 
 
 def _speaks_of_loss(text: bytes) -> bool:
     low = text.lower()
-    return any(word in low for word in _LOSS_WORDS)
+    return any(word in low for word in _LOSS_WORDS) or _OTHER_LOSS.search(low) is not None

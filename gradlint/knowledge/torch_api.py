@@ -111,9 +111,9 @@ ROWS: tuple[Row, ...] = (
     Makes(
         Thing.SCHEDULER, "torch.optim.lr_scheduler.**", "**.get_*schedule*",
         words=(
-            "lr_scheduler", "schedule", "Schedule", "LambdaLR", "MultiplicativeLR", "StepLR", "ConstantLR", "LinearLR",
-            "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR", "CyclicLR", "OneCycleLR",
-            "ReduceLROnPlateau", "SWALR",
+            "sched", "Sched", "warmup", "warm_up", "Warmup", "lr_decay", "lr_policy", "LambdaLR", "MultiplicativeLR",
+            "StepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR", "CosineAnnealing", "SequentialLR",
+            "CyclicLR", "OneCycleLR", "ReduceLROnPlateau", "SWALR",
         ),
     ),
     Makes(Thing.SCALER, *(f"**.{name}" for name in sorted(SCALER_CLASSES)), words=("caler",)),

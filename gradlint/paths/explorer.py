@@ -312,14 +312,16 @@ class Explorer:
         run.loops.append(loop)
         steady = Steady(run, loop) if not any(_counts(param) for param in function.params) else None
         for turn in range(TURNS):
+            if steady is not None and turn < steady.over:
+                continue
             loop.turn = turn
             if steady is not None:
                 steady.begin()
             frames = (Turn(loop.id, turn),)
             run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop=loop.id))
             self._call(interpreter, run, value, turn)
-            if steady is not None and steady.reached(run.module) and steady.repeat():
-                break
+            if steady is not None and steady.reached(run.module):
+                steady.repeat()
         run.loops.pop()
 
     def _has_step_loop(self, function: s.Def) -> bool:

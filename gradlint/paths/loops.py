@@ -51,7 +51,8 @@ class Loops:
         )  # fmt: skip
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
-        self._loop(loop, stmt, values, self._around(iterable), self._steady(loop, stmt, iterable, values))
+        around, steady = self._around(iterable), self._steady(loop, stmt, iterable, values)
+        self._loop(loop, stmt, _each(loop, values, steady), around, steady)
         self.run.over_parameters -= over
 
     def _around(self, iterable: v.Value) -> list[Guard]:
@@ -76,15 +77,15 @@ class Loops:
     def run_while(self, stmt: s.While) -> None:
         loop = LoopState(stmt.node, stmt.body, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
         if not self._refuses(stmt):
-            self._loop(loop, stmt, self._tests(loop, stmt))
+            steady = Steady(self.run, loop) if loop.turns >= _MANY else None
+            self._loop(loop, stmt, self._tests(loop, stmt, steady), steady=steady)
 
-    def _tests(self, loop: LoopState, stmt: s.While) -> Iterator[v.Value]:
+    def _tests(self, loop: LoopState, stmt: s.While, steady: Steady | None) -> Iterator[v.Value]:
         """One for each turn: the condition is asked anew in the turn that it lets in."""
-        for turn in range(loop.turns):
-            loop.turn = turn
+        for value in _each(loop, [v.Unknown()] * loop.turns, steady):
             if self._refuses(stmt):
                 return
-            yield v.Unknown()
+            yield value
 
     def _refuses(self, stmt: s.While) -> bool:
         test = self.it.ev(stmt.test)
@@ -97,7 +98,7 @@ class Loops:
         if values[0] is values[-1]:
             return Steady(self.run, loop)
         target, last = stmt.target, values[-1]
-        if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items:
+        if isinstance(target, s.Sequence) and isinstance(last, v.Collection) and target.items and last.items:
             target, last = target.items[0], last.items[0]
         plain = isinstance(iterable, v.Counted) and not isinstance(iterable.inner, v.Collection | v.Counted)
         if not plain or not isinstance(target, s.Name) or self._names(stmt.body, target.id):
@@ -119,10 +120,7 @@ class Loops:
         self.run.loops.append(loop)
         guards = self.run.guards
         try:
-            for turn, value in enumerate(values):
-                loop.turn = turn
-                if steady is not None:
-                    steady.begin()
+            for value in values:
                 self.run.guards = list(around)
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
@@ -133,10 +131,10 @@ class Loops:
                     pass
                 except Break:
                     break
-                if steady is not None and steady.reached(self.run.frame) and steady.repeat():
+                if steady is not None and steady.reached(self.run.frame):
+                    steady.repeat()
                     if steady.counter is not None:
                         self.it.names.assign(*steady.counter)
-                    break
         finally:
             self.run.guards = guards
             self.run.loops.pop()
@@ -261,6 +259,16 @@ class Loops:
         if isinstance(iterable, v.Counted):
             return iterable.enumerate and iterable.loader and not _endless(expr)
         return isinstance(iterable, v.Unknown | v.Tensor) and not _endless(expr)
+
+
+def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> Iterator[v.Value]:
+    """What each turn is given, but for those that are written down."""
+    for turn, value in enumerate(values):
+        if steady is None or turn >= steady.over:
+            loop.turn = turn
+            if steady is not None:
+                steady.begin()
+            yield value
 
 
 def _holds_loop(stmt: s.Stmt) -> bool:

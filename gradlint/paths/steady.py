@@ -35,6 +35,8 @@ class Steady:
         self.counter = counter
         self._left: Snapshot | None = None
         self._first, self._steps = 0, 0
+        #: turns that are over, or written down
+        self.over = 0
 
     def begin(self) -> None:
         """A turn begins."""
@@ -50,14 +52,13 @@ class Steady:
         now = self._left[2]
         return all(_same(inside, now[key], _DEPTH) for key, inside in before[2].items() if key in now)
 
-    def repeat(self) -> bool:
-        """Writes down all turns that are left; False if there are not steps enough for them."""
+    def repeat(self) -> None:
+        """Writes down all turns that are left, or as many as there are steps for."""
         run, loop = self._run, self._loop
-        rest = range(loop.turn + 1, loop.turns)
-        steps = (self._steps - run.budget) * len(rest)
-        if steps > run.budget:
-            return False
-        run.budget -= steps
+        steps, left = self._steps - run.budget, loop.turns - loop.turn - 1
+        count = min(left, run.budget // steps) if steps else left
+        run.budget -= steps * count
+        rest = range(loop.turn + 1, loop.turn + 1 + count)
         turn = run.events[self._first :]
         place = len(run.loops) - 1
         for number in rest:
@@ -68,8 +69,7 @@ class Steady:
                     here = replace(event.frames[place], turn=number)
                     frames = now[event.frames] = (*event.frames[:place], here, *event.frames[place + 1 :])
                 run.events.append(replace(event, frames=frames, index=len(run.events)))
-        loop.turn = loop.turns - 1
-        return True
+        self.over = loop.turn + 1 + count
 
     def _snapshot(self, frame: Frame) -> Snapshot:
         run = self._run

@@ -28,7 +28,7 @@ def masked(text: str) -> str | None:
     try:
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
         places = wrapper.resolve(PositionProvider)
-    except (cst.ParserSyntaxError, RecursionError):
+    except Exception:  # it has many ways to refuse a text
         return None
     lines = Lines(text)
 

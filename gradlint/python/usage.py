@@ -43,6 +43,8 @@ class Usage:
         #: with each text the name that it begins with ("": none that a scope binds), and where that stands
         self._noted: dict[tuple[Use, str], list[tuple[str, int]]] = {}
         self._texts: dict[Use, set[str]] = {use: set() for use in Use}
+        #: the same names with those whose they are, as far as somebody has asked
+        self._owners: dict[tuple[Use, str], set[tuple[str, Scope | None]]] = {}
         self._known: dict[tuple[Use, str, Scope], bool | None] = {}
         self._named: set[str] = set()
 
@@ -71,9 +73,12 @@ class Usage:
         return _split(use, key)[0] in self._texts[use]
 
     def _is_noted(self, use: Use, text: str, root: str, owner: Scope) -> bool:
-        of = self._program.once(Scopes).of
-        noted = self._noted.get((use, text), ())
-        return any(x == _ANYWHERE or (x == root and _owner(root, of(node)) is owner) for x, node in noted)
+        owners = self._owners.get((use, text))
+        if owners is None:
+            of = self._program.once(Scopes).of
+            noted = self._noted.get((use, text), ())
+            owners = self._owners[use, text] = {(x, _owner(x, of(node))) for x, node in noted}
+        return (_ANYWHERE, None) in owners or (root, owner) in owners
 
     # -- what is said in expressions and statements
 
@@ -116,6 +121,7 @@ class Usage:
 
     def _note(self, use: Use, text: str, root: str, node: int) -> None:
         self._noted.setdefault((use, text), []).append((root, node))
+        self._owners.pop((use, text), None)
         self._texts[use].add(text)
 
 

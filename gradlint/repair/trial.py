@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -110,7 +111,7 @@ class Trial:
         code = finding.rule.meta.code
         uncovering: list[tuple[_Cure, Counter[str]]] = []
         for repair in draft.repairs:
-            self._left -= len(reading.path_of(draft))  # whoever mends goes through all of them
+            self._left -= _effort(reading, draft)
             tried = _attempt(reading, draft, repair)
             now = tried if isinstance(tried, Refusal) else self._judged(tried, finding)
             if isinstance(now, Refusal):
@@ -246,6 +247,16 @@ def _attempt(reading: Reading, draft: Draft, repair: Repair) -> str | Refusal:
 
     tried = carried_out(repair, reading.anchors, reading.lowering.origins, reading.path_of(draft))
     return tried if isinstance(tried, str) else Refusal(str(tried))
+
+
+def _effort(reading: Reading, draft: Draft) -> int:
+    """What it costs to make a change: whoever mends goes through the path, and through a statement of the module."""
+    body, events = reading.source.tree.body, len(reading.path_of(draft))
+    if draft.site.path or not body:
+        return events
+    at = bisect_right(body, reading.origin(draft.site).lineno, key=lambda stmt: stmt.lineno) - 1
+    stmt = body[max(at, 0)]
+    return max(events, (stmt.end_lineno or stmt.lineno) - stmt.lineno + 1)
 
 
 def _weaker(one: FixSafety, other: FixSafety) -> FixSafety:

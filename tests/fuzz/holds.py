@@ -25,14 +25,18 @@ from gradlint.config.load import ConfigTree
 from gradlint.inquiry import Inquiry, Reading
 from gradlint.model import FileResult, Finding, Fixed, Severity
 from gradlint.python.source import Source
+from gradlint.records import replace
 from gradlint.repair.rounds import edited
 from gradlint.report.document import Report
 from gradlint.report.text import Paint, concise, full
 from gradlint.runner.files import GitIgnore
 from tests.fuzz.mutants import Input
+from tests.fuzz.shapes import files_of
 
 #: all rules, and no file left out unread
 EVERYTHING = Settings(layers=(Layer(select=("ALL",)),), prefilter=False)
+#: files are left out unread if they hold nothing that a rule needs
+PREFILTERED = Settings(layers=(Layer(select=("ALL",)),), offers=False)
 #: what has a finding, a fix, and an option to be told by a configuration
 PROGRAM = b"""\
 import torch
@@ -43,6 +47,8 @@ for x in loader:
     optimizer.step()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 """
+#: fixes that are tried one by one
+_MOST = 6
 PATHS = ("train.py", "a/b/c.py", "build", "data/x.ipynb", "a" * 40, "keep.pyc", "é/ü.py")
 
 
@@ -66,6 +72,8 @@ def check(given: Input) -> frozenset[Hashable]:
             return frozenset(_document(given))
         if given.name == ".gitignore":
             return frozenset(_ignore_file(given.data))
+        if given.name == "files":
+            return frozenset(_project(given.data.decode("utf-8", "replace")))
         return frozenset(_configuration(given))
 
 
@@ -111,8 +119,53 @@ def _document(given: Input) -> Iterator[Hashable]:
         yield finding.code, finding.severity, finding.grade, finding.fix is not None
     for note in (*result.notes, *result.exhausted):
         yield re.sub(r"\d+|`[^`]*`", "_", note)
+    if result.findings:
+        _prefiltered(given, result)
     if any(finding.fix is not None for finding in result.findings):
         yield from _fixes_are_good(given, result)
+
+
+def _prefiltered(given: Input, result: FileResult) -> None:
+    """What is left out unread has no findings."""
+    if given.name.endswith(".py"):
+        read = engine.lint(given.data, given.name, PREFILTERED, repeats=True)
+    else:
+        read = documents.lint(given.data, given.name, PREFILTERED)
+    told, all_told = (Counter((f.code, f.span) for f in x.findings) for x in (read, result))
+    if lost := all_told - told:
+        raise Failed("prefilter", f"it hides {sorted(code for code, _ in lost)}")
+
+
+def _project(text: str) -> Iterator[Hashable]:
+    """Each file is followed into the others; what is mended in one is right beside them."""
+    with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
+        files = {os.path.join(folder, path): inside for path, inside in files_of(text).items()}
+        settings = replace(EVERYTHING, project=True, root=folder)
+        for path, inside in files.items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+                file.write(inside)
+        for path, inside in files.items():
+            if not path.endswith(".py"):
+                continue
+            data = inside.encode("utf-8", "surrogatepass")
+            result = engine.lint(data, path, settings, repeats=True)
+            _nothing_raised(result)
+            yield tuple((f.code, f.grade, f.fix is not None, len(f.related)) for f in result.findings)
+            yield tuple(f.code for f in result.elsewhere)
+            if any(finding.fix is not None for finding in result.findings):
+                _project_is_mended(data, path, settings, result)
+
+
+def _project_is_mended(data: bytes, path: str, settings: Settings, before: FileResult) -> None:
+    whole = engine.fix(data, path, settings, unsafe=True)
+    if _parses(Input("train.py", data)) and not _parses(Input("train.py", whole.source)):
+        raise Failed("unparsable", f"{_codes(whole.applied)} give\n{whole.source!r}")
+    _nothing_raised(whole.result)
+    if come := _errors(whole.result) - Counter(finding.code for finding in before.findings):
+        raise Failed("worse", f"{_codes(whole.applied)} bring {sorted(come)}:\n{whole.source!r}")
+    if (again := engine.fix(whole.source, path, settings, unsafe=True)).source != whole.source:
+        raise Failed("unstable", f"fixed again, it becomes\n{again.source!r}\nand was\n{whole.source!r}")
 
 
 def _nothing_raised(result: FileResult) -> None:
@@ -148,10 +201,9 @@ def _encoded(lines: Iterable[str], name: str) -> bytes:
 def _fixes_are_good(given: Input, result: FileResult) -> Iterator[Hashable]:
     parsed = _parses(given)
     if given.name.endswith(".py"):
-        for finding in result.findings:
-            if finding.fix is not None:
-                new = Input(given.name, edited(given.data, finding.fix.edits))
-                _is_better(new, result, [finding], parsed=parsed)
+        offered = [(finding, finding.fix.edits) for finding in result.findings if finding.fix is not None]
+        for finding, edits in offered[:_MOST]:
+            _is_better(Input(given.name, edited(given.data, edits)), result, [finding], parsed=parsed)
     whole = _fixed(given)
     fixed = Input(given.name, whole.source)
     _is_better(fixed, result, whole.applied, parsed=parsed)

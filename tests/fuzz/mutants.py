@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from tests.fuzz.shapes import GROWTHS
+from tests.fuzz.styles import restyled
+
 #: what people write anywhere, and what nobody should
 EXPRESSIONS = """
     loss / accum; (loss := model(x).mean()); [p.grad for p in model.parameters()]; lambda: optimizer.step(); await loss
@@ -26,6 +29,15 @@ EXPRESSIONS = """
     partial(optimizer.step); map(step, optimizers); [o.step() for o in optimizers]; (yield loss); (yield from loss)
     nn.Sequential(nn.Linear(1, 1), nn.Sigmoid(), nn.Linear(1, 1), nn.Sigmoid()); nn.Sequential(*layers); a[b][c][d]
     accelerator.accumulate(model); fabric.backward(loss); DDP(model); model.module; args.accum or 1; len(loader) - 1
+    next(iter(loader)); iter(loader); (n := n + 1) % accum == 0; (batch := next(loader, None)); f(*args, **kwargs)
+    [*loader, *loader]; {**state, "step": step}; lambda *a, k=1, **b: a; (lambda: (yield))(); not (a and b or not c)
+    loss if torch.isfinite(loss) else loss.detach(); {o: s for o, s in zip(optimizers, schedulers, strict=True)}
+    [x async for x in loader]; all(p.grad is None for p in model.parameters()); loader[::accum]; x[lambda: 0]
+    math.ceil(len(loader) / accum); -(-len(loader) // accum); divmod(step, accum)[1]; step & 3; step and step % 8 == 0
+    functools.reduce(lambda a, b: a + b, losses); sum(losses) / len(losses); f"{(lambda x: x)(loss)!r:>{width}}"
+    torch.nn.utils.clip_grad_norm_(parameters=(p for p in model.parameters() if p.requires_grad), max_norm=1e-9)
+    sorted(losses, key=lambda x: -x)[0]; print(*[loss], sep=(yield)); a @ b; a if b else c if d else e; "a" "b" f"{c}"
+    torch.stack([torch.log(p) for p in probs]).mean(); x.exp().sum().log(); 0x_ff; 1_000.5e-3; (((((loss)))))
 """
 STATEMENTS = """
     pass; break; continue; return; return loss; raise; del optimizer; del self.x, x[0]; global model; nonlocal loss
@@ -34,6 +46,12 @@ STATEMENTS = """
     scheduler.step(); import torch.nn as nn; from torch.optim import *; p.grad = None; p.grad.data.clamp_(-1, 1)
     model = optimizer; optimizer, model = model, optimizer; train(model, loader, optimizer); self.train(); x = x
     loss = loss / accum; optimizers = [optimizer] * 3; raise StopIteration from None; import torch; yield; await x
+    self.step += 1; n += 1; step = step + 1; loss, *rest = losses; for_ = lambda: loss; batch = next(batches)
+    optimizer, scaler = make(); (a), b = b, (a); x.y.z[0].grad = 0; loss: Tensor; losses += loss,
+    global_step, accum = 0, 4; optimizer.step, optimizer.zero_grad; del model, loss; print(loss); self.loss = loss
+    losses.append(loss); scaler = None; optimizer.param_groups[0]["lr"] *= 0.5; model.eval(); torch.save(model, f)
+    def_ = [f(x) for x in xs if (y := f(x))]; assert isinstance(loss, Tensor); loss.backward(retain_graph=True)
+    optimizer = torch.optim.SGD(self.parameters(), 0.1); exec("x = 1"); __all__ = ["train"]; from . import x as y
 """
 #: with the statement that is put inside in the place of `pass`
 WRAPPERS = """
@@ -67,13 +85,66 @@ def inner(x, /, y=[], *, z): pass
 async def g():
     async with a as b:
         async for c in d: pass
+while True:
+    if x: break
+    pass
+    if not y: break
+    if z: continue
+while True:
+    try:
+        batch = next(batches)
+        pass
+    except StopIteration: break
+while (batch := next(batches, None)) is not None: pass
+while not done and step < total:
+    step += 1
+    pass
+else: step = 0
+for i in range(4):
+    try:
+        pass
+    except RuntimeError:
+        continue
+    finally:
+        n += 1
+for (a, *b), c in zip(x, y): pass
+for self.x in loader: pass
+for x[i] in loader: pass
+if a:
+    x = 1
+elif b: pass
+elif c: return
+else: raise
+with (model.no_sync() as a, torch.autocast("cuda")): pass
+with open(f) as x, contextlib.suppress(OSError): pass
+def outer(loader):
+    def inner():
+        nonlocal loss
+        pass
+    inner()
+    return inner
+def gen(loader):
+    for x in loader:
+        y = yield x
+        pass
+class Trainer(pl.LightningModule):
+    loss: Tensor = None
+    def training_step(self, batch, batch_idx): pass
+class B:
+    for x in loader: pass
+@property
+@functools.wraps(f)
+async def inner(self): pass
+match x, y:
+    case (int() as a, [b, *c]) | {"k": a, **b}: pass
+    case "a" | 1 | None | -1.5: pass
+    case Point(x=0): pass
+try:
+    try: pass
+    finally: x()
+except (A, B): pass
+except: raise
 """
-COMMENTS = (
-    "# gradlint: ignore", "# gradlint: ignore[GL4]", "# gradlint: ignore[GL101, nosuch", "# gradlint: ignore[]",
-    "# noqa", "# noqa: GL101", "# type: ignore", "# gradlint: disable-file", "# fmt: off",
-    "# -*- coding: latin-1 -*-", "#\x0c", "#\u202e", "# gradlint: ignore-file", "# gradlint: ignore-file[GL1]", "#!",
-    "# größer \U0001f525",
-)  # fmt: skip
 #: what editors, tools and old machines leave in files
 ODD = (
     "\t", "\x0c", "\r", "\r\n", "\n", "\\\n", "\\", ";", "\x00", "\ufeff", "\u2028", "\x85", "\u202e", "\x1b[2J",
@@ -82,6 +153,10 @@ ODD = (
     "    " * 30, "::", "->", ":=", "**", "//=", "@", "...", "# gradlint: ignore", "match", "case", "type X = int\n",
     "except*", "async ", "await ", "print x", "$", "?", "`", "%%bash\n", "%time ", "!ls", "def f[T](x): pass\n",
     "t'{x}'", "{{ cookiecutter }}", "<<<<<<< HEAD\n", "```", "___",
+    "except* A:\n", "class A[T: int = str, *U, **V]: pass\n", "lazy import x\n", "0b2", "0o8", "1__0", "'\\", "\x1a",
+    "f'{x!r:{y}}'", 'f"{x["a"]}"', "f'{{}}{'", "\n\x0c\n", "\u200b", "\u00b5", "\u1e9b", "...;" * 60, "@" * 9,
+    "if x:\n" * 3, "else:\n", "finally:\n", "global x\n", "*", "**", "yield ", "from . import x\n", "=(",
+    "(yield)", ":(", "x=" * 60,
 )  # fmt: skip
 _TOKEN = re.compile(r"\s+|\w+|\*\*=?|//=?|[-+*/%@&|^<>=!:]=|->|\.\.\.|[^\w\s]", re.ASCII)
 
@@ -139,7 +214,7 @@ class Pool:
 def mutated(text: str, pool: Pool, rng: random.Random) -> str:
     """The same text with one to four changes."""
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
-        change = rng.choices((_tree, _tokens, _lines, _layout, _characters), (60, 14, 10, 10, 6))[0]
+        change = rng.choices((_tree, _shape, _tokens, _lines, _style, _characters), (50, 12, 12, 9, 12, 5))[0]
         text = change(text, pool, rng)
     return text
 
@@ -176,6 +251,16 @@ def _tree(text: str, pool: Pool, rng: random.Random) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError, AttributeError):
         # of broken text, and of trees that no text has
         return _tokens(text, pool, rng)
+
+
+def _shape(text: str, pool: Pool, rng: random.Random) -> str:
+    """The same statements, otherwise cut into functions, classes and loops."""
+    try:
+        tree = ast.parse(text)
+        rng.choice(GROWTHS)(tree, rng)
+        return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError, AttributeError):
+        return _lines(text, pool, rng)
 
 
 def _slots(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.expr]]:
@@ -368,29 +453,8 @@ def _lines(text: str, pool: Pool, rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-def _layout(text: str, pool: Pool, rng: random.Random) -> str:
-    """What changes no meaning, mostly."""
-    kind = rng.randrange(8)
-    lines = text.split("\n")
-    at = rng.randrange(len(lines))
-    if kind == 0:
-        lines[at] += "  " + rng.choice(COMMENTS)
-    elif kind == 1:
-        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-        lines.insert(at, indent + rng.choice(COMMENTS))
-    elif kind == 2:
-        return text.replace("\n", rng.choice(("\r\n", "\r", "\n\n", "\n\x0c", "\n \t\n")))
-    elif kind == 3:
-        return text.replace("    ", rng.choice(("\t", "  ", " ", "        ")))
-    elif kind == 4:
-        return rng.choice(("\ufeff", "# -*- coding: latin-1 -*-\n", "\x0c", "\n\n", '"""Doc."""\n', "\\\n")) + text
-    elif kind == 5:
-        return text.rstrip("\n")
-    elif kind == 6:
-        lines[at] = re.sub(r"(?<=[(,=]) ?", rng.choice((" \\\n ", "\n  ", "  ", "\n# why\n", "\t")), lines[at], count=2)
-    else:
-        lines[at] = re.sub(r"(?<=:) *$", rng.choice((" pass;", " \\\n ", "  # why", " ...\n", " return\n")), lines[at])
-    return "\n".join(lines)
+def _style(text: str, pool: Pool, rng: random.Random) -> str:
+    return restyled(text, rng)
 
 
 def _characters(text: str, pool: Pool, rng: random.Random) -> str:

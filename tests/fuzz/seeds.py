@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.fuzz.mutants import Input, Pool, flipped, mutated
+from tests.fuzz.shapes import files_of, spread, text_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: what is longer has parts of its own
@@ -94,20 +95,26 @@ def next_of(old: Input, rng: random.Random) -> Input:
     if old.name in SMALL:
         return _small(old, rng)
     if old.name != "train.py":
-        return Input(old.name, flipped(old.data, rng)) if rng.random() < 0.5 else _python(old, rng)
+        return _holding(old, rng)
     if rng.random() < 0.03:
         return Input(old.name, flipped(old.data, rng))
-    if rng.random() < 0.06:
-        return rng.choice((_notebook, _markdown))(old.data.decode("utf-8", "replace"), rng)
+    if rng.random() < 0.1:
+        return rng.choice((_notebook, _markdown, _project))(old.data.decode("utf-8", "replace"), rng)
     text = mutated(old.data.decode("utf-8", "replace"), pool(), rng)
     encoding = "latin-1" if "coding: latin-1" in text[:80] else "utf-8"
     return Input(old.name, text.encode(encoding, "backslashreplace" if encoding == "latin-1" else "surrogatepass"))
 
 
-def _python(old: Input, rng: random.Random) -> Input:
-    """Another document of the same kind."""
-    make = _notebook if old.name.endswith(".ipynb") else _markdown
-    return make(mutated(rng.choice(programs()), pool(), rng), rng)
+def _holding(old: Input, rng: random.Random) -> Input:
+    """Of what holds programs: the same with other bytes, or another one of its kind."""
+    if rng.random() < 0.5:
+        if old.name == PROJECT:
+            files = files_of(old.data.decode("utf-8", "replace"))
+            path = rng.choice(sorted(files))
+            files[path] = mutated(files[path], pool(), rng)
+            return Input(PROJECT, text_of(files).encode("utf-8", "surrogatepass"))
+        return Input(old.name, flipped(old.data, rng))
+    return MAKERS[old.name](mutated(rng.choice(programs()), pool(), rng), rng)
 
 
 def _small(old: Input, rng: random.Random) -> Input:
@@ -143,6 +150,9 @@ _MAGICS = (
     "%%time\n", "%%bash\n", "!pip install torch\n", "%matplotlib inline\n", "x = !ls\n", "?torch\n", "torch.nn??\n",
     "%%\n", "for x in y:\n    %time f()\n", "files = %sql select\n", "%%capture out\n", "!{x}\n",
     "if a:\n    !ls \\\n  -l\n", "%autoreload 2;\n", "/f 1\n", ",f a b\n", ";f a\n", "await f()\n",
+    "%%writefile train.py\n", "%%writefile -a train.py\n", "%%timeit -n 1\n", "%cd x\n", "x = %time f()\n", "!!ls\n",
+    "a, b = !ls {x} $y\n", "%%html\n<p>\n", "%run train.py\n", "#@title x\n", "%load_ext a\n%matplotlib\n", "\n",
+    "%%time x = 1\n", "!pip install a && \\\n    b\n", "%%python\n", "# %%\n", "é = 1; ?é\n", "with x:\n    %time\n",
 )  # fmt: skip
 _METADATA: tuple[object, ...] = (
     {},
@@ -162,5 +172,15 @@ def _markdown(text: str, rng: random.Random) -> Input:
     return Input("train.md", (made * rng.choice((1, 1, 2))).encode("utf-8", "surrogatepass"))
 
 
+def _project(text: str, rng: random.Random) -> Input:
+    return Input(PROJECT, spread(text, rng).encode("utf-8", "surrogatepass"))
+
+
+#: the name of what holds several files
+PROJECT = "files"
 #: for those who draw what they make an input of
-MAKERS: dict[str, Callable[[str, random.Random], Input]] = {"train.ipynb": _notebook, "train.md": _markdown}
+MAKERS: dict[str, Callable[[str, random.Random], Input]] = {
+    "train.ipynb": _notebook,
+    "train.md": _markdown,
+    PROJECT: _project,
+}

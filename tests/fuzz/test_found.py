@@ -75,6 +75,39 @@ FOUND = {
         "train.py",
         b"def fit(f,):\n        for y in*zip(xs):\n            loss.backward()\n            opt.step()",
     ),
+    "an activation that is kept, and used in a loop": Input(
+        "train.py",
+        b"class Net():\n    def __init__(self):\n        self.act=nn.Sigmoid()\n"
+        b"        self.layers=nn.ModuleList(nn.Linear(8,)for _ in range(6))\n    def forward(self):\n"
+        b"        for layer in self.layers:\n            x=self.act(layer(x))",
+    ),
+    "strings that libcst will not join": Input("train.py", b"import torch\nx = ''t'{x}'\nloss.backward()\n"),
+    "a logarithm behind a function in its function": Input(
+        "train.py",
+        b"import torch\ndef loss_fn(y_true, y_pred):\n    def inner(x):\n        return x.mean()\n"
+        b"    return inner(y_true * torch.log(y_pred))\n",
+    ),
+    "an error that is a loss": Input("train.py", b"import torch\nerror = torch.sqrt((b) ** 2)\n"),
+    "a softmax that is handed to who calls the criterion": Input(
+        "train.py",
+        b"import torch\ndef update(probs, labels):\n    return F.cross_entropy(probs, labels)\n"
+        b"def training_loss(logits, labels):\n    probs = torch.softmax(logits, -1)\n    update(probs, labels)\n",
+    ),
+    "a loss's class inside a block": Input(
+        "train.py",
+        b"import torch\nif True:\n    class LikelihoodLoss():\n        def forward(self, logits):\n"
+        b"            picked = logits.softmax(-1)\n            return -torch.log(picked)\n",
+    ),
+    "a scheduler with a short name": Input(
+        "train.py", b"import torch\nfor x in loader:\n    sched.step()\n    opt.step()\n"
+    ),
+    "a root without a zero": Input(
+        "train.py", b"import torch\ndef power_loss(b):\n    return (((b) ** 2).sum() ** .5).mean()\n"
+    ),
+    "loops in loops in loops": Input(
+        "train.py", b"".join(b" " * n + b"for x in x:\n" for n in range(25)) + b" " * 25 + b"loss /= accum\n"
+    ),
+    "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
 

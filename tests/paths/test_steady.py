@@ -24,11 +24,23 @@ PLAIN = {
     "a clip": ("for x in loader:", STEP + "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"),
     "a loop in it": ("for x in loader:", STEP + "for p in model.parameters():\n    p.grad.mul_(0.5)"),
     "a pair that is made anew": ("for x in loader:", "pair = [optimizer, x]" + STEP + "pair[0].zero_grad()"),
+    "a loop without an end": ("while True:", "x = next(loader)" + STEP),
+    "a loop with ends in it": (
+        "while True:",
+        "x = next(loader, None)\nif x is None: break" + STEP + "if args.done: break\nif args.skip: continue",
+    ),
+    "a condition of a loop": ("while not args.done and args.on:", STEP + "x = next(loader)"),
+    "a name that a condition gives": ("while (x := next(loader, None)) is not None:", STEP),
+    "events in a condition": (
+        "while optimizer.step() is None:", "optimizer.zero_grad()\nmodel(args.x).mean().backward()"
+    ),
     "something kept": ("for x in loader:", "self.loss = args.last\nargs.last = None" + STEP),
-}
+}  # fmt: skip
 MOVING = {
     "a window": ("for i, x in enumerate(loader):", STEP.replace("optimizer.step()", "if i % 4 == 0: optimizer.step()")),
     "a counter of its own": ("for x in loader:", "n += 1" + STEP + "if n == 5: optimizer.zero_grad()"),
+    "a loop that counts": ("while n < 20:", "n += 1" + STEP + "if n == 5: optimizer.zero_grad()"),
+    "a loop that ends by its count": ("while n < 5:", "n += 1" + STEP),
     "a plain sum": ("for x in loader:", "n = n + 1" + STEP + "if n == 5: optimizer.zero_grad()"),
     "a list that grows": ("for x in loader:", "losses.append(model(x).mean())" + STEP),
     "a sum that grows": ("for x in loader:", "total = total + model(x).mean()" + STEP),
@@ -60,12 +72,14 @@ def train(self, model, optimizer, loader, args):
 
 def _both(source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Path], int]:
     """The paths, which are the same with every turn run, and how many loops were cut short."""
-    done: list[bool] = []
+    written = 0
     repeat = Steady.repeat
 
-    def counting(steady: Steady) -> bool:
-        done.append(repeat(steady))
-        return done[-1]
+    def counting(steady: Steady) -> None:
+        nonlocal written
+        run = steady.over
+        repeat(steady)
+        written += steady.over > run + 1
 
     with monkeypatch.context() as patch:
         patch.setattr(Steady, "repeat", counting)
@@ -73,7 +87,7 @@ def _both(source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Path], int
     with monkeypatch.context() as patch:
         patch.setattr(Steady, "reached", lambda *_: False)
         assert paths(source) == found
-    return found, sum(done)
+    return found, written
 
 
 @pytest.mark.parametrize("name", PLAIN)
