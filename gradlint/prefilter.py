@@ -109,6 +109,8 @@ class Prefilter:
 
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
+        if self._last.source == source:  # it was asked about just now
+            return any(map(self._last.for_certain, self._clauses))
         clauses, words = self._gates.open(source)
         if not clauses:
             return False
