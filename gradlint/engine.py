@@ -245,13 +245,13 @@ def _judged(
 def _imported(reading: Reading, settings: Settings) -> frozenset[str]:
     """The other files of which it counts what an analysis knows: those that its file imports and uses, so that whoever
     asks for one of them alone is told the same."""
-    from gradlint.python.project import Words
-
     project = reading.project
     paths = {draft.site.path for draft in reading.drafts} | {path for path, _, _ in reading.reached}
     files = [file for path in paths if path and project is not None and (file := project.file(path)) is not None]
     if project is None or not files:
         return frozenset()
+    from gradlint.python.project import Words
+
     words = Words.of(reading.source.data)
     return frozenset(
         file.path for file in files

@@ -18,7 +18,7 @@ from gradlint.events import Backward, Clip, Mark, Schedule, Step, Unscale, Updat
 from gradlint.knowledge import looks
 from gradlint.knowledge.rows import About, Setting
 from gradlint.knowledge.torch_api import USUAL_NAMES
-from gradlint.knowledge.words import Need, Text, as_bytes, needs, stems
+from gradlint.knowledge.words import Need, Stems, Text, as_bytes, needs, stems
 from gradlint.python.prose import without_prose
 from gradlint.rule import EVENT_HOOKS
 from gradlint.subjects import ClipSetting, DivisionSetting, Kind
@@ -47,11 +47,14 @@ _MOST_KNOWN = 256
 class _Held:
     """What is in one file, each part looked for once."""
 
-    def __init__(self, source: bytes, stems: Mapping[bytes, bytes], others: bytes = b"") -> None:
-        """`others`: code of other files, without comments and prose, that counts as if it stood in the file."""
+    def __init__(
+        self, source: bytes, stems: Stems, others: bytes = b"", words: Mapping[bytes, bool] | None = None
+    ) -> None:
+        """`others`: code of other files, without comments and prose, that counts as if it stood in the file; `words`:
+        those that were looked for already."""
         self.source = source + others
         self._others = others
-        self._text = Text(self.source, stems)
+        self._text = Text(self.source, stems, words)
         self._known: dict[Part, bool] = {}
         self._in_code: dict[Part, bool] = {}
         self._code: Text | None = None
@@ -104,11 +107,18 @@ class Prefilter:
         self._parts: dict[bytes, frozenset[Part]] = {}
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
         self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
+        self._gates = _Gates(self._clauses, self._stems)
         self._last = _Held(b"", self._stems)
 
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
-        return any(map(self._held(source).for_certain, self._clauses))
+        if self._last.source == source:  # it was asked about just now
+            return any(map(self._last.for_certain, self._clauses))
+        clauses, words = self._gates.open(source)
+        if not clauses:
+            return False
+        self._last = _Held(source, self._stems, words=words)
+        return any(map(self._last.for_certain, clauses))
 
     def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
@@ -164,6 +174,51 @@ def prefilter(codes: frozenset[str] | None = None) -> Prefilter:
     from gradlint.registry import all_rules
 
     return Prefilter(r for r in all_rules() if (r.meta.default if codes is None else r.meta.code in codes))
+
+
+class _Gates:
+    """A first look: of each clause the shortest words of some parts. They are looked for in each file, and in many of
+    them that is all."""
+
+    def __init__(self, clauses: Iterable[Clause], stems: Stems) -> None:
+        self._stems = stems
+        self._bits: dict[bytes, int] = {}
+        ordered = sorted(clauses, key=len)  # where there is only one part, its words are looked for in any case
+        self._asked = tuple((clause, tuple(self._asked_of(clause))) for clause in ordered)
+        self._open: dict[int, tuple[Clause, ...]] = {}
+
+    def open(self, source: bytes) -> tuple[tuple[Clause, ...], dict[bytes, bool]]:
+        """The clauses that may be whole in a file, and what was looked for."""
+        words = {word: word in source for word in self._bits}
+        found = sum(bit for word, bit in self._bits.items() if words[word])
+        clauses = self._open.get(found)
+        if clauses is None:  # few answers differ
+            clauses = tuple(clause for clause, asked in self._asked if all(found & one for one in asked))
+            self._open[found] = clauses
+        return clauses, words
+
+    def _asked_of(self, clause: Clause) -> Iterator[int]:
+        """Of each part that is looked for any way the bits of its words; of one part in any case."""
+        words = [frozenset().union(*self._of(part)) for part in clause]
+        known = [group for group in words if group <= self._bits.keys()] or words[:1]
+        for group in known:
+            yield sum(self._bits.setdefault(word, 1 << len(self._bits)) for word in group)
+
+    def _of(self, part: Part) -> Iterator[frozenset[bytes]]:
+        """One of these is in each file in which a part is."""
+        if isinstance(part, Kind):
+            yield frozenset(looks.words_of(part))
+        elif isinstance(part, str):
+            yield frozenset(looks.STACK_WORDS)
+        else:
+            for need in part:
+                words, beside = map(self._shortest, (need.words, need.beside))
+                yield beside if beside and beside <= self._bits.keys() else words
+
+    def _shortest(self, words: frozenset[bytes]) -> frozenset[bytes]:
+        while not words.isdisjoint(self._stems):
+            words = frozenset(self._stems[word][0] if word in self._stems else word for word in words)
+        return words
 
 
 def _least(clauses: set[Clause]) -> list[Clause]:

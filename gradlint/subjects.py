@@ -185,6 +185,8 @@ class Kind(enum.Enum):
     NLL = "nll_loss"
     BCE = "binary_cross_entropy"
 
+    __hash__ = object.__hash__
+
 
 class Low(enum.IntEnum):
     """How far a value keeps from zero."""

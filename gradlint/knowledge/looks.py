@@ -61,12 +61,19 @@ _ATTRIBUTE = re.compile(rb"\s*self\.(\w+)\s*=\s*[\w.]*(?:Tanh|Sigmoid)\(")
 _STACK = 3
 
 
-_LOOKS: dict[Kind, tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]] = {
-    Kind.LOG: (((b"log(", b"log2(", b"log10("), _LOG), ((b"log(",), _BARE)),
-    Kind.LOG1P: (((b"log1p(",), _LOG),),
-    Kind.ROOT: (((b"sqrt(",), _LOG), ((b"sqrt(",), _BARE), ((b".5",), _ROOT)),
-    Kind.EXP: (((b"exp(",), _EXP),),
+#: what is looked for first, the words of a line, and what the line then looks like
+_LOOKS: dict[Kind, tuple[tuple[bytes, tuple[bytes, ...], re.Pattern[bytes]], ...]] = {
+    Kind.LOG: ((b".log", (b".log(", b".log2(", b".log10("), _LOG), (b"from torch import ", (b"log(",), _BARE)),
+    Kind.LOG1P: ((b".log1p(", (b".log1p(",), _LOG),),
+    Kind.ROOT: (
+        (b".sqrt(", (b".sqrt(",), _LOG),
+        (b"from torch import ", (b"sqrt(",), _BARE),
+        (b".5", (b"** 0.5", b"**0.5", b"** .5", b"**.5", b"pow("), _ROOT),
+    ),
+    Kind.EXP: ((b".exp(", (b".exp(",), _EXP),),
 }
+#: one of these is where layers stand in a row
+STACK_WORDS = (b"anh", b"igmoid")
 _OF_PROBABILITIES = (Kind.CROSS_ENTROPY, Kind.NLL, Kind.BCE)
 
 
@@ -75,10 +82,19 @@ def alike(kind: Kind) -> Kind:
     return Kind.CROSS_ENTROPY if kind in _OF_PROBABILITIES else kind
 
 
+def words_of(kind: Kind) -> tuple[bytes, ...]:
+    """One of these is in a file that may hold such an operation."""
+    if kind is Kind.DIVIDE:
+        return b"/", b".div"
+    if kind in _OF_PROBABILITIES:
+        return _CROSS_ENTROPY, b"oss("
+    return tuple(stem for stem, _, _ in _LOOKS[kind])
+
+
 def may_hold(source: bytes, kind: Kind) -> bool:
     """False means: no such operation stands near a loss here, or not in a way that a rule would ask about."""
     if kind is Kind.DIVIDE:
-        return (b"/" in source or b".div" in source) and _speaks_of_torch(source) and _speaks_of_loss(source)
+        return any(word in source for word in words_of(kind)) and _speaks_of_torch(source) and _speaks_of_loss(source)
     if kind in _OF_PROBABILITIES:
         if not _has_criterion(source) or not (b"oftmax(" in source or b"igmoid(" in source):
             return False
@@ -91,7 +107,7 @@ def may_hold_stack(source: bytes) -> bool:
     """False means: no class or function strings several saturating activations together."""
     small = len(source) < _FOLLOWED
     counts: dict[int, int] = {}
-    for word in (b"anh", b"igmoid"):
+    for word in STACK_WORDS:
         for place in _places(source, word):
             line = _line(source, place)
             if not source.startswith(b"(", place + len(word)):
@@ -164,8 +180,8 @@ def _uses(block: bytes, line: bytes) -> int:
 
 def _delicate(source: bytes, kind: Kind) -> Iterator[int]:
     """Where such an operation may stand, and nothing keeps it away from where it is delicate."""
-    for words, looks in _LOOKS[kind]:
-        if not any(word in source for word in words) or (looks is _BARE and not _imports_bare(source)):
+    for stem, words, looks in _LOOKS[kind]:
+        if stem not in source or (looks is _BARE and not _imports_bare(source)):
             continue
         for word in words:
             for place in _places(source, word):

@@ -17,25 +17,30 @@ from gradlint.knowledge.torch_api import ROWS
 
 #: contexts whose calls are events as far as paths are concerned
 _EVENTFUL = (Switch.WINDOW, Switch.NO_SYNC, Switch.LOSS)
+#: so many shorter words are looked for before a long one
+_MOST_STEMS = 2
 
 
 def all_rows() -> tuple[Row, ...]:
     return (*ROWS, *(row for framework in FRAMEWORKS for row in framework.rows))
 
 
+#: the shorter words that a word is looked for by
+Stems = Mapping[bytes, tuple[bytes, ...]]
+
+
 class Text:
     """The bytes of a file; each word is looked for once, and not at all if a shorter one in it is missing."""
 
-    def __init__(self, source: bytes, stems: Mapping[bytes, bytes]) -> None:
+    def __init__(self, source: bytes, stems: Stems, known: Mapping[bytes, bool] | None = None) -> None:
         self.source = source
         self.stems = stems
-        self._known: dict[bytes, bool] = {}
+        self._known: dict[bytes, bool] = {**(known or {})}
 
     def has(self, word: bytes) -> bool:
         found = self._known.get(word)
         if found is None:
-            stem = self.stems.get(word)
-            found = (stem is None or self.has(stem)) and word in self.source
+            found = all(map(self.has, self.stems.get(word, ()))) and word in self.source
             if found and word.startswith(b"."):
                 found = _attribute(word).search(self.source) is not None
             self._known[word] = found
@@ -48,11 +53,24 @@ def _attribute(word: bytes) -> re.Pattern[bytes]:
     return re.compile(re.escape(word) + rb"(?!\w)")
 
 
-def stems(words: Collection[bytes]) -> dict[bytes, bytes]:
-    """The shortest other word in each word that has one; that of an attribute, which ends with it, is in no other."""
-    by_length = sorted((word for word in words if not word.startswith(b".")), key=lambda word: (len(word), word))
-    found = ((word, next((x for x in by_length if x in word and x != word), None)) for word in words)
-    return {word: stem for word, stem in found if stem is not None}
+def stems(words: Collection[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    """For each word the shorter ones in it, those that stand in most of them: they are looked for once for all.
+
+    An attribute, which ends with its name, is in no other; a word that there is in lower and in upper case (`grad`,
+    `Grad`) is looked for without its first letter.
+    """
+    others = [word for word in words if not word.startswith(b".")]
+    held = {word: sum(word in other for other in words) for word in others}
+    roots = [word for word in others if not any(x in word and x != word for x in others)]
+    roots.sort(key=lambda word: (-held[word], len(word), word))
+    found: dict[bytes, tuple[bytes, ...]] = {}
+    for word in words:
+        inside = tuple(x for x in roots if x in word and x != word)[:_MOST_STEMS]
+        if not inside and word[:1].swapcase() + word[1:] in others:
+            inside = (word[1:],)
+        if inside:
+            found[word] = inside
+    return found
 
 
 class Need(NamedTuple):

@@ -41,6 +41,10 @@ class Callees:
                     self._derived.setdefault(id(base), []).append(cls)
         #: by node; what is being looked for is nothing yet, so that a value that stands for itself is none
         self._functions_of: dict[int, tuple[s.Def, ...]] = {}
+        #: the names that objects of the file's classes have something by; None if there are other files to ask
+        self._kept_names: set[str] | None = None
+        if program.project is None:
+            self._kept_names = {name for kept in self._scopes.attributes.values() for name in kept}
         self._classes_of: dict[int, tuple[s.Class, ...]] = {}
         self._depth = 0
 
@@ -78,7 +82,8 @@ class Callees:
 
     def _found(self, call: s.Call) -> Iterator[s.Def]:
         scope = self._scopes.of(call.node)
-        yield from self._meant(call.func, scope)
+        if not self._is_unknown(call.func):
+            yield from self._meant(call.func, scope)
         for handed in (*call.args, *call.kwargs.values()):
             if isinstance(handed, s.Name | s.Attr):
                 yield from self.functions(handed, scope)
@@ -93,12 +98,21 @@ class Callees:
 
     def functions(self, expr: s.Expr, scope: Scope) -> tuple[s.Def, ...]:
         """The functions and methods that an expression can be."""
+        if self._is_unknown(expr):
+            return ()
         known = self._functions_of.get(expr.node)
         if known is None:
             self._functions_of[expr.node] = ()
             found = {id(d): d for d in self._functions_meant(expr, scope)}
             known = self._functions_of[expr.node] = tuple(found.values())
         return known
+
+    def _is_unknown(self, expr: s.Expr) -> bool:
+        """A method of nothing that the file defines: nobody keeps anything under this name, and no function has it."""
+        kept = self._kept_names
+        if kept is None or not isinstance(expr, s.Attr):
+            return False
+        return expr.name not in kept and expr.name not in self._program.functions
 
     def _functions_meant(self, expr: s.Expr, scope: Scope) -> Iterator[s.Def]:
         match expr:
@@ -221,6 +235,8 @@ class Callees:
 
     def classes(self, expr: s.Expr, scope: Scope) -> tuple[s.Class, ...]:
         """The classes of the file that an object can be of; none if the file does not say."""
+        if isinstance(expr, s.Attr) and self._kept_names is not None and expr.name not in self._kept_names:
+            return ()
         known = self._classes_of.get(expr.node)
         if known is None and isinstance(expr, s.Name) and (cls := _class_of_self(expr.id, scope.owner(expr.id))):
             known = self._classes_of[expr.node] = (cls,)

@@ -410,12 +410,14 @@ class Module:
                 names.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
             elif kind is s.Attr:
                 names.add(part.name)  # type: ignore[union-attr]  # the same
+            elif kind is s.Const:
+                value = part.value  # type: ignore[union-attr]  # the same
+                if isinstance(value, str) and value.isidentifier():
+                    words.add(value)
             elif isinstance(part, s.Call):
                 calls.append(part)
-                words.update(part.kwargs)
-            elif isinstance(part, s.Const):
-                if isinstance(part.value, str) and part.value.isidentifier():
-                    words.add(part.value)
+                if part.kwargs:
+                    words.update(part.kwargs)
             elif isinstance(part, s.Bin):
                 self._index_operation(part)
             elif kind in BINDING:

@@ -50,7 +50,9 @@ class Slice:
     def __init__(self, program: Module) -> None:
         self._program = program
         self._names: dict[int, set[str]] = {}
-        self._suggestive: dict[str, bool] = {}
+        #: names that are those of events, or suggest one; and of helpers from elsewhere that may touch gradients
+        self._suggestive = {name for name in program.usage.named if self._suggests(name)}
+        self._touching = {name for name in program.usage.named if self._touches(name)}
         #: the expressions that are known to have to do with gradients, or, once all names are known, not to
         self._eventful: dict[int, bool] = {}
         self._settled = False
@@ -84,7 +86,7 @@ class Slice:
             if isinstance(stmt, s.Assign) and not self._of(stmt.value).isdisjoint(_EVENT_WORDS):
                 # `advance = optimizer.step`, `step = lambda: …`: a call of that name is an event
                 for target in stmt.targets:
-                    self._suggestive.update(dict.fromkeys(bound(target), True))
+                    self._suggestive |= bound(target) - {"self"}
             flows.extend(self._flows(stmt))
             if self._is_event(stmt):
                 for expr in s.expressions(stmt):
@@ -166,11 +168,12 @@ class Slice:
         return known
 
     def _is_eventful(self, expr: s.Expr) -> bool:
-        names = self._of(expr)
-        if not names.isdisjoint(_EVENT_WORDS) or any(map(self._suggests, names)):
-            return True
         said = self._program.said(expr)
-        if any(map(self._touches, said.callees)) or HANDS_SELF_ON in said.called:
+        if not said.names.isdisjoint(self._suggestive):
+            return True
+        if not said.calls:
+            return False
+        if not said.callees.isdisjoint(self._touching) or HANDS_SELF_ON in said.called:
             return True
         for definition in self._program.callees.of_expression(expr):
             words = self._program.words_of(definition)
@@ -185,13 +188,11 @@ class Slice:
         return counted and any(naming.MODEL.search(name) for name in names)
 
     def _suggests(self, name: str) -> bool:
-        """An alias of an event function, or an optimizer that is handed on."""
-        found = self._suggestive.get(name)
-        if found is None:
-            tail = self._program.imports.get(name, "").rpartition(".")[2]
-            found = tail in _EVENT_WORDS or bool(naming.OPTIMIZER.search(name))
-            self._suggestive[name] = found
-        return found
+        """An event function or an alias of one, or an optimizer that is handed on."""
+        if name in _EVENT_WORDS or name == "self":
+            return name != "self"
+        tail = self._program.imports.get(name, "").rpartition(".")[2]
+        return tail in _EVENT_WORDS or bool(naming.OPTIMIZER.search(name))
 
     @staticmethod
     def _touches(name: str) -> bool:

@@ -46,14 +46,15 @@ class Usage:
         #: the same names with those whose they are, as far as somebody has asked
         self._owners: dict[tuple[Use, str], set[tuple[str, Scope | None]]] = {}
         self._known: dict[tuple[Use, str, Scope], bool | None] = {}
-        self._named: set[str] = set()
+        #: all names and attributes that stand in expressions
+        self.named: set[str] = set()
 
     def seen_from(self, program: Module) -> Usage:
         """The same in another analysis, which may note more."""
         seen = Usage(program)
         seen._noted = {key: [*noted] for key, noted in self._noted.items()}
         seen._texts = {use: set(texts) for use, texts in self._texts.items()}
-        seen._named = set(self._named)
+        seen.named = set(self.named)
         return seen
 
     def texts(self, use: Use) -> set[str]:
@@ -83,8 +84,8 @@ class Usage:
     # -- what is said in expressions and statements
 
     def note_names(self, names: set[str]) -> None:
-        for name in names - self._named:
-            self._named.add(name)
+        for name in names - self.named:
+            self.named.add(name)
             if naming.MICRO.search(name):
                 self._note(Use.MODULUS, name, _ANYWHERE, -1)
 
