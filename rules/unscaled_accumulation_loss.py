@@ -112,8 +112,8 @@ class UnscaledAccumulationLoss(Rule):
             if backward.norm in _BY_NUMBERS:
                 impact = _impact(state.optimizer.kind, *_off(backward, window))
                 yield self.finding(
-                    backward, message=_OTHER_NUMBER, backward=short(backward), n=_number(window.size),
-                    loss=backward.loss, by=_number(max(backward.divisors)), impact=impact,
+                    backward, message=_OTHER_NUMBER, backward=short(backward), n=str(window.size),
+                    loss=backward.loss, by=f"{max(backward.divisors):g}", impact=impact,
                     related=related, repairs=[_redivided(backward, step, n)] if backward.divisor else [], place=place,
                 )  # fmt: skip
                 continue
@@ -122,8 +122,8 @@ class UnscaledAccumulationLoss(Rule):
             yield self.finding(
                 backward, message=_UNSEEN if unseen else None, severity=Severity.WARNING if unseen else None,
                 backward=short(backward), n=n, loss=backward.loss, what=what, maker=unseen.rpartition(".")[2],
-                impact=_impact(state.optimizer.kind, n), related=related, repairs=[_divided(backward, step, n, unseen)],
-                place=place,
+                impact=_impact(state.optimizer.kind, n), related=related, place=place,
+                repairs=[_divided(backward, step, n, unseen)],
             )  # fmt: skip
 
     @staticmethod
@@ -175,14 +175,10 @@ def _among(size: int | None, numbers: Iterable[float]) -> bool:
     return size is not None and any(abs(number - size) < 1e-6 * size for number in numbers)
 
 
-def _number(value: float | None) -> str:
-    return f"{value:g}" if value is not None else "N"
-
-
 def _off(backward: Backward, window: Window) -> tuple[str, str]:
     """How far the gradients are off: (times, which way)."""
     ratio = (window.size or 1) / max(backward.divisors)
-    return (_number(ratio), "large") if ratio > 1 else (_number(1 / ratio), "small")
+    return (f"{ratio:g}", "large") if ratio > 1 else (f"{1 / ratio:g}", "small")
 
 
 def _impact(kind: str, n: str, way: str = "large") -> str:

@@ -46,13 +46,16 @@ def fix(
     source: bytes, path: str, settings: Settings, *, unsafe: bool,
     keep: Callable[[FileResult, str], FileResult] | None = None,
 ) -> Fixed:  # fmt: skip
-    assert keep is None
-    told = lint(source, path, settings).findings
+    def judged(text: bytes) -> FileResult:
+        result = lint(text, path, settings)
+        return result if keep is None else keep(result, text.decode())
+
+    told = judged(source).findings
     applied = [finding for finding in told if finding.fixable(unsafe=unsafe)]
     for word, (code, *_) in _RULES.items():
         if any(finding.code == code for finding in applied):
             source = source.replace(word, b"MENDED")
-    return Fixed(source, tuple(applied), lint(source, path, settings), told)
+    return Fixed(source, tuple(applied), judged(source), told)
 
 
 @pytest.fixture(autouse=True)

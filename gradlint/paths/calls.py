@@ -275,6 +275,16 @@ def _entries(value: v.Value) -> dict[str, v.Value] | None:
     return {key.strip('"'): x for key, x in value.entries.items()}
 
 
+def _items(value: v.Value) -> list[v.Value] | None:
+    return value.items if isinstance(value, v.Collection) else None
+
+
+def _entries(value: v.Value) -> dict[str, v.Value] | None:
+    if not isinstance(value, v.Collection) or value.items or any(key[:1] != '"' for key in value.entries):
+        return None
+    return {key.strip('"'): x for key, x in value.entries.items()}
+
+
 def is_module(bases: set[str]) -> bool:
     return any(b.endswith(("Module", "Model", "PreTrainedModel", "Net", "Loss")) for b in bases)
 

@@ -48,7 +48,7 @@ class Expressions:
         if expr.op == "%" and isinstance(result, v.Known) and result.window:
             self.it.conditions.sized(right)
             result.window = s.render(expr.right)  # N in the words that stand here, not those of a caller
-            self.run.counted_in[result.window] = self.run.env.program.path
+            self.run.counted_in[result.window] = self.run.frame.program.path
             number = v.whole_number(right)
             if number is not None:
                 self.run.sizes[result.window] = number

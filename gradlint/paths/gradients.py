@@ -354,8 +354,8 @@ class Gradients:
     def _is_handed(self, node: s.Call, limit: v.Value | None) -> bool:
         """Whether a limit is a parameter of the function that runs, which whoever called it has chosen."""
         names = {x.id for x in (*node.args, *node.kwargs.values()) if isinstance(x, s.Name)}
-        given = names & {param.name for param in self.run.env.scope.params}
-        return limit is not None and any(self.run.env.names.get(name) is limit for name in given)
+        given = names & {param.name for param in self.run.frame.scope.params}
+        return limit is not None and any(self.run.frame.names.get(name) is limit for name in given)
 
     def clip_params(self, target: v.Value | None) -> Params:
         if target is None:

@@ -330,10 +330,10 @@ def lint_one(source: bytes, file: SourceFile) -> FileResult:
         return _raised(file, error)
 
 
-def fix_one(source: bytes, file: SourceFile, unsafe: bool) -> Fixed:
-    """The same with all fixes applied; nothing is written here."""
+def fix_one(source: bytes, file: SourceFile, unsafe: bool, keep: Keep | None = None) -> Fixed:
+    """The same with all fixes applied; nothing is written here. `keep` chooses the findings that count."""
     try:
-        return documents.fix(source, file.shown, file.settings, unsafe=unsafe)
+        return documents.fix(source, file.shown, file.settings, unsafe=unsafe, keep=keep)
     except Exception as error:
         return Fixed(source, (), _raised(file, error))
 
@@ -453,7 +453,7 @@ def _mended(file: SourceFile, keep: Keep, fixes: Fixes, before: FileResult) -> F
         source = read_bytes(file.path) if unwritten is None else unwritten
     except OSError:
         return before
-    fixed = documents.fix(source, file.shown, file.settings, unsafe=fixes.plan.unsafe, keep=keep)
+    fixed = fix_one(source, file, fixes.plan.unsafe, keep)
     if fixed.source == source:
         return fixed.result
     fixes.take(file, source, fixed)
@@ -466,7 +466,7 @@ def mend_text(run: Run, source: bytes, file: SourceFile, keep: Keep, plan: FixPl
     (result,) = run.results
     if not fixable(result, unsafe=plan.unsafe):
         return source
-    fixed: Fixed = documents.fix(source, file.shown, file.settings, unsafe=plan.unsafe, keep=keep)
+    fixed = fix_one(source, file, plan.unsafe, keep)
     run.results = [fixed.result]
     if fixed.source != source:
         run.fixed = [FixedFile(file.shown, source, fixed.source, fixed.mended)]
