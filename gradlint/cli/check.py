@@ -170,7 +170,8 @@ class _Checking:
         run = self._lint(files, None)
         self._gates.sift(run, files, plan)
         if follows and plan is not None and plan.write and run.fixed:
-            now = self._lint(files, None)  # what is fixed here counts in other files
+            written = {fixed.path for fixed in run.fixed}  # and what is fixed here counts in other files
+            now = self._lint([x._replace(stamp=UNKNOWN) if x.shown in written else x for x in files], None)
             self._gates.sift_again(now, files)
             run.results = now.results
         return self._finish(run, fixing)

@@ -257,22 +257,12 @@ class Calls:
             self.invoke(v.Function(init.node, init.outer, instance, init.key), a, node)
         return instance
 
-    def _steps_in_its_own_way(self, cls: v.ClassValue) -> bool:
+    def _steps_in_its_own_way(self, cls: v.Class) -> bool:
         """A scheduler whose class has a `step` that is not built on torch's: when it is called is its own affair."""
         step = self.it.names.find_in_class(cls, "step")
         if not isinstance(step, v.Function) or not isinstance(step.node, s.Def):
             return False
         return not {"super", "step"} <= self.it.program.owner(step.node.node).own_words(step.node.body).called
-
-
-def _items(value: v.Value) -> list[v.Value] | None:
-    return value.items if isinstance(value, v.Collection) else None
-
-
-def _entries(value: v.Value) -> dict[str, v.Value] | None:
-    if not isinstance(value, v.Collection) or value.items or any(key[:1] != '"' for key in value.entries):
-        return None
-    return {key.strip('"'): x for key, x in value.entries.items()}
 
 
 def _items(value: v.Value) -> list[v.Value] | None:

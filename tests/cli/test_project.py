@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from gradlint.config import Settings
 from gradlint.engine import lint
 from tests.cli.conftest import Command
+from tests.sources import CLIP_AFTER_STEP
 
 ENGINE = """\
 def train_one_epoch(model, optimizer, loader, n):
@@ -309,6 +311,16 @@ def test_a_fix_is_as_safe_as_all_callers_let_it_be(
     assert fixed.code == (1 if gradlint("check", "--project", "--output-format", "json").json() else 0)
 
 
+def test_a_file_that_was_fixed_is_not_known_by_what_it_was(gradlint: Command, project: Path) -> None:
+    """A moved line leaves the size of a file as it was."""
+    path = project / "train.py"
+    path.write_text(CLIP_AFTER_STEP)
+    os.utime(path, (1_700_000_000, 1_700_000_000))  # results of files that were written just now are not kept
+    assert gradlint("check").code == 1
+    fixed = gradlint("check", "--fix")
+    assert (fixed.code, fixed.out) == (0, "Found 1 error (1 fixed, 0 remaining)\n")
+
+
 def test_what_callers_say_is_told_of_a_file_that_was_fixed(gradlint: Command, project: Path) -> None:
     undivided = ENGINE.replace(" / n", "")
     _write(project, engine=undivided, main=MAIN)
@@ -334,7 +346,12 @@ def test_the_search_for_callers_ends_in_a_folder_of_very_many_things(
         (below / f"{number}.txt").write_text("")
     listed: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr("os.scandir", lambda folder: listed.append(str(folder)) or scandir(folder))
+
+    def noted(folder: str) -> Iterator[os.DirEntry[str]]:
+        listed.append(str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr("os.scandir", noted)
     assert _told(gradlint, "--no-cache", "engine.py") == []
     assert listed.count(str(below)) <= 1
     _write(project, main=MAIN)
