@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,8 @@ from gradlint import documents
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
 from gradlint.model import counted
-from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, SourceFile
+from gradlint.runner.ledger import Disputed
 from gradlint.runner.run import mend, mend_text
 
 if TYPE_CHECKING:
@@ -24,35 +24,11 @@ if TYPE_CHECKING:
     from gradlint.cli.request import Request
     from gradlint.model import FileResult
     from gradlint.runner.changes import Changes, Touched
-    from gradlint.runner.run import Keep, Run
+    from gradlint.runner.ledger import Keep
+    from gradlint.runner.run import Run
     from gradlint.runner.write import FixPlan
 
 _SHOWN = 10  # entries that are gone; a long list helps nobody
-
-
-class Disputed(NamedTuple):
-    """Codes of which a file alone would mend more than its callers in other files let it, and what of them is left."""
-
-    codes: frozenset[str]
-    left: frozenset[str]
-
-    @classmethod
-    def of(cls, alone: FileResult, told: FileResult, text: str | None, *, unsafe: bool) -> Disputed:
-        from gradlint.fingerprints import fingerprints
-
-        prints = zip(told.ordered(), fingerprints(told, text), strict=True)
-        left = frozenset(one.value for finding, one in prints if finding.fixable(unsafe=unsafe))
-        safe = {(finding.code, finding.span) for finding in told.findings if finding.fixable(unsafe=unsafe)}
-        mended = (finding for finding in alone.findings if finding.fixable(unsafe=unsafe))
-        return cls(frozenset(finding.code for finding in mended if (finding.code, finding.span) not in safe), left)
-
-    def without(self, result: FileResult, text: str) -> FileResult:
-        """What may be mended of a result."""
-        from gradlint.fingerprints import fingerprints
-
-        pairs = zip(result.ordered(), fingerprints(result, text), strict=True)
-        kept = (finding for finding, one in pairs if finding.code not in self.codes or one.value in self.left)
-        return replace(result, findings=tuple(kept))
 
 
 class Gates:

@@ -145,9 +145,12 @@ class Analyses:
         return answer.result
 
     async def _ask(self, program: Program, task: Task, settings: Settings, *, unsafe: bool = False) -> Answer:
-        if task is not Task.SETTLE:
-            for other in self._background:
-                other.cancel()
+        """For somebody who waits."""
+        for other in self._background:
+            other.cancel()
+        return await self._asked(program, task, settings, unsafe=unsafe)
+
+    async def _asked(self, program: Program, task: Task, settings: Settings, *, unsafe: bool = False) -> Answer:
         cells = program.code_cells()
         source = program.source() if cells is None else b""
         number, overrides = self._linter.number(), self._workspace.overrides
@@ -162,9 +165,9 @@ class Analyses:
         """Add what the files that import a program know of it; whether that changes what is shown."""
         analysis = await self.current(program)
         settings = analysis.settings
-        if settings is None or not settings.project or program.is_notebook or program.path is None:
+        if settings is None or not _has_callers(program, settings):
             return False
-        task = asyncio.create_task(self._ask(program, Task.SETTLE, for_editing(settings)))
+        task = asyncio.create_task(self._asked(program, Task.SETTLE, for_editing(settings)))
         self._background.add(task)
         try:
             await asyncio.wait({task})
@@ -219,18 +222,19 @@ class Analyses:
         return self._workspace.options.show_syntax_errors and (program.settled or told)
 
     async def offers(self, program: Program, codes: Iterable[str]) -> list[Finding]:
-        """The findings of these rules, with their fixes."""
+        """The findings of these rules, with their fixes, which are as safe as callers in other files let them be."""
         wanted = sorted(set(codes))
         async with program.offering:
             analysis = await self.current(program)
             settings = analysis.settings
-            missing = tuple(code for code in wanted if code not in analysis.offers)
+            known = analysis.offers
+            missing = tuple(code for code in wanted if code not in known)
             if missing and settings is not None:
-                asked = self._ask(program, Task.LINT, for_editing(settings, missing))
-                answer = await self._fresh(program, asked)
+                task = Task.SETTLE if _has_callers(program, settings) else Task.LINT
+                answer = await self._fresh(program, self._ask(program, task, for_editing(settings, missing)))
                 for code in missing:
-                    analysis.offers[code] = tuple(f for f in answer.result.findings if f.code == code)
-        return [finding for code in wanted for finding in analysis.offers.get(code, ())]
+                    known[code] = tuple(f for f in answer.result.findings if f.code == code)
+        return [finding for code in wanted for finding in known.get(code, ())]
 
     async def fixed(self, program: Program) -> dict[str, str]:
         """The new texts of the documents that fixing everything changes, by their address."""
@@ -276,6 +280,11 @@ def _fetched(task: asyncio.Task[Analysis]) -> None:
 
 def _name(program: Program) -> str:
     return program.path if program.path is not None else UNNAMED
+
+
+def _has_callers(program: Program, settings: Settings) -> bool:
+    """Whether other files may know something of it."""
+    return settings.project and not program.is_notebook and program.path is not None
 
 
 def _is_told_elsewhere(diagnostic: types.Diagnostic, uri: str) -> bool:
@@ -328,6 +337,7 @@ class Publisher:
 
     def changed(self, program: Program) -> None:
         self._analyses.lay_over(program)
+        self._texts.forget_offers()
         if self._workspace.options.run is Run.ON_TYPE:
             self._touch(program)
             self._schedule(program, DEBOUNCE)
@@ -350,6 +360,7 @@ class Publisher:
     def touched(self, path: str, probes: Iterable[str] = (), *, is_new: bool = False) -> None:
         """A file holds something else by now: what others know of it is looked at when nobody types. If it has come, or
         gone, those that have missed it have asked for its folder."""
+        self._texts.forget_offers()
         self._touched.setdefault(path, set()).update(probes)
         if is_new:
             self._touched.setdefault(os.path.join(os.path.dirname(path), ""), set())

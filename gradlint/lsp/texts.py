@@ -268,6 +268,12 @@ class Texts:
         """The program that a document is, or is a cell of."""
         return self._programs.get(uri) or self._notebook_of.get(uri)
 
+    def forget_offers(self) -> None:
+        """What a fix would change may be what a caller in another file does right."""
+        for program in self:
+            if program.analysis is not None:
+                program.analysis.offers = {}
+
     # -- documents
 
     def open_text(self, document: types.TextDocumentItem) -> Program | None:

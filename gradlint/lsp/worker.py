@@ -14,7 +14,6 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from gradlint.baseline import Baseline, BaselineError, read_baseline
@@ -28,15 +27,13 @@ from gradlint.model import FileResult
 from gradlint.python.roots import lay_over
 from gradlint.python.source import decoded
 from gradlint.records import replace
+from gradlint.runner.ledger import Keep, undisputed
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Inquiry, Reading
     from gradlint.model import FileResult
     from gradlint.python.source import Source
-
-#: what of a result counts, given the program
-Keep = Callable[[FileResult, str], FileResult]
 
 #: programs that are remembered: as many as somebody works on at a time
 _MOST = 4
@@ -185,7 +182,7 @@ def work(job: Job, baselines: Baselines, memory: Memory, neighbours: Neighbours)
         keep = baselines.keep(job)
     except BaselineError as error:
         trouble = str(error)
-    answer = _fixed(job, keep) if job.task is Task.FIX else _linted(job, keep, memory, neighbours)
+    answer = _fixed(job, keep, neighbours) if job.task is Task.FIX else _linted(job, keep, memory, neighbours)
     return replace(answer, trouble=trouble)
 
 
@@ -208,10 +205,14 @@ def _said(result: FileResult) -> frozenset[tuple[str, str]]:
     return frozenset((finding.code, finding.message) for finding in result.findings)
 
 
-def _fixed(job: Job, keep: Keep | None) -> Answer:
+def _fixed(job: Job, keep: Keep | None, neighbours: Neighbours) -> Answer:
     if job.cells is not None:
         mended = fix_cells(job.cells, job.path, job.settings, unsafe=job.unsafe, keep=keep)
         return Answer(job.number, mended.result, mended.texts)
+    if job.settings.project and job.path != UNNAMED:
+        keep = undisputed(
+            lambda result: neighbours.settled(job.path, job.settings, result, job.overrides), keep, unsafe=job.unsafe
+        )
     fixed = fix(job.source, job.path, job.settings, unsafe=job.unsafe, keep=keep)
     return Answer(job.number, fixed.result, {} if fixed.source == job.source else {0: decoded(fixed.source)})
 

@@ -15,7 +15,7 @@ from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.python.roots import overlaid, root_of, steady
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
-from gradlint.runner.ledger import Analysed, Ledger, crosses
+from gradlint.runner.ledger import Analysed, Keep, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ _WORTH_BYTES = 150_000
 _BATCH_BYTES = 500_000
 
 Tick = Callable[[int, int], None]
-
-#: what is left of a result (of the program that it was made from) when all that is silent is gone
-Keep = Callable[[FileResult, str], FileResult]
 
 
 class Run:

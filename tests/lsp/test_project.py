@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from lsprotocol import types
 
-from tests.cli.test_project import ENGINE, MAIN, PLAIN_MAIN
-from tests.lsp.editor import Editor
+from tests.cli.test_project import ADDS_UP, ASKED, DIVIDED, DIVIDES, ENGINE, MAIN, PLAIN_MAIN
+from tests.lsp.editor import Editor, applied, edits_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 TIDY = "import torch\n\ndef tidy(model):\n    {}\n"
 CLIPS = TIDY.format("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")
 CLIPS_NOT = TIDY.format("print(model)")
+#: the title of the fix that makes DIVIDED of ASKED
+DIVIDE = "Divide the loss by `n`"
 TRAIN = """\
 from losses import tidy
 
@@ -98,3 +101,41 @@ async def test_a_caller_that_knows_better_is_believed_while_somebody_types(edito
     await _shows(editor, engine)
     editor.type(engine, 2, "# a remark\n", (0, 0))
     assert await editor.codes(engine, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("callers", "title", "fixed"),
+    [
+        ({"wrong": ADDS_UP}, DIVIDE, DIVIDED),
+        ({"right": DIVIDES}, None, ASKED),
+        ({"right": DIVIDES, "wrong": ADDS_UP}, f"{DIVIDE} (unsafe)", ASKED),
+    ],
+    ids=["wrong caller", "right caller", "both"],
+)
+@pytest.mark.parametrize("are_open", [False, True], ids=["on the disk", "open"])
+async def test_what_is_offered_and_fixed_is_as_safe_as_all_callers_let_it_be(
+    editor: Editor, request: pytest.FixtureRequest,
+    callers: dict[str, str], title: str | None, fixed: str, *, are_open: bool,
+) -> None:  # fmt: skip
+    on_disk = dict.fromkeys(callers, "") if are_open else callers
+    engine, *others = _project(editor, re.sub(r"\W+", "_", request.node.name), engine=ASKED, **on_disk)
+    for uri, text in zip(others, callers.values(), strict=True):
+        if are_open:
+            editor.open(uri, text)
+    editor.open(engine, ASKED)
+    fixes = [a for a in await editor.actions(engine, 3, only=["quickfix"]) if a.edit and "Ignore" not in a.title]
+    assert [(a.title, a.is_preferred) for a in fixes] == ([] if title is None else [(title, title == DIVIDE)])
+    every = await editor.actions(engine, 0, only=["source.fixAll"])
+    edits = [edit for action in every for edit in edits_of(action.edit)[engine]]
+    assert applied(ASKED, edits) == fixed
+
+
+async def test_what_was_offered_is_looked_for_again_when_a_caller_has_changed(editor: Editor) -> None:
+    engine, right = _project(editor, "again", engine=ASKED, right="")
+    editor.open(engine, ASKED)
+    editor.open(right, "")
+    assert DIVIDE in [action.title for action in await editor.actions(engine, 3)]
+    editor.replace(right, 2, DIVIDES)
+    assert DIVIDE not in [action.title for action in await editor.actions(engine, 3)]
+    editor.close(right)  # it was never saved
+    assert DIVIDE in [action.title for action in await editor.actions(engine, 3)]
