@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from gradlint.engine import as_severe_as_wanted
+from gradlint.fingerprints import fingerprints
 from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, FixSafety, Grade, Span
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
@@ -172,8 +173,6 @@ class Disputed(NamedTuple):
 
     @classmethod
     def of(cls, alone: FileResult, told: FileResult, text: str | None, *, unsafe: bool) -> Disputed:
-        from gradlint.fingerprints import fingerprints
-
         prints = zip(told.ordered(), fingerprints(told, text), strict=True)
         left = frozenset(one.value for finding, one in prints if finding.fixable(unsafe=unsafe))
         safe = {(finding.code, finding.span) for finding in told.findings if finding.fixable(unsafe=unsafe)}
@@ -182,8 +181,6 @@ class Disputed(NamedTuple):
 
     def without(self, result: FileResult, text: str) -> FileResult:
         """What may be mended of a result."""
-        from gradlint.fingerprints import fingerprints
-
         pairs = zip(result.ordered(), fingerprints(result, text), strict=True)
         kept = (finding for finding, one in pairs if finding.code not in self.codes or one.value in self.left)
         return replace(result, findings=tuple(kept))
