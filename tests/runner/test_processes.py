@@ -101,12 +101,14 @@ def test_batches_hold_files_of_one_folder_and_not_too_many(tmp_path: Path) -> No
     assert len(batches) > 3
 
 
+#: each says its line in one piece, as two at once may be asked
 _WAITING = """
+import os
 import time
 from gradlint.runner.processes import share_out
 
 def work(item):
-    print(item, flush=True)
+    os.write(1, b"%d\\n" % item)
     time.sleep(1e6)
 
 list(share_out(work, [[1], [2]], 2, lambda item, why: None))
