@@ -49,7 +49,8 @@ Read: TypeAlias = "Callable[[Inquiry, Source], Reading]"
 #: has to be spoken of, too
 _OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat")
 _MODELS = (b"model", b"Model")
-_TRAINING = re.compile(rb"(?<![A-Za-z])(?:[Tt]rain|fit|[Ee]poch|tun(?:e|ing)|finetun|learn|step\b)")
+_TRAINING = (b"train", b"Train", b"fit", b"epoch", b"Epoch", b"tune", b"tuning", b"finetun", b"learn", b"step")
+_WHOLE = re.compile(rb"step\b")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
 
@@ -302,7 +303,17 @@ def holds_objects(source: bytes) -> bool:
     """Whether a file holds anything that gradients of another file could hang on."""
     if any(word in source for word in _OBJECTS):
         return True
-    return any(word in source for word in _MODELS) and _TRAINING.search(source) is not None
+    return any(word in source for word in _MODELS) and any(_begins_word(stem, source) for stem in _TRAINING)
+
+
+def _begins_word(stem: bytes, source: bytes) -> bool:
+    """Whether a word, or a part of one behind `_`, begins so; a regular expression takes three times as long."""
+    place = source.find(stem)
+    while place >= 0:
+        if not source[place - 1 : place].isalpha() and (stem != b"step" or _WHOLE.match(source, place)):
+            return True
+        place = source.find(stem, place + 1)
+    return False
 
 
 def holds_any(source: bytes, settings: Settings, path: str) -> bool:

@@ -219,6 +219,8 @@ class Inquiry:
         when somebody looks for cycles."""
         for program in self._programs:
             vars(program).clear()
+        if self._project is not None:
+            self._project.let_go()
 
     def _speaking(self, source: Source) -> Sequence[Rule]:
         """The rules that can have anything to say about the text."""

@@ -114,6 +114,8 @@ class Project:
     _begun: tuple[str, bytes] = "", b""
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
+    _names: frozenset[str] | None = None
+    _named: tuple[str, bytes, set[str]] | None = None
 
     @classmethod
     def on_disk(cls, folders: Sequence[str], target_torch: tuple[int, int] | None = None) -> Project:
@@ -126,7 +128,7 @@ class Project:
             self._kept = self.surroundings.kept(path, source)
             self._asked.add(self._kept.asked)
             self.exhausted = [*self._kept.exhausted]
-            self._files, self._resolved = {}, {}
+            self._files, self._resolved, self._names = {}, {}, None
 
     @property
     def probes(self) -> dict[str, str | None]:
@@ -182,10 +184,12 @@ class Project:
         self, path: str, source: bytes, make: Callable[[bytes], frozenset[T]], *, readable: bool = False
     ) -> frozenset[T]:
         """What a function makes of all files that the text at a path names, or of what is readable of them."""
-        paths = self.surroundings.named.in_text(path, source, self._asked)
-        paths.update(self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source))
+        if self._named is None or self._named[:2] != (path, source):
+            paths = self.surroundings.named.in_text(path, source, self._asked)
+            paths.update(self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source))
+            self._named = path, source, paths
         ask = self.surroundings.readable if readable else self.surroundings.once
-        found = (ask(other, make) for other in paths)
+        found = (ask(other, make) for other in self._named[2])
         return frozenset().union(*(one for one in found if one is not None))
 
     def _handed_on(self, packages: Iterable[str], source: bytes) -> Iterator[str]:
@@ -221,6 +225,17 @@ class Project:
             if not sought.isdisjoint(strings):
                 return True
         return False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that something in what is read of other files may be called."""
+        if self._names is None:
+            words: set[bytes] = set()
+            for path, numbers in self._kept.pieces.items():
+                outline = self.surroundings.outline(path)
+                words.update(*(outline.pieces[number].words for number in numbers) if outline is not None else ())
+            self._names = frozenset((*map(bytes.decode, words), *self._kept.names))
+        return self._names
 
     def is_used_by(self, path: str, words: Words) -> bool:
         """Whether a text with these words may use something of a file: it names something that the file defines, and
@@ -271,6 +286,13 @@ class Project:
                 program = parsed.program.seen_from(self, self.target_torch)
                 self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
         return self._files[path]
+
+    def let_go(self) -> None:
+        """No more is asked of the files: how this analysis saw them is gone at once."""
+        for file in self._files.values():
+            if file is not None:
+                vars(file.program).clear()
+        self._files, self._resolved = {}, {}
 
     def at(self, node: int) -> Foreign | None:
         """The file that a node stands in; None if it is of the file that is analysed."""
