@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradlint.config.load import ConfigTree
+from gradlint.config.settings import Settings
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
-from gradlint.model import counted
+from gradlint.model import FileResult, counted
 from gradlint.python.source import Source, read
+from gradlint.runner.files import UNKNOWN, SourceFile
+from gradlint.runner.importers import Importers
+from gradlint.runner.ledger import undisputed
+from gradlint.runner.run import Run, settle_text
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised
@@ -55,6 +60,7 @@ class _Verifier:
         # one spelling of its path, links and all: that is what the run will say of its lines
         self._job = replace(job, script=Path(os.path.abspath(job.script)))
         self._tree = tree
+        self._importers = Importers(tree)
         self._progress = progress
         #: as they were before the run: a script may write and delete its own files
         self._sources: dict[str, bytes] = {}
@@ -86,9 +92,25 @@ class _Verifier:
     def _lint(self, name: str) -> Linted:
         source = self._sources[name] = Path(name).read_bytes()
         settings = self._tree.at(str(Path(name).parent))
-        result = lint(source, name, settings)
+        result = self._settled(lint(source, name, settings), source, settings)
         self._result.cells[name] = result.cells
         return Linted(name, settings, result, _text(runnable(source, name)), settings.enabled_for(name))
+
+    def _settled(self, result: FileResult, source: bytes, settings: Settings) -> FileResult:
+        """With what the files that import it know of a file, as `gradlint check` tells it."""
+        if not settings.project:
+            return result
+        alone = Run([result])
+        file = SourceFile(result.path, result.path, UNKNOWN, settings, True)
+        settle_text(alone, source, file, self._importers, None)
+        (told,) = alone.results
+        return told
+
+    def _fixed(self, file: Linted) -> bytes:
+        """The text with what may be fixed of it."""
+        source, settings, unsafe = self._sources[file.path], file.settings, self._wanted.unsafe
+        keep = undisputed(lambda result: self._settled(result, source, settings), None, unsafe=unsafe)
+        return fix(source, file.path, settings, unsafe=unsafe, keep=keep).source
 
     def _run(self, texts: Mapping[str, bytes], cwd: Path | None) -> Outcome:
         """With the fixed texts in the place of their files, and the cells of notebooks as one program."""
@@ -103,10 +125,11 @@ class _Verifier:
         result, unsafe = self._result, self._wanted.unsafe
         texts, mended, failure = {}, dict(linted), ""
         for name, file in linted.items():
-            fixed = fix(self._sources[name], name, file.settings, unsafe=unsafe) if file.findings else None
-            if fixed is not None and fixed.source != self._sources[name]:
-                texts[name] = fixed.source
-                mended[name] = replace(file, result=fixed.result, text=_text(runnable(fixed.source, name)))
+            fixed = self._fixed(file) if file.findings else self._sources[name]
+            if fixed != self._sources[name]:
+                texts[name] = fixed
+                left = self._settled(lint(fixed, name, file.settings), fixed, file.settings)
+                mended[name] = replace(file, result=left, text=_text(runnable(fixed, name)))
         if texts:
             self._progress("running the fixed copy with the same seed")
             outcome = self._run(texts, before.cwd)

@@ -20,6 +20,7 @@ from gradlint.model import Severity
 from gradlint.runtime.recording import Recording, Stepped
 from gradlint.runtime.verdicts import Claim, Cure, Judged, Side, Verdict, Verification
 from tests.cli.conftest import Command
+from tests.cli.test_project import ASKED, DIVIDES
 from tests.patience import PATIENCE, Clock
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
 from tests.runtime.launched import is_alive
@@ -495,3 +496,25 @@ def test_stdout_has_nothing_but_json(project: Path) -> None:
     assert done.returncode == 1
     assert json.loads(done.stdout)["steps"] == 2
     assert "noise" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_copy_is_fixed_as_far_as_all_callers_let_it_be(gradlint: Command, project: Path) -> None:
+    write("engine.py", ASKED)
+    write(
+        "train.py",
+        """
+        import torch
+        import torch.nn.functional as F
+        from engine import train
+
+        model = torch.nn.Linear(8, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        loader = [(torch.randn(4, 8), torch.randint(0, 4, (4,))) for _ in range(32)]
+        train(model, optimizer, loader, F.cross_entropy, 8)
+        """,
+    )
+    for other, options, after in (("", [], "cured"), (DIVIDES, [], "no-fix"), (DIVIDES, ["--unsafe-fixes"], "cured")):
+        write("right.py", other)
+        _, data, _ = _run(gradlint, "train.py", *options)
+        assert [(f["code"], f["verdict"], f["after_fix"]) for f in data["findings"]] == [("GL301", "confirmed", after)]
