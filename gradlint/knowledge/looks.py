@@ -235,6 +235,8 @@ def _opening(line: bytes, place: int) -> int:
 
 def _near_a_loss(source: bytes, place: int) -> bool:
     """The function round this place speaks of a loss, or one that does so calls it."""
+    if _line(source, place)[:1].strip():
+        return _speaks_of_loss(source)  # any function may use what the module has
     start, end = _function(source, place)
     if _speaks_of_loss(source[start:end]) or _in_loss_class(source, start):
         return True

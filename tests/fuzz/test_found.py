@@ -121,6 +121,10 @@ FOUND = {
         "train.py",
         b"import torch\ndef power_loss(p, q):\n    low = (p - q) ** 2\n    return torch.pow(low, 0.5)\n",
     ),
+    "a logarithm of the module": Input(
+        "train.py",
+        b"import torch\nlog_probs = torch.log(probs)\ndef entropy_loss():\n    return (probs * log_probs).sum()\n",
+    ),
     "a root that takes arguments": Input("train.py", b"def silog_loss():return(d**2).sqrt(().mean()-85*2)"),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
