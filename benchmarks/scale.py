@@ -148,6 +148,13 @@ def statements(size: int) -> str:
     return f"{HEAD}def long(v0):\n{lines}    return v{size}\n\n\n{LOOP.format('')}"
 
 
+def logarithms(size: int) -> str:
+    """One function with so many logarithms of what a loss is made of."""
+    lines = "".join(f"    loss = loss - torch.log(probs[{n}])\n" for n in range(size))
+    head = "def loss_of(logits, loss):\n    probs = torch.softmax(logits, -1)\n"
+    return f"{HEAD}{head}{lines}    return loss\n\n\n{LOOP.format('')}"
+
+
 #: each with the size that it begins with
 SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "loops": (loops, 20),
@@ -164,6 +171,7 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "elifs": (elifs, 25),
     "dicts": (dicts, 1000),
     "statements": (statements, 250),
+    "logarithms": (logarithms, 25),
 }
 
 

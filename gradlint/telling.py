@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from gradlint.model import Severity
@@ -40,12 +41,12 @@ def repeated(
     two arms of one `if`, is told in the first of them. The others are judged as ever: what a fix leaves behind is seen
     by its trial, and told in the next round.
     """
-    codes = [finding.code for finding, _ in drafted]
-    several = [each for each in drafted if codes.count(each[0].code) > 1]
+    codes = Counter(finding.code for finding, _ in drafted)
+    several = [each for each in drafted if codes[each[0].code] > 1]
     if not several:
         return frozenset()
     places = dict(_places(body, {draft.site.node for _, draft in several}, _Place(-1)))
-    told: list[tuple[str, Severity, _Place]] = []
+    told: dict[tuple[str, Severity, int], list[_Place]] = {}
     again = set()
     for finding, draft in sorted(several, key=lambda each: each[0].span.start):
         place = places.get(draft.site.node)
@@ -53,11 +54,11 @@ def repeated(
             continue
         place = _Place(place.home, place.arms, "scale" in draft.site.text)
         severity = settings.severity_of(finding.code) or finding.severity
-        before = [p for code, how, p in told if (code, how, p.home) == (finding.code, severity, place.home)]
+        before = told.setdefault((finding.code, severity, place.home), [])
         if any(severity is Severity.ADVICE or place.is_other_arm(p) for p in before):
             again.add(id(finding))
-        else:
-            told.append((finding.code, severity, place))
+        elif place not in before:
+            before.append(place)
     return frozenset(again)
 
 

@@ -127,6 +127,8 @@ class Functions:
 
     def _delicate(self, name: str, node: s.Call, operand: s.Expr, first: Fact, rest: list[Fact]) -> Fact | None:
         merged = combine((first, *rest))
+        if name in api.OF_ONE and (rest or _more_than_its_object(node, operand)):
+            return None  # somebody else's `log`
         if name in api.LOGS:
             result = merged.but(prob=Prob.LOG if first.prob else None, capped=first.capped)
             return marked(result, self._losses.operate(Kind.LOG, node, operand, first))
@@ -142,6 +144,12 @@ class Functions:
             exps = (operation,) if operation is not None else ()
             return marked(merged.but(low=Low.POSITIVE, exps=exps), operation)
         return None
+
+
+def _more_than_its_object(node: s.Call, operand: s.Expr) -> bool:
+    """A method is called with arguments."""
+    method = isinstance(node.func, s.Attr) and node.func.base is operand
+    return method and bool(node.args or node.kwargs or node.starred)
 
 
 def facts_of(given: Arguments[Value]) -> list[Fact]:

@@ -357,14 +357,13 @@ def _sampled_action(operation: Operation) -> bool:
     index = {name for expr in _indices(operation.operand, body.given) for name in _names(expr, body.given)}
     if index & body.drawn:
         return True
-    said = body.said
-    if any(api.REPLAY.search(name) for name in said):
+    if body.replays:
         return False
     if any(api.ACTION.search(name) for name in index):
-        return any(api.RETURN.search(name) for name in said)
+        return body.returns
     # REINFORCE: the probabilities themselves were kept, and are weighed with what followed
     kept = isinstance(operation.operand, s.Name | s.Attr | s.Item) and not index
-    return kept and any(api.RETURN.search(name) for name in _weights(operation, body.statements))
+    return kept and id(operation.node) in body.weighed
 
 
 class _Body:
@@ -375,7 +374,11 @@ class _Body:
         self.given = _given(self.statements)
         self.drawn = {name for name, values in self.given.items() if any(map(_holds_draw, values))}
         names = (name for stmt in self.statements for expr in s.expressions(stmt) for name in identifiers(expr))
-        self.said = {*names, *(param.name for param in (function.params if function is not None else ()))}
+        said = {*names, *(param.name for param in (function.params if function is not None else ()))}
+        self.replays = any(map(api.REPLAY.search, said))
+        self.returns = any(map(api.RETURN.search, said))
+        #: what is multiplied by what followed
+        self.weighed = set(_weighed(self.statements)) if self.returns else set()
 
 
 class _Bodies:
@@ -439,12 +442,12 @@ def _names(expr: s.Expr, given: dict[str, list[s.Expr]], depth: int = 0) -> Iter
                 yield from _names(value, given, depth + 1)
 
 
-def _weights(operation: Operation, statements: list[s.Stmt]) -> Iterator[str]:
-    """The names that the logarithm is multiplied by, in its own statement."""
+def _weighed(statements: list[s.Stmt]) -> Iterator[int]:
+    """The (ids of) expressions that are multiplied by what followed an action, in their own statement."""
     for stmt in statements:
         for expr in s.expressions(stmt):
             for part in s.walk_expr(expr):
                 if isinstance(part, s.Bin) and part.op == "*":
                     for one, other in ((part.left, part.right), (part.right, part.left)):
-                        if any(inner is operation.node for inner in s.walk_expr(one)):
-                            yield from identifiers(other)
+                        if any(map(api.RETURN.search, identifiers(other))):
+                            yield from map(id, s.walk_expr(one))

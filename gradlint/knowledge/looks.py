@@ -23,15 +23,12 @@ _LOSS_WORDS = (
 #: names that are words of much else, too
 _OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
 #: words that a logarithm or a root is written with, and what it then looks like
-_LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\)")
+_LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\s*\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_ROOT = re.compile(rb"\) ?\*\* ?0?\.5|pow\((?:.*, ?)?0?\.5\)")
-_SQUARES = (b"sum(", b"mean(", b"pow(2", b", 2)", b"** 2", b"**2", b"mse", b"square(")
-#: the line keeps away from zero
-_GUARDED = re.compile(
-    rb"1\.?0?e-|(?i:(?<![a-z])eps|_guard)|clamp|clip\(|finfo|\bint\(|mask\.?\w*\)?\.sum|(?i:^\(*\w*(?:mel|spec|label|durat|position|prior))"
-)
+_ROOT = re.compile(rb"(?<=\)) ?\*\* ?0?\.5|pow\((?:.*, ?)?0?\.5\)")
+#: the last thing in the brackets: a small number is added, and no zero is left
+_GUARDED = re.compile(rb"\+ ?1(?:\.0*)?e-(?:0?[2-9]|1\d)\)$")
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
 #: what an exp() has to meet in the same function, if it is not taken of logits
 _SUMMED = re.compile(rb"log\w*\(|sum\(")
@@ -187,8 +184,6 @@ def _delicate(source: bytes, kind: Kind) -> Iterator[int]:
             for place in _places(source, word):
                 line = _line(source, place)
                 if looks.search(line) and not _is_guarded(line, looks):
-                    if looks is _ROOT and not any(square in line for square in _SQUARES):
-                        continue
                     if looks is not _EXP or _is_met(source, place, line):
                         yield place
 
@@ -206,23 +201,18 @@ def _imports_bare(source: bytes) -> bool:
 
 
 def _is_guarded(line: bytes, looks: re.Pattern[bytes]) -> bool:
-    """Every logarithm or root of the line has a guard in what it is taken of; a clamp at 0 is none for a root."""
+    """Every logarithm or root of the line has a guard in what it is taken of."""
     if _PROSE.match(line):
         return True
-    if looks is _EXP:
-        return False
-    return all(_guards(line, found.start(), found.end(), looks) for found in looks.finditer(line))
+    return looks is not _EXP and all(_guards(line, *found.span()) for found in looks.finditer(line))
 
 
-def _guards(line: bytes, start: int, end: int, looks: re.Pattern[bytes]) -> bool:
-    operand = line[end : _closing(line, end)] if line[end - 1 : end] == b"(" else line[_opening(line, start) : start]
-    # what is added inside of a softmax guards nothing behind it
-    inner = re.search(rb"(?:softmax|sigmoid)\(", operand)
-    if inner is not None:
-        operand = operand[: inner.start()] + operand[_closing(operand, inner.end()) :]
-    guard = _GUARDED.search(operand)
-    root = looks is _ROOT or b"sqrt" in line[start:end]
-    return guard is not None and not (root and guard[0] == b"clamp")
+def _guards(line: bytes, start: int, end: int) -> bool:
+    if line[end - 1 : end] == b"(":
+        return _GUARDED.search(line[end : _closing(line, end)]) is not None
+    first = _opening(line, start)
+    brackets = line[first : first + 1] == b"(" and _closing(line, first + 1) == start
+    return brackets and _GUARDED.search(line[first:start]) is not None
 
 
 def _closing(line: bytes, place: int) -> int:
@@ -245,11 +235,11 @@ def _opening(line: bytes, place: int) -> int:
 
 def _near_a_loss(source: bytes, place: int) -> bool:
     """The function round this place speaks of a loss, or one that does so calls it."""
+    if _line(source, place)[:1].strip():
+        return _speaks_of_loss(source)  # any function may use what the module has
     start, end = _function(source, place)
     if _speaks_of_loss(source[start:end]) or _in_loss_class(source, start):
         return True
-    if _GUARDED.search(source, start, end):
-        return False
     return any(_speaks_of_loss(source[slice(*_function(source, call))]) for call in _calls_of(source, start, end))
 
 
@@ -330,7 +320,7 @@ def _line(source: bytes, place: int) -> bytes:
 
 
 def _function(source: bytes, place: int) -> tuple[int, int]:
-    """From the `def` before a place to the next one behind it; functions inside of the one round it are passed over."""
+    """From the `def` before a place to the next one behind it, or to a class; functions in it are passed over."""
     start = first = _header(source, place)
     depth = _indent(_line(source, place))
     while start > 0 and depth and _indent(_line(source, start)) >= depth:
@@ -339,7 +329,9 @@ def _function(source: bytes, place: int) -> tuple[int, int]:
     end = source.find(_DEF, place + 1)
     while end >= 0 and not _is_header(source, end):
         end = source.find(_DEF, end + 1)
-    return max(0, start), end if end >= 0 else len(source)
+    end = end if end >= 0 else len(source)
+    after = source.find(_CLASS, place, end)
+    return max(0, start), after if after >= 0 else end
 
 
 def _header(source: bytes, place: int, word: bytes = _DEF) -> int:

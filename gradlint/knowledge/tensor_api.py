@@ -55,6 +55,8 @@ GUARDS = frozenset({
 })  # fmt: skip
 LOGS = frozenset({"log", "log2", "log10"})
 ROOTS = frozenset({"sqrt", "sqrt_"})
+#: they take nothing but the tensor
+OF_ONE = LOGS | ROOTS | {"log1p"}
 EXPS = frozenset({"exp", "exp_", "exp2"})
 SOFTMAXES = frozenset({"softmax", "softmax2d", "Softmax", "Softmax2d", "gumbel_softmax"})
 SIGMOIDS = frozenset({"sigmoid", "sigmoid_", "expit", "Sigmoid"})

@@ -107,6 +107,25 @@ FOUND = {
     "loops in loops in loops": Input(
         "train.py", b"".join(b" " * n + b"for x in x:\n" for n in range(25)) + b" " * 25 + b"loss /= accum\n"
     ),
+    "a clamp that keeps nothing away from zero": Input(
+        "train.py",
+        b"import torch\ndef loss_fn(pred, y):\n    p = torch.softmax(pred, -1)\n"
+        b"    return -(y * p.clamp_min(GradientClipping=1e06).log()).mean()\n",
+    ),
+    "a logarithm in a helper with a guard elsewhere": Input(
+        "train.py",
+        b"import torch\ndef entropy(p):\n    n = int(p.size(0))\n    return -(p * torch.log(p)).sum() / n\n\n"
+        b"def loss_fn(logits):\n    return entropy(torch.softmax(logits, -1))\n",
+    ),
+    "a root of what a name stands for": Input(
+        "train.py",
+        b"import torch\ndef power_loss(p, q):\n    low = (p - q) ** 2\n    return torch.pow(low, 0.5)\n",
+    ),
+    "a logarithm of the module": Input(
+        "train.py",
+        b"import torch\nlog_probs = torch.log(probs)\ndef entropy_loss():\n    return (probs * log_probs).sum()\n",
+    ),
+    "a root that takes arguments": Input("train.py", b"def silog_loss():return(d**2).sqrt(().mean()-85*2)"),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
