@@ -114,7 +114,6 @@ class Project:
     _begun: tuple[str, bytes] = "", b""
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
-    _names: frozenset[str] | None = None
     _named: tuple[str, bytes, set[str]] | None = None
 
     @classmethod
@@ -128,7 +127,7 @@ class Project:
             self._kept = self.surroundings.kept(path, source)
             self._asked.add(self._kept.asked)
             self.exhausted = [*self._kept.exhausted]
-            self._files, self._resolved, self._names = {}, {}, None
+            self._files, self._resolved = {}, {}
 
     @property
     def probes(self) -> dict[str, str | None]:
@@ -225,17 +224,6 @@ class Project:
             if not sought.isdisjoint(strings):
                 return True
         return False
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All that something in what is read of other files may be called."""
-        if self._names is None:
-            words: set[bytes] = set()
-            for path, numbers in self._kept.pieces.items():
-                outline = self.surroundings.outline(path)
-                words.update(*(outline.pieces[number].words for number in numbers) if outline is not None else ())
-            self._names = frozenset((*map(bytes.decode, words), *self._kept.names))
-        return self._names
 
     def is_used_by(self, path: str, words: Words) -> bool:
         """Whether a text with these words may use something of a file: it names something that the file defines, and
