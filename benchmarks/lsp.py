@@ -10,8 +10,9 @@ in a loop that becomes right or wrong, at the top so that all lines move. What i
     waited   that time: a constant of the server
     ratio    the 95th percentile of both together / a cold `gradlint check --no-cache` of the same file in the same run
 
-Then the same in a project of `--files` files, of which the training file imports six and two import it; once with
-`project = false`, once with `project = true`.
+Then the same in a project of `--files` files, of which the training file imports six and two import it: two servers,
+one with `project = false` and one with `project = true`, get the same keys in turns, and the ratios are those of the
+second to the first.
 
 Exits with 1 if the server says something else than `gradlint check` at the end.
 """
@@ -20,9 +21,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 import queue
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -141,6 +144,8 @@ from train import train_2
 def main_{n}(net, loader):
     train_2(torch.nn.parallel.DistributedDataParallel(net), loader, "cuda")
 """
+#: keys that are struck into one file before it is the other one's turn
+TURN = 10
 #: parts that the training file uses
 USED = 6
 
@@ -173,7 +178,7 @@ class Editor:
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "gradlint", "server"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self._inbox: queue.Queue[tuple[float, dict[str, Any]]] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -210,6 +215,11 @@ class Editor:
             if message.get("method") == "textDocument/publishDiagnostics" and params.get("version") == version:
                 return when, params["diagnostics"]
 
+    def tell(self, what: signal.Signals | None) -> None:
+        """Send a signal to the server and the process that lints for it, where there are any (not on Windows)."""
+        if what is not None:
+            os.killpg(self._process.pid, what)
+
     def close(self) -> None:
         self.send("shutdown", None, 2)
         self.answer(2)
@@ -232,27 +242,65 @@ def strokes(text: str, chance: random.Random) -> Iterator[tuple[int, int, int, s
         yield line, 8, 9, ""
 
 
-def measure(text: str, path: pathlib.Path, changes: int, seed: int) -> tuple[list[float], list[dict[str, Any]]]:
-    """The seconds that each change took, and the diagnostics after the last."""
-    editor, uri = Editor(), path.as_uri()
-    editor.send("initialize", {"processId": None, "rootUri": path.parent.as_uri(), "capabilities": {}}, 1)
-    editor.answer(1)
-    editor.send("initialized", {})
-    document = {"uri": uri, "languageId": "python", "version": 0, "text": text}
-    editor.send("textDocument/didOpen", {"textDocument": document})
-    _, found = editor.diagnostics(0)
-    took = []
-    feed = strokes(text, random.Random(seed))
-    for version in range(1, changes - changes % 2 + 1):
-        line, first, last, new = next(feed)
+class Typist:
+    """Somebody who types into a file, with a server of their own."""
+
+    def __init__(self, text: str, path: pathlib.Path, seed: int) -> None:
+        self._editor, self._uri, self._version = Editor(), path.as_uri(), 0
+        self._editor.send("initialize", {"processId": None, "rootUri": path.parent.as_uri(), "capabilities": {}}, 1)
+        self._editor.answer(1)
+        self._editor.send("initialized", {})
+        document = {"uri": self._uri, "languageId": "python", "version": 0, "text": text}
+        self._editor.send("textDocument/didOpen", {"textDocument": document})
+        _, self.found = self._editor.diagnostics(0)
+        self._feed = strokes(text, random.Random(seed))
+        #: the seconds that each change took
+        self.took: list[float] = []
+
+    def strike(self) -> None:
+        line, first, last, new = next(self._feed)
+        self._version += 1
+        document = {"uri": self._uri, "version": self._version}
         place = {"start": {"line": line, "character": first}, "end": {"line": line, "character": last}}
-        change = {"textDocument": {"uri": uri, "version": version}, "contentChanges": [{"range": place, "text": new}]}
-        begun = editor.send("textDocument/didChange", change)
-        ended, found = editor.diagnostics(version)
-        took.append(ended - begun)
+        change = {"textDocument": document, "contentChanges": [{"range": place, "text": new}]}
+        begun = self._editor.send("textDocument/didChange", change)
+        ended, self.found = self._editor.diagnostics(self._version)
+        self.took.append(ended - begun)
         time.sleep(0.05)  # a quick typist's pause
-    editor.close()
-    return took, found
+
+    def stand_still(self) -> None:
+        self._editor.tell(getattr(signal, "SIGSTOP", None))
+
+    def go_on(self) -> None:
+        self._editor.tell(getattr(signal, "SIGCONT", None))
+
+    def answers(self) -> list[float]:
+        """In milliseconds, without the time that the server waits for the next key."""
+        return [1000 * (seconds - DEBOUNCE) for seconds in self.took]
+
+    def close(self) -> None:
+        self._editor.close()
+
+
+def measure(changes: int, *typists: Typist) -> None:
+    """They type in turn, so that whatever else the machine does slows down all of them. Meanwhile the servers of the
+    others stand still: what these do when nobody types in them is not to be in the way."""
+    for typist in typists[1:]:
+        typist.stand_still()
+    for turn in range(0, changes - changes % 2, TURN):
+        for typist in typists:
+            typist.go_on()
+            for _ in range(min(TURN, changes - changes % 2 - turn)):
+                typist.strike()
+            if len(typists) > 1:
+                typist.stand_still()
+    for typist in typists:
+        typist.go_on()
+        typist.close()
+
+
+def percentiles(answers: list[float]) -> tuple[float, float]:
+    return statistics.median(answers), statistics.quantiles(answers, n=20)[-1]
 
 
 def cold_check(path: pathlib.Path) -> tuple[float, set[tuple[int, str]]]:
@@ -266,13 +314,17 @@ def cold_check(path: pathlib.Path) -> tuple[float, set[tuple[int, str]]]:
     return best, {(f["location"]["row"], f["code"]) for f in json.loads(found)}
 
 
-def _p95_in_project(text: str, files: int, changes: int, seed: int, *, on: bool) -> float:
-    """In milliseconds, from the change to what the file by itself gives; its callers are asked when nobody types."""
+def in_project(text: str, files: int, changes: int, seed: int) -> dict[bool, tuple[float, float]]:
+    """The 50th and 95th percentile with the project off and on, from the change to what the file by itself gives; its
+    callers are asked when nobody types."""
     with tempfile.TemporaryDirectory() as folder:
-        home = pathlib.Path(folder).resolve()
-        whole = make_project(home, text, files, on=on)
-        took, _ = measure(whole, home / "train.py", changes, seed)
-    return 1000 * statistics.quantiles([seconds - DEBOUNCE for seconds in took], n=20)[-1]
+        typists = {}
+        for on in (False, True):
+            home = pathlib.Path(folder).resolve() / str(on)
+            home.mkdir()
+            typists[on] = Typist(make_project(home, text, files, on=on), home / "train.py", seed)
+        measure(changes, *typists.values())
+    return {on: percentiles(typist.answers()) for on, typist in typists.items()}
 
 
 def main() -> int:
@@ -287,27 +339,31 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder).resolve() / "train.py"
         path.write_text(text, encoding="utf-8")
-        took, diagnostics = measure(text, path, args.changes, args.seed)
+        typist = Typist(text, path, args.seed)
+        measure(args.changes, typist)
         cold, expected = cold_check(path)
-    in_project = {on: _p95_in_project(text, args.files, args.changes, args.seed, on=on) for on in (False, True)}
-    answers = [1000 * (seconds - DEBOUNCE) for seconds in took]
-    p95 = statistics.quantiles(answers, n=20)[-1]
+    (p50_off, p95_off), (p50_on, p95_on) = in_project(text, args.files, args.changes, args.seed).values()
+    p50, p95 = percentiles(typist.answers())
     rows = {
         "lines": text.count("\n"),
         "findings": len(expected),
-        "answer, p50 (ms)": round(statistics.median(answers), 1),
+        "answer, p50 (ms)": round(p50, 1),
         "answer, p95 (ms)": round(p95, 1),
         "waited (ms)": round(1000 * DEBOUNCE, 1),
         "cold check (ms)": round(1000 * cold, 1),
         "ratio": round((p95 / 1000 + DEBOUNCE) / cold, 3),
         "files of a project": args.files,
-        "--no-project, p95 (ms)": round(in_project[False], 1),
-        "--project, p95 (ms)": round(in_project[True], 1),
+        "--no-project, p50 (ms)": round(p50_off, 1),
+        "--no-project, p95 (ms)": round(p95_off, 1),
+        "--project, p50 (ms)": round(p50_on, 1),
+        "--project, p95 (ms)": round(p95_on, 1),
+        "project, ratio of p50": round(p50_on / p50_off, 2),
+        "project, ratio of p95": round(p95_on / p95_off, 2),
     }
     print(
         json.dumps(rows, indent=2) if args.json else "\n".join(f"{name:24}{value:>10}" for name, value in rows.items())
     )
-    seen = {(d["range"]["start"]["line"] + 1, d["code"]) for d in diagnostics}
+    seen = {(d["range"]["start"]["line"] + 1, d["code"]) for d in typist.found}
     if seen != expected:
         print(f"the server and `gradlint check` disagree: {sorted(seen ^ expected)}", file=sys.stderr)
         return 1

@@ -18,7 +18,7 @@ MOST_READ = 64_000
 _FARTHEST = 3
 _MOST_PIECES = 600
 #: how often a name may lead on to another file
-_HOPS = 4
+MOST_HOPS = 4
 #: how many modules of which all names are imported are searched for one that is not named
 _MOST_STARS = 16
 _MOST_OUTLINES = 4096
@@ -78,7 +78,7 @@ class Surroundings:
 
     # -- names
 
-    def find(self, dotted: str, importer: str, asked: Asked, hops: int = _HOPS) -> Meaning | None:
+    def find(self, dotted: str, importer: str, asked: Asked, hops: int = MOST_HOPS) -> Meaning | None:
         """The file that defines what a full name of an import means, seen from another one."""
         key = os.path.dirname(importer), dotted, hops
         if key not in self._found:
@@ -270,7 +270,7 @@ class Surroundings:
             else:
                 yield from self._meant(piece, one.local, one.dotted, path, asked)
         for star in stars[:_MOST_STARS]:
-            yield from self._of_star(star, path, piece.words, asked, _HOPS)
+            yield from self._of_star(star, path, piece.words, asked, MOST_HOPS)
 
     def _meant(self, piece: Piece, local: bytes, dotted: str, importer: str, asked: Asked) -> Iterator[Place]:
         """The pieces that a name of an import means; of a module those that are looked up in it."""

@@ -14,6 +14,7 @@ from gradlint import documents, engine
 from gradlint.config.load import ConfigTree
 from gradlint.config.settings import Settings
 from gradlint.python.project import Project, Words, stem_of
+from gradlint.python.surroundings import MOST_HOPS
 from gradlint.records import replace
 from gradlint.runner.files import FileFinder, SourceFile, bytes_now
 
@@ -21,6 +22,8 @@ from gradlint.runner.files import FileFinder, SourceFile, bytes_now
 #: more of anything: a file may lie in somebody's home
 MOST_SEARCHED = 2_000
 MOST_ENTRIES = 50_000
+
+_STAR = b"import *"
 
 Narrow = Callable[[Settings], Settings]
 
@@ -53,13 +56,28 @@ class Importers:
             projects = [(file.path, self._project_of(file)) for file in files]
             names = frozenset().union(*(project.names_of(path) for path, project in projects))
             defined = frozenset().union(*(project.defined_in(path) for path, project in projects))
-            # a file that imports one of them may hand on what it defines
-            handing = {stem_of(file.path) for file in self._in(region) if self._importing(file, names) is not None}
+            by = names | self._handing(self._in(region), names, defined)
             for candidate in candidates:
-                words = self._importing(candidate, names | handing)
+                words = self._importing(candidate, by)
                 if words is not None and not words.all.isdisjoint(defined):
                     found[candidate.path] = self._read_only(candidate)
         return [found[path] for path in sorted(found)]
+
+    def _handing(
+        self, files: Sequence[SourceFile], names: frozenset[bytes], defined: frozenset[bytes]
+    ) -> frozenset[bytes]:
+        """The last names of the modules that import those of these names, and of those that hand on from them what is
+        defined there: they name some of it, or all with a star."""
+        last = found = frozenset(stem_of(file.path) for file in files if self._importing(file, names) is not None)
+        for _ in range(MOST_HOPS - 1):
+            if not (last := frozenset(stem_of(f.path) for f in files if self._hands_on(f, last, defined)) - found):
+                break
+            found |= last
+        return found
+
+    def _hands_on(self, file: SourceFile, names: frozenset[bytes], defined: frozenset[bytes]) -> bool:
+        words = self._importing(file, names)
+        return words is not None and (not words.all.isdisjoint(defined) or _STAR in (_source(file) or b""))
 
     def sites(self, paths: Iterable[str]) -> list[SourceFile]:
         """Files that something was found in, though they were not asked for."""

@@ -212,7 +212,9 @@ def _fixes(result: FileResult) -> Set[tuple[_Key, FixSafety]]:
 
 def crosses(result: FileResult) -> bool:
     """Whether an analysis knows anything of another file."""
-    return bool(result.elsewhere or result.reached or result.silenced)
+    if result.elsewhere or result.reached or result.silenced:
+        return True
+    return any(line.path for finding in result.findings for line in finding.related)
 
 
 def _places(finding: Finding) -> set[int]:

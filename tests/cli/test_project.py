@@ -356,3 +356,13 @@ def test_the_search_for_callers_ends_in_a_folder_of_very_many_things(
     assert listed.count(str(below)) <= 1
     _write(project, main=MAIN)
     assert _told(gradlint, "--no-cache", "engine.py") == [("engine.py", "GL501", 4)]
+
+
+def test_what_comes_by_a_file_through_several_that_hand_it_on_is_told_of_it(gradlint: Command, project: Path) -> None:
+    tidy = "import torch\n\n\ndef tidy(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    loop = ENGINE.replace("step()\n", "step()\n            tidy(model)\n")
+    _write(project, tools=tidy, a="from tools import tidy\n", b="from a import *\n", c="from b import tidy\n")
+    _write(project, train=f"import torch\nfrom c import tidy\n\n\n{loop}")
+    wanted = ("train.py", "GL101", 11)
+    assert wanted in _told(gradlint, "--no-cache")
+    assert _told(gradlint, "--no-cache", "tools.py") == [wanted]
