@@ -39,7 +39,7 @@ _CROSS_ENTROPY = b"cross_entropy("
 _CRITERIA = (_CROSS_ENTROPY, b"CrossEntropyLoss(", b"nll_loss(", b"NLLLoss(", b"BCELoss(")
 _CRITERION = re.compile(rb"\s*(?:self\.)?(\w+)\s*=\s*[\w.]*Loss\(")
 #: attention and routing weights leave their functions, too, and are no predictions
-_KEPT = re.compile(rb"[ \t]*(\w+) = ")
+_KEPT = re.compile(rb"[ \t]*(\w+) *=(?!=)")
 _NO_PREDICTION = re.compile(rb"(?<![a-z])(?:att|weight|scor|rout|gat|mask|align|pool)|log_prob")
 #: a gate, a mask, a box; or prose
 _NO_LAYER = re.compile(
@@ -294,13 +294,16 @@ def _leaves(source: bytes, place: int) -> bool:
 
 def _is_prediction(source: bytes, place: int) -> bool:
     """Not the weights of an attention, a router, a mixture of layers."""
-    line = _line(source, place)
-    if _NO_PREDICTION.search(line.partition(b"=")[0]) is not None:
+    start = source.rfind(b"\n", 0, place) + 1
+    # a function, or several statements, may stand in one line
+    first = max(source.rfind(mark, start, place) for mark in (b":", b";", b"\n")) + 1
+    said = source[max(start, first) : start + len(_line(source, place))]
+    if _NO_PREDICTION.search(said.partition(b"=")[0]) is not None:
         return False
-    if b"log_softmax(" in line or b"LogSoftmax(" in line or line.lstrip().startswith((b"#", b">>>", b"...", b"def ")):
+    if b"log_softmax(" in said or b"LogSoftmax(" in said or said.lstrip().startswith((b"#", b">>>", b"...", b"def ")):
         return False
     head = _line(source, _function(source, place)[0]).lstrip()
-    if head.startswith((b"def ", b"async ")) and b"softmax" in head:
+    if head.startswith((b"def ", b"async ")) and b"softmax" in head.partition(b"(")[0]:
         return False  # a variant of the function itself
     home = source.rfind(_CLASS, 0, place)
     return home < 0 or b"att" not in _line(source, home + 1).lower()

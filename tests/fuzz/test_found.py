@@ -125,6 +125,11 @@ FOUND = {
         "train.py",
         b"import torch\nlog_probs = torch.log(probs)\ndef entropy_loss():\n    return (probs * log_probs).sum()\n",
     ),
+    "a softmax in a function of one row": Input(
+        "train.py",
+        b"def training_loss(model,):out=().mean.softmax();max(dim).values()(F.cross_entropy(out,reduction='')"
+        b"*confidence).penalty",
+    ),
     "a root that takes arguments": Input("train.py", b"def silog_loss():return(d**2).sqrt(().mean()-85*2)"),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
