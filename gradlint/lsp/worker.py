@@ -27,7 +27,8 @@ from gradlint.model import FileResult
 from gradlint.python.roots import lay_over
 from gradlint.python.source import decoded
 from gradlint.records import replace
-from gradlint.runner.ledger import Keep, undisputed
+from gradlint.runner.disputes import undisputed
+from gradlint.runner.ledger import Keep
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
