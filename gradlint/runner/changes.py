@@ -6,6 +6,7 @@ The repository may have come from anywhere: no command that it names is run.
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import re
@@ -20,6 +21,8 @@ from gradlint.model import SYNTAX_ERROR, FileResult, Finding, Span
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
 
+#: what a patch says of the new name of a file in front of its hunks
+_NAMED = re.compile(rb"(\+\+\+ b/|\+\+\+ \"b/|rename to )(.*)")
 _HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 #: a hook is told where its own repository is; here each repository is found by its folder
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
@@ -191,19 +194,15 @@ class _Repository:
         if not lines:
             self._changed |= {path: Change(frozenset(), blob) for path, blob in modified if self._has(path, blob)}
             return
-        rows = self._rows(base, renames, paths) if modified else []
-        if rows is None:
-            for path, blob in modified:
-                alone = self._rows(base, renames, (f":(literal){path}",))
-                if alone is None and self._is(path, blob):
-                    del self._changed[path]
-                elif alone is None:
-                    self._lacking.append(path)
-                elif len(alone) == 1:
-                    self._take(path, blob, alone[0])
-        elif len(rows) == len(modified):  # else a file has changed between the two questions: all of it counts
-            for (path, blob), new in zip(modified, rows, strict=True):
-                self._take(path, blob, new)
+        rows = self._rows(base, renames, paths) if modified else {}
+        for path, blob in modified:
+            alone = rows if rows is not None else self._rows(base, renames, (f":(literal){path}",))
+            if alone is not None:
+                self._take(path, blob, alone.get(path))
+            elif self._is(path, blob):
+                del self._changed[path]
+            else:
+                self._lacking.append(path)
 
     def _take(self, path: str, blob: str, rows: frozenset[int] | None) -> None:
         if rows is None:  # it was touched, and is what it was
@@ -220,11 +219,11 @@ class _Repository:
         # the index alone; it takes a file that was only touched for a changed one
         return "--no-renames", _output(self._top, "diff-index", *_DIFF, "--no-renames", *raw)
 
-    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> list[frozenset[int] | None] | None:
-        """The new rows of each of the files; None if git does not have all that they were."""
+    def _rows(self, base: str, renames: str, paths: tuple[str, ...]) -> dict[str, frozenset[int]] | None:
+        """The new rows of each file that is not what it was; None if git does not have all that they were."""
         asked = _git(
             self._top, "diff", *_DIFF, renames, "--diff-filter=MRC", "--patch", "--text", "--unified=0",
-            "--inter-hunk-context=0", base, "--", *paths,
+            "--inter-hunk-context=0", "--src-prefix=a/", "--dst-prefix=b/", base, "--", *paths,
         )  # fmt: skip
         return _new_rows(asked.stdout) if asked.returncode == 0 else None
 
@@ -253,18 +252,29 @@ def _raw(listing: bytes) -> list[tuple[bytes, str, str]]:
     return found
 
 
-def _new_rows(patch: bytes) -> list[frozenset[int] | None]:
-    """For each file of a patch, in its order, the rows that were added or changed; None if nothing was."""
-    files: list[set[int] | None] = []
+def _new_rows(patch: bytes) -> dict[str, frozenset[int]]:
+    """For each file of a patch, by its new path, the rows that were added or changed."""
+    files: dict[str, set[int]] = {}
+    rows: set[int] = set()
+    in_header = False
     for line in patch.split(b"\n"):  # lines of the files themselves begin with + or -
         if line.startswith(b"diff --git "):
-            files.append(None)
-        elif files and line.startswith(b"rename to "):
-            files[-1] = set()
-        elif files and (hunk := _HUNK.match(line)):
+            rows, in_header = set(), True
+        elif hunk := _HUNK.match(line):
             first, count = int(hunk[1]), int(hunk[2] or 1)
-            files[-1] = (files[-1] or set()) | set(range(first, first + count))
-    return [None if rows is None else frozenset(rows) for rows in files]
+            rows |= set(range(first, first + count))
+            in_header = False
+        elif in_header and (named := _NAMED.match(line)):
+            quote = b'"' if named[1].endswith(b'"b/') else b""
+            files[_path(quote + named[2])] = rows
+    return {path: frozenset(rows) for path, rows in files.items()}
+
+
+def _path(named: bytes) -> str:
+    """A path as a patch has it: with the quotes and escapes of C where it needs them, else perhaps a tab behind it."""
+    if named.startswith(b'"'):
+        return os.fsdecode(ast.literal_eval(named.decode("latin-1")).encode("latin-1"))
+    return os.fsdecode(named.removesuffix(b"\t"))
 
 
 def _submodule_commit(outer: str, commit: str, inside: str) -> str | None:

@@ -110,6 +110,15 @@ def test_names_of_all_kinds(repo: Path, changed: Changed, name: str) -> None:
     assert changed() == [(name, 19)]
 
 
+def test_files_that_were_only_touched_have_not_changed(repo: Path, changed: Changed) -> None:
+    """As after a copy, or a cache that was restored: git lists them, and has no line of theirs."""
+    for path in repo.glob("*.py"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    assert changed() == []
+    (repo / "train.py").write_text(CLIP_AFTER_STEP + TAIL)
+    assert changed() == [("train.py", 19)]
+
+
 def test_what_main_did_meanwhile_is_not_blamed_on_the_branch(repo: Path, changed: Changed) -> None:
     git("switch", "-q", "main", at=repo)
     (repo / "old.py").write_text(CLEAN)
