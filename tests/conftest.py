@@ -10,14 +10,11 @@ import signal
 import sys
 import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 
 from tests import searching
 from tests.sampling import is_quick, leave_out_slow, take_every_file
-
-_BYTECODE = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,11 +49,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def _keep_bytecode() -> None:
-    """Hundreds of tests start Python: where no bytecode may lie about, each of them would compile everything anew."""
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_BYTECODE))
-        sys.dont_write_bytecode = False
-        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
+    """Hundreds of tests start Python: without bytecode beside the modules each would compile everything anew."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def _hear_control_c() -> None:
