@@ -151,7 +151,7 @@ def root_for(path: str, settings: Settings) -> str:
     """The folder of the project that a file belongs to."""
     from gradlint.python.roots import root_of
 
-    return settings.root or root_of(os.path.dirname(os.path.abspath(path)))
+    return settings.root or root_of(os.path.dirname(os.path.abspath(path)), os.getcwd())
 
 
 def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings) -> Counter[str]:

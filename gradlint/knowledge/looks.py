@@ -162,8 +162,16 @@ def _is_repeated(source: bytes, block: bytes, place: int, *, in_class: bool) -> 
     name = re.match(rb"(?:def |class )?(\w+)", head.lstrip())
     if name is None:
         return False
-    called = name[1] + b"("
-    return source.count(b" " + called) + source.count(b"[" + called) > _STACK or b"[" + called in source
+    calls = [call for call in _places(source, name[1] + b"(") if _is_call(source, call)]
+    if len(calls) > _STACK:
+        return True
+    return any(source[call - 1 : call] == b"[" or _in_loop(source, call, _line(source, call)) for call in calls)
+
+
+def _is_call(source: bytes, place: int) -> bool:
+    """A name of its own, and not the one of a definition."""
+    before = source[max(place - 6, 0) : place]
+    return not before[-1:].isalnum() and before[-1:] not in (b"_", b".") and not before.endswith((b"def ", b"class "))
 
 
 def _uses(block: bytes, line: bytes) -> int:

@@ -110,10 +110,12 @@ class _Line:
     for, for ever.
     """
 
-    def __init__(self, take: Callable[[Answer | Failure], None], died: Callable[[_Line, int], None]) -> None:
+    def __init__(
+        self, folder: str | None, take: Callable[[Answer | Failure], None], died: Callable[[_Line, int], None]
+    ) -> None:  # fmt: skip
         home = os.path.dirname(os.path.dirname(os.path.abspath(gradlint.__file__)))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", START, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
         )
         self._loop = asyncio.get_running_loop()
         self._outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -157,6 +159,8 @@ class Linter:
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
+        #: where projects without a mark begin, as for whoever runs the command there
+        self.folder: str | None = None
         self._line: _Line | None = None
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._buffers: dict[str, Buffer] = {}
@@ -170,7 +174,7 @@ class Linter:
         if self._stopped:
             raise LintingError("the server is shutting down")
         if self._line is None:
-            self._line = _Line(self._take, self._died)
+            self._line = _Line(self.folder, self._take, self._died)
             for buffer in self._buffers.values():
                 self._line.send(buffer)
         return self._line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 from lsprotocol import types
@@ -68,7 +69,9 @@ class GradlintServer(LanguageServer):
         known = [folder.uri for folder in self.workspace.folders.values()]
         if not known and self.workspace.root_uri:
             known = [self.workspace.root_uri]
-        self.settings.set_folders([path for uri in known if (path := to_fs_path(uri))])
+        folders = [path for uri in known if (path := to_fs_path(uri))]
+        self.linter.folder = next(filter(os.path.isdir, folders), None)
+        self.settings.set_folders(folders)
 
     async def get_ready(self) -> None:
         """Ask the editor to watch the files that matter, and for its settings if it has more than it sent."""

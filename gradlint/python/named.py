@@ -156,11 +156,16 @@ class Named:
             while self._is_package(top, inner) and os.path.dirname(top) != top:
                 top = os.path.dirname(top)
             folders = self._roots.folders
-            found = (folder, top, *folders, *(os.path.join(root, "src") for root in folders))
+            found = (folder, top, *self._between(top), *folders, *(os.path.join(root, "src") for root in folders))
             self._bases[folder] = tuple(dict.fromkeys(found)), inner
         found, inner = self._bases[folder]
         asked.add(inner)
         return found
+
+    def _between(self, folder: str) -> Iterator[str]:
+        """The folders above one, up to a root: a repository may hold many projects, each run from its own folder."""
+        while self._roots.is_inside(folder := os.path.dirname(folder)):
+            yield folder
 
     def _is_package(self, folder: str, asked: Asked) -> bool:
         path = os.path.join(folder, "__init__.py")

@@ -141,14 +141,15 @@ class Roots:
         folder, name = os.path.split(path)
         if text_over(path) is not None or name in self._names_in(folder):
             return path
-        while not self._names_in(folder) and self._is_inside(folder):
+        while not self._names_in(folder) and self.is_inside(folder):
             above, name = os.path.split(folder)
             if name in self._names_in(above):
                 return path  # it is there, and nothing in it counts
             folder = above
         return f"{folder}{os.sep}" if self._names_in(folder) else path
 
-    def _is_inside(self, folder: str) -> bool:
+    def is_inside(self, folder: str) -> bool:
+        """Below one of the roots, and not a root itself."""
         return folder.startswith(self._below)
 
     def probe_of_folder(self, folder: str) -> str:
@@ -187,7 +188,7 @@ class Roots:
 
     def _listing(self, folder: str) -> frozenset[str]:
         above, name = os.path.split(folder)
-        if self._is_inside(folder) and name not in self._names_in(above):
+        if self.is_inside(folder) and name not in self._names_in(above):
             return frozenset()
         try:
             real = os.path.join(self._really_folder(folder), "")
@@ -252,13 +253,16 @@ def _content(path: str, changed: int, size: int) -> bytes:
 
 
 @functools.lru_cache(maxsize=4096)
-def root_of(folder: str) -> str:
-    """The folder of the project that a folder belongs to: the nearest with a mark of one, else the folder itself."""
+def root_of(folder: str, here: str) -> str:
+    """The folder of the project that a folder belongs to: the nearest with a mark of one, else that `here` if it is
+    below, as for a tree that was copied without its `.git`; else the folder itself."""
     current = folder
     while True:
         if any(os.path.exists(os.path.join(current, mark)) for mark in (".git", "pyproject.toml", "setup.py")):
             return current
         above = os.path.dirname(current)
         if above == current:
-            return folder
+            break
         current = above
+    inside = os.path.join(folder, "").startswith(os.path.join(here, ""))
+    return here if inside else folder

@@ -188,12 +188,16 @@ class FileFinder:
 
     def __init__(
         self, tree: ConfigTree, *, force_exclude: bool = False, markdown: bool = False, gitignore: bool = True,
-        here: str | None = None, deep: bool = True, most_entries: int | None = None,
+        here: str | None = None, deep: bool = True, most_entries: int | None = None, unasked: bool = False,
     ) -> None:  # fmt: skip
-        """Not `deep`: only what stands right in a folder. After `most_entries`, of whatever kind, a walk ends."""
+        """Not `deep`: only what stands right in a folder. After `most_entries`, of whatever kind, a walk ends.
+
+        `unasked`: nobody asked for these folders; one whose configuration is refused is passed over.
+        """
         self._tree = tree
         self._deep = deep
         self._left = most_entries
+        self._unasked = unasked
         self.ended_early = False
         self._markdown = markdown
         self._gitignore = gitignore
@@ -242,7 +246,13 @@ class FileFinder:
             names = {entry.name for entry in entries}
             if ".gitignore" in names or ".git" in names:
                 ignores = (*ignores, *self._ignores_in(folder))
-            settings = self._tree.at(folder, names)
+            try:
+                settings = self._tree.at(folder, names)
+            except ConfigError as error:
+                if not self._unasked:
+                    raise
+                self.skipped.append(Skipped(shown or ".", str(error)))
+                continue
             excludes = self._excludes_of(settings)
             endings = _WITH_MARKDOWN if self._markdown or settings.include_markdown else _ENDINGS
             prefix = os.path.join(shown, "") if shown else ""

@@ -118,7 +118,7 @@ class Importers:
     def _found(self, folder: str) -> list[SourceFile] | None:
         """The files in a folder and below; None if there are too many."""
         if folder not in self._files:
-            finder = FileFinder(self._tree, most_entries=MOST_ENTRIES)
+            finder = FileFinder(self._tree, most_entries=MOST_ENTRIES, unasked=True)
             found = list(islice(filter(_is_python, finder.find([folder])), MOST_SEARCHED + 1))
             self._files[folder] = None if finder.ended_early or len(found) > MOST_SEARCHED else found
         return self._files[folder]
@@ -129,7 +129,7 @@ class Importers:
         if found is not None:
             return found
         if region not in self._flat:
-            inside = filter(_is_python, FileFinder(self._tree, deep=False).find([region]))
+            inside = filter(_is_python, FileFinder(self._tree, deep=False, unasked=True).find([region]))
             self._flat[region] = sorted(inside, key=lambda file: file.path)[:MOST_SEARCHED]
         return self._flat[region]
 

@@ -250,17 +250,48 @@ def test_verbose_says_when_enough_was_read(gradlint: Command, project: Path, mon
     assert "was not read to its end: enough other files were" in gradlint("check", "--project", "-v", "--no-cache").err
 
 
-def test_the_root_is_found(gradlint: Command, project: Path) -> None:
-    """By a configuration, or the mark of a checkout; without one it is the folder of the file."""
-    inner = project / "tools" / "deep"
+def test_the_root_is_found(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a configuration, or the mark of a checkout; without one it is the folder that we are in, or the file's own."""
+    inner, elsewhere = project / "tools" / "deep", project / "elsewhere"
     inner.mkdir(parents=True)
+    elsewhere.mkdir()
     _write(project, engine=ENGINE)
     _write(inner, main=MAIN)
-    assert _told(gradlint, "tools/deep/main.py") == []
+    assert _told(gradlint, "tools/deep/main.py") == [("engine.py", "GL501", 4)]
+    monkeypatch.chdir(elsewhere)
+    assert _told(gradlint, "../tools/deep/main.py") == []
     for mark in (".git", "pyproject.toml", "gradlint.toml"):
         (project / mark).write_text("")
-        assert _told(gradlint, "tools/deep/main.py") == [("engine.py", "GL501", 4)]
+        assert _told(gradlint, "../tools/deep/main.py") == [("engine.py", "GL501", 4)]
         (project / mark).unlink()
+
+
+def test_a_repository_may_hold_projects(gradlint: Command, project: Path) -> None:
+    """A script finds the modules of the folder that its own project is run from, and not those of the one beside."""
+    (project / ".git").mkdir()
+    for name, text in (("one", ENGINE), ("two", "def train_one_epoch(model, optimizer, loader, n): ...\n")):
+        (project / name / "lib").mkdir(parents=True)
+        (project / name / "tools").mkdir()
+        _write(project / name / "lib", engine=text)
+        _write(project / name / "tools", main=MAIN.replace("from engine", "from lib.engine"))
+    assert _told(gradlint) == [("engine.py", "GL501", 4)]
+    assert _told(gradlint, "one/lib") == [("engine.py", "GL501", 4)]
+    assert _told(gradlint, "two") == []
+
+
+@pytest.mark.parametrize("options", [(), ("--isolated",)], ids=str)
+def test_the_configuration_of_a_neighbour_may_be_wrong(
+    gradlint: Command, project: Path, options: tuple[str, ...]
+) -> None:
+    """Nobody asked for its folder, though its files are searched for callers."""
+    beside = project / "beside"
+    beside.mkdir()
+    _write(beside, main=MAIN)
+    _write(project, engine=ENGINE, main=MAIN)
+    for text in ("[tool.gradlint]\nbogus = 1\n", "#" * 2_000_000):
+        (beside / "pyproject.toml").write_text(text)
+        assert _told(gradlint, *options, "engine.py") == [("engine.py", "GL501", 4)]
+    assert gradlint("check", "beside").code == 2
 
 
 ASKED = """\

@@ -131,6 +131,12 @@ FOUND = {
         b"*confidence).penalty",
     ),
     "a root that takes arguments": Input("train.py", b"def silog_loss():return(d**2).sqrt(().mean()-85*2)"),
+    "a helper with an activation, in a loop": Input(
+        "train.py",
+        b"def block(layer,x):\n    x=torch.sigmoid(layer(x))\n    return x\nclass MLP():\n"
+        b"    def __init__(self,depth=6):self.layers=nn.ModuleList([nn.Linear(width,)for _ in range(depth)])\n"
+        b"    def forward(self,):\n        for layer in self.layers:x=block(layer,x)",
+    ),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 

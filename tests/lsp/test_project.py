@@ -81,6 +81,18 @@ async def test_a_caller_that_is_not_open_is_asked_as_it_is_on_the_disk(editor: E
     await _shows(editor, engine)
 
 
+async def test_a_project_without_a_mark_begins_at_the_folder_that_is_open(editor: Editor) -> None:
+    root: Path = editor.root
+    (root / "unmarked").mkdir()
+    main = root / "unmarked" / "main.py"
+    main.write_text(MAIN.replace("from engine", "from engine_at_the_top"), encoding="utf-8")
+    engine = (root / "engine_at_the_top.py").as_uri()
+    editor.open(engine, ENGINE)
+    (found,) = await _shows(editor, engine, ("GL501", 3))
+    *_, line = found.related_information or []
+    assert line.location.uri == main.as_uri()
+
+
 async def test_what_a_file_imports_is_followed_as_it_stands_in_the_editor(editor: Editor) -> None:
     losses, train = _project(editor, "callee", losses=CLIPS_NOT, train=TRAIN)
     editor.open(train, TRAIN)

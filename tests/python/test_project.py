@@ -244,4 +244,13 @@ def test_the_root_of_a_project_has_a_mark(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / "a" / "pyproject.toml").write_text("")
-    assert root_of(str(inner)) == str(tmp_path / "a")
+    assert root_of(str(inner), str(tmp_path)) == str(tmp_path / "a")
+
+
+def test_without_a_mark_the_folder_that_we_are_in_is_the_root(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert root_of(str(inner), str(tmp_path / "a")) == str(tmp_path / "a")
+    assert root_of(str(inner), str(inner)) == str(inner)
+    assert root_of(str(inner), str(tmp_path / "elsewhere")) == str(inner)
+    assert root_of(str(inner), str(tmp_path / "a" / "bb")) == str(inner)
