@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -81,11 +82,12 @@ class Suppression:
         return bool(matching)
 
 
-def judge(
-    text: str, findings: Sequence[Finding], enabled: frozenset[str], known: frozenset[str]
-) -> tuple[list[Finding], int]:
+def apply(text: str, findings: Sequence[Finding], enabled: frozenset[str]) -> tuple[list[Finding], int]:
     """The findings that stay, with those about the comments themselves, and how many were silenced."""
-    suppressions = _suppressions(text, findings, known)
+    lowered = text.lower()
+    if "gradlint:" not in lowered and "noqa" not in lowered:
+        return list(findings), 0
+    suppressions = _suppressions(text, findings)
     if not suppressions:
         return list(findings), 0
     kept = [finding for finding in findings if not _silenced(finding, suppressions)]
@@ -118,7 +120,7 @@ def _last_row(finding: Finding) -> int:
     return end.row - 1 if end.column == 1 and end.row > start.row else end.row
 
 
-def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str]) -> list[Suppression]:
+def _suppressions(text: str, findings: Sequence[Finding]) -> list[Suppression]:
     """Only comments that matter here; reading tokens is slow, and most `# noqa` are for other linters."""
     rows = {row for finding in findings for row in range(_first_row(finding), _last_row(finding) + 1)}
     lines = lines_of(text)
@@ -128,7 +130,7 @@ def _suppressions(text: str, findings: Sequence[Finding], known: frozenset[str])
         found
         for row, column, comment in _comments(lines)
         if _matters(comment, row in rows)
-        for found in _parse(row, column, comment, not lines[row - 1][: column - 1].strip(), known)
+        for found in _parse(row, column, comment, not lines[row - 1][: column - 1].strip())
     ]
 
 
@@ -141,8 +143,6 @@ def _matters(comment: str, beside_finding: bool) -> bool:
 
 def _comments(lines: list[str]) -> Iterator[tuple[int, int, str]]:
     """Row, column (from 1) and text of each marked comment; up to the first place that is not Python."""
-    import tokenize
-
     feed = iter(lines)
     try:
         for token in tokenize.generate_tokens(lambda: next(feed, "")):
@@ -152,24 +152,24 @@ def _comments(lines: list[str]) -> Iterator[tuple[int, int, str]]:
         return
 
 
-def _parse(row: int, column: int, comment: str, alone: bool, known: frozenset[str]) -> Iterator[Suppression]:
+def _parse(row: int, column: int, comment: str, alone: bool) -> Iterator[Suppression]:
     for found in _OWN.finditer(comment):
-        own = _own(row, column, found, alone, known)
+        own = _own(row, column, found, alone)
         if own is not None:
             yield own
     for found in _NOQA.finditer(comment):
         selectors = None
         if found["codes"] is not None:
-            everyone = _selectors(found["codes"], column + found.start("codes"), known)
+            everyone = _selectors(found["codes"], column + found.start("codes"))
             selectors = [selector for selector in everyone if re.fullmatch(r"GL\d+", selector.text.upper())]
         yield Suppression(row, column + found.start(), column + found.end(), False, False, selectors)
 
 
-def _own(row: int, column: int, found: re.Match[str], alone: bool, known: frozenset[str]) -> Suppression | None:
+def _own(row: int, column: int, found: re.Match[str], alone: bool) -> Suppression | None:
     """A comment of ours; None for a sentence that speaks of gradlint."""
     comment, what = found.string, found["what"].lower()
     start, end, codes = found.start(), *_named(comment, found.end())
-    selectors = None if codes is None else _selectors(comment[codes[0] : codes[1]], column + codes[0], known)
+    selectors = None if codes is None else _selectors(comment[codes[0] : codes[1]], column + codes[0])
     wrong = None
     if what not in (_LINE, *_FILE) and (what != _LIKE_LINE or alone):
         if not _NO_SENTENCE.match(comment, found.end()):
@@ -211,14 +211,14 @@ def _nearest(word: str, names: Iterable[str], cutoff: float) -> list[str]:
     return difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
 
 
-def _selectors(codes: str, column: int, known: frozenset[str]) -> list[Selector]:
-    return [Selector(found[0], column + found.start(), _expand(found[0], known)) for found in _WORD.finditer(codes)]
+def _selectors(codes: str, column: int) -> list[Selector]:
+    return [Selector(found[0], column + found.start(), _expand(found[0])) for found in _WORD.finditer(codes)]
 
 
-def _expand(selector: str, known: frozenset[str]) -> frozenset[str]:
+def _expand(selector: str) -> frozenset[str]:
     upper = selector.upper()
     if re.fullmatch(r"GL\d*", upper):
-        return frozenset(code for code in known if code.startswith(upper))
+        return frozenset(code for code in by_code() if code.startswith(upper))
     rule = by_name().get(selector.lower())
     return frozenset() if rule is None else frozenset({rule.meta.code})
 
@@ -317,13 +317,3 @@ def _finding(which: str, suppression: Suppression, selector: Selector | None, **
     end = suppression.end_column if selector is None else selector.column + len(selector.text)
     span = Span(Position(suppression.row, start), Position(suppression.row, end))
     return Finding(which, rule.rule_name(), Severity(rule.meta.severity), harmless(rule.message.format(**names)), span)
-
-
-def apply(
-    text: str, findings: Sequence[Finding], enabled: frozenset[str], known: frozenset[str]
-) -> tuple[list[Finding], int]:
-    """The findings that stay, with those about the comments themselves, and how many were silenced."""
-    lowered = text.lower()
-    if "gradlint:" not in lowered and "noqa" not in lowered:
-        return list(findings), 0  # most files: nothing more need be imported
-    return judge(text, findings, enabled, known)

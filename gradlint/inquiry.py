@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from gradlint.events import Step
+from gradlint.facts.file import File
+from gradlint.machine.judge import Judge, follows_paths
 from gradlint.model import Grade, Position, RuleCrash, Severity, Span
+from gradlint.paths.explorer import Explorer
+from gradlint.prefilter import prefilter
+from gradlint.python.lower import Lowering
+from gradlint.python.module import Module
+from gradlint.registry import all_rules
+from gradlint.subjects import Kind
 
 if TYPE_CHECKING:
-    import ast
-    from collections.abc import Callable, Container, Sequence
-
+    from gradlint.config import Settings
     from gradlint.events import Event, Path, Site
     from gradlint.python.anchor import Anchors
-    from gradlint.python.lower import Lowering
-    from gradlint.python.module import Module
     from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source
     from gradlint.rule import Draft, Rule
 
 #: the codes of the rules that can have anything to say about the bytes of a text
-Speaking: TypeAlias = "Callable[[bytes], frozenset[str]]"
+Speaking: TypeAlias = Callable[[bytes], frozenset[str]]
+#: called with a rule (or the name of a part) and the exception it raised
+OnCrash: TypeAlias = "Callable[[Rule | str, Exception], None]"
 
 _TOO_DEEP = "an expression is nested too deeply to be read to its end"
 
@@ -65,9 +74,7 @@ class Reading:
     @cached_property
     def anchors(self) -> Anchors:
         """The way to libcst's nodes; asked for only where there are findings."""
-        from gradlint.python.anchor import Anchors
-
-        return Anchors(self.source.text, self.source.tree, self.source.lines())
+        return _anchors(self.source)
 
     def add(self, draft: Draft, path: Path | None = None) -> None:
         """One for each rule and place; one that was seen takes the place of one that was only guessed."""
@@ -119,19 +126,15 @@ class Reading:
         return self.project.file(path) if path and self.project is not None else None
 
     def _anchors_of(self, path: str) -> Anchors:
-        from gradlint.python.anchor import Anchors
-
         found = self._anchors.get(path)
         if found is None:
             other = self._other(path)
             assert other is not None
-            found = self._anchors[path] = Anchors(other.source.text, other.source.tree, other.source.lines())
+            found = self._anchors[path] = _anchors(other.source)
         return found
 
     def function_of(self, draft: Draft) -> str:
         """The name of the innermost function that a finding is in; "" outside of any."""
-        import ast
-
         row = self.origin(draft.site).lineno
         name, begun = "", 0
         for node in ast.walk(self.source.tree):
@@ -139,6 +142,12 @@ class Reading:
                 if begun <= node.lineno <= row <= (node.end_lineno or row):
                     name, begun = node.name, node.lineno
         return name
+
+
+def _anchors(source: Source) -> Anchors:
+    from gradlint.python.anchor import Anchors  # with libcst
+
+    return Anchors(source.text, source.tree, source.lines())
 
 
 class Inquiry:
@@ -157,6 +166,18 @@ class Inquiry:
         self.crashes = crashes
         self._programs: list[Module] = []
 
+    @classmethod
+    def of(
+        cls, codes: frozenset[str], settings: Settings, crashes: dict[str, RuleCrash], project: Project | None,
+        location: str,
+    ) -> Inquiry:  # fmt: skip
+        """The rules of these codes, with the options that were configured for them."""
+        rules = [rule(settings.options_for(rule.meta.code)) for rule in all_rules() if rule.meta.code in codes]
+        # what a text lacks may be in the files that it imports
+        others = b"" if project is None else b"\n".join((b"", *project.texts()))
+        speaking = (lambda text: prefilter(codes).speaking(text, others)) if settings.prefilter else None
+        return cls(rules, settings.target_torch, crashes, project, location, speaking)
+
     def read(
         self, source: Source, part: ast.Module | None = None, starts: Container[str] | None = None,
         like: Reading | None = None,
@@ -167,20 +188,11 @@ class Inquiry:
 
     def lowered(self, source: Source, part: ast.Module | None = None, like: Reading | None = None) -> Reading:
         """The text, of which nothing was said yet."""
-        from gradlint.python.lower import Lowering
-
         known = like.lowering if like is not None else None
         return Reading(source, Lowering(part or source.tree, known), self._project, self._location)
 
     def asked(self, reading: Reading, starts: Container[str] | None = None) -> Reading:
         """The same with what the rules say."""
-        from gradlint.asking import about_file
-        from gradlint.events import Step
-        from gradlint.facts.file import File
-        from gradlint.machine.judge import Judge, follows_paths
-        from gradlint.paths.explorer import Explorer
-        from gradlint.python.module import Module
-
         # most files have nothing that matters from others, and are read as if there were none
         project = self._project if self._project is not None and not self._project.is_empty else None
         program = Module(reading.lowering.body, self._target, "", project, self._location)
@@ -191,7 +203,7 @@ class Inquiry:
             return reading
         # to look for words in all of a text costs more than to ask all rules about a part of it
         file, rules = File(program), self._speaking(reading.source) if starts is None else self._rules
-        for draft in about_file(rules, file, self._on_crash):
+        for draft in _about_file(rules, file, self._on_crash):
             reading.add(draft)
         if not program.trains or not any(map(follows_paths, rules)):
             return reading
@@ -231,12 +243,65 @@ class Inquiry:
 
     def _on_crash(self, rule: Rule | str, error: Exception) -> None:
         code = rule if isinstance(rule, str) else rule.meta.code
-        self.crashes.setdefault(code, crash(code, error))
+        self.crashes.setdefault(code, RuleCrash.of(code, error))
 
 
-def crash(rule: str, error: BaseException) -> RuleCrash:
-    """An exception as a value."""
-    import traceback
+def _about_file(rules: Sequence[Rule], file: File, on_crash: OnCrash) -> Iterator[Draft]:
+    """Tells all rules of the file, and gives what those say that need no path."""
+    for rule in rules:
+        rule.file = file
+    asked = _Asked(rules, on_crash)
+    yield from asked("on_file")
+    for rule in asked.rules("on_call"):
+        for call in file.calls(*rule.calls):
+            yield from asked.ask(rule, "on_call", call)
+    if asked.rules("on_setting"):
+        for setting in file.settings:
+            for rule in asked.rules("on_setting"):
+                if isinstance(setting, rule.configured):
+                    yield from asked.ask(rule, "on_setting", setting)
+    if asked.rules("on_stack"):
+        for stack in file.stacks:
+            yield from asked("on_stack", stack)
+    yield from _about_operations(asked, file, on_crash)
 
-    shown = "".join(traceback.format_exception(error, limit=-8))
-    return RuleCrash(rule, f"{type(error).__name__}: {error}", shown)
+
+def _about_operations(asked: _Asked, file: File, on_crash: OnCrash) -> Iterator[Draft]:
+    rules = asked.rules("on_operation")
+    if not rules:
+        return
+    from gradlint.facts.tensors import operations
+
+    # divisions are everywhere: they are followed in a file with nothing else only for a rule that is about them
+    divisions = any(Kind.DIVIDE in rule.operations and not rule.needs for rule in rules)
+    try:
+        found = operations(file.program, divisions=divisions)
+    except Exception as error:  # what else there is to say is said
+        on_crash("numerics", error)
+        return
+    for operation in found:
+        for rule in rules:
+            if operation.kind in rule.operations:
+                yield from asked.ask(rule, "on_operation", operation)
+
+
+class _Asked:
+    """The rules, by the hooks that they override."""
+
+    def __init__(self, rules: Sequence[Rule], on_crash: OnCrash) -> None:
+        self._rules = rules
+        self._on_crash = on_crash
+
+    def rules(self, hook: str) -> list[Rule]:
+        return [rule for rule in self._rules if hook in rule.hooks]
+
+    def __call__(self, hook: str, *subject: Any) -> Iterator[Draft]:
+        for rule in self.rules(hook):
+            yield from self.ask(rule, hook, *subject)
+
+    def ask(self, rule: Rule, hook: str, *subject: Any) -> Iterable[Draft]:
+        try:
+            return list(getattr(rule, hook)(*subject))
+        except Exception as error:  # a rule's crash is one reported error; the rest goes on
+            self._on_crash(rule, error)
+            return ()

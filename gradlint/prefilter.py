@@ -20,6 +20,7 @@ from gradlint.knowledge.rows import About, Setting
 from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.knowledge.words import Need, Stems, Text, as_bytes, needs, stems
 from gradlint.python.prose import without_prose
+from gradlint.registry import all_rules
 from gradlint.rule import EVENT_HOOKS
 from gradlint.subjects import ClipSetting, DivisionSetting, Kind
 
@@ -171,8 +172,6 @@ class Prefilter:
 @functools.cache
 def prefilter(codes: frozenset[str] | None = None) -> Prefilter:
     """For the rules of these codes; None: for those that are on unless somebody turns them off."""
-    from gradlint.registry import all_rules
-
     return Prefilter(r for r in all_rules() if (r.meta.default if codes is None else r.meta.code in codes))
 
 

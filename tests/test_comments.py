@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gradlint.comments import apply
-from gradlint.config.selectors import known_codes
 from gradlint.model import Finding, Position, Severity, Span
 from gradlint.registry import default_codes
 from gradlint.repair.edits import applied
@@ -19,7 +18,7 @@ def _finding(row: int, code: str = "GL101", *, end_row: int | None = None, end_c
 
 
 def _apply(text: str, *findings: Finding, enabled: frozenset[str] = ENABLED) -> tuple[list[str], int]:
-    kept, silenced = apply(text, findings, enabled, known_codes())
+    kept, silenced = apply(text, findings, enabled)
     return [f"{finding.code}:{finding.span.start.row}" for finding in kept], silenced
 
 
@@ -94,7 +93,7 @@ def test_nothing_else_is_silenced_in_silence(comment: str, told: list[str]) -> N
 
 def test_a_directive_that_is_none_is_told_with_what_to_write() -> None:
     text = "# gradlint: disable=GL101, GL202\nclip()\n"
-    (finding, told), silenced = apply(text, [_finding(2)], ENABLED, known_codes())
+    (finding, told), silenced = apply(text, [_finding(2)], ENABLED)
     assert (finding.code, silenced) == ("GL101", 0)
     assert told.message == (
         "unknown directive `disable` in a suppression: write `# gradlint: ignore[GL101, GL202]` behind the line, "
@@ -113,7 +112,7 @@ def test_a_directive_that_is_none_is_told_with_what_to_write() -> None:
 )
 def test_an_unused_code_without_brackets_is_dropped(comment: str, left: str) -> None:
     text = f"clip()  {comment}\n"
-    (unused,), silenced = apply(text, [_finding(1)], ENABLED, known_codes())
+    (unused,), silenced = apply(text, [_finding(1)], ENABLED)
     assert (unused.code, silenced) == ("GL901", 1)
     assert unused.fix is not None
     assert applied(text, unused.fix.edits) == f"clip()  {left}\n"
@@ -195,7 +194,7 @@ def test_unknown(comment: str, told: list[str]) -> None:
 
 
 def test_the_unknown_code_is_underlined_and_the_nearest_named() -> None:
-    (finding,), _ = apply("clip()  # gradlint: ignore[clip-afer-step]\n", [], ENABLED, known_codes())
+    (finding,), _ = apply("clip()  # gradlint: ignore[clip-afer-step]\n", [], ENABLED)
     assert (finding.span.start.column, finding.span.end.column) == (28, 42)
     assert "did you mean `clip-after-step`?" in finding.message
 
@@ -209,7 +208,7 @@ def test_the_meta_rules_can_be_off() -> None:
     "text", ["x = (\n# gradlint: ignore\n", "'''\n# noqa\n", "  x\n y # gradlint: ignore\n", "\x00"]
 )
 def test_code_that_cannot_be_tokenized_is_no_trouble(text: str) -> None:
-    kept, _ = apply(text, [_finding(1, "GL900")], ENABLED, known_codes())
+    kept, _ = apply(text, [_finding(1, "GL900")], ENABLED)
     assert [finding.code for finding in kept] == ["GL900"]
 
 

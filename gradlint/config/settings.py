@@ -12,8 +12,10 @@ from gradlint.config.globs import one_of
 from gradlint.config.selectors import Layer, expand, preset_codes, preset_of, resolve, resolve_fixable, severity_of
 from gradlint.model import Severity
 from gradlint.records import dataclass
+from gradlint.registry import default_codes
 
 if TYPE_CHECKING:
+    from gradlint.model import Finding
     from gradlint.rule import OptionValue
 
 Pairs = tuple[tuple[str, tuple[str, ...]], ...]
@@ -90,9 +92,19 @@ class Settings:
                     enabled = enabled - expand(selector)
         return enabled
 
+    def watched_for(self, path: str) -> frozenset[str]:
+        """The codes that a fix must not offend: those that are on, and those that are on by default and not ignored."""
+        ignored = {code for layer in self.layers for selector in layer.ignore for code in expand(selector)}
+        return self.enabled_for(path) | (default_codes() - ignored)
+
     def severity_of(self, code: str) -> Severity | None:
         """The configured severity, the narrowest selector's, or None for the rule's own."""
         return severity_of(code, self.severities)
+
+    def with_severity(self, finding: Finding) -> Finding:
+        """The finding with the severity that was configured for its rule."""
+        severity = self.severity_of(finding.code)
+        return finding if severity is None else finding.with_severity(severity)
 
     def options_for(self, code: str) -> Mapping[str, OptionValue]:
         for selector, values in self.options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from gradlint.facts import settings
 from gradlint.python import syntax as s
 from gradlint.python.binding import called
 from gradlint.python.contexts import turns_off
@@ -204,9 +205,7 @@ class File:
 
     @property
     def settings(self) -> list[Setting]:
-        from gradlint.facts.settings import clip_settings, second_divisions
-
-        return [*clip_settings(self.program), *second_divisions(self.program)]
+        return [*settings.clip_settings(self.program), *settings.second_divisions(self.program)]
 
     @property
     def stacks(self) -> list[Stack]:
@@ -233,9 +232,7 @@ class File:
         return self.program.once(TokenMeans)
 
     def is_one(self, window: str) -> bool:
-        from gradlint.facts.settings import is_one
-
-        return is_one(window, self.program)
+        return settings.is_one(window, self.program)
 
 
 def _annotations(stmt: s.Stmt) -> Iterator[s.Expr]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from urllib.parse import quote_from_bytes
 
 from gradlint.model import harmless
 
@@ -90,8 +91,6 @@ def is_absolute(path: str) -> bool:
 
 def encoded(path: str) -> str:
     """A relative path as a relative address: to the byte, whatever characters are in it."""
-    from urllib.parse import quote_from_bytes
-
     return quote_from_bytes(as_bytes(path), safe="/~")  # a colon is quoted: it could be taken for a scheme's
 
 

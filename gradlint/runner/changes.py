@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from gradlint import documents
@@ -418,8 +419,6 @@ class Touched:
 
     def _rows_after_fixes(self, text: str) -> frozenset[int]:
         """The changed rows where they are now, and the rows that the fixes wrote."""
-        from difflib import SequenceMatcher
-
         old, new = _ENDS.split(self._text), _ENDS.split(text)
         rows = set(range(1, len(new) + 1))
         for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():

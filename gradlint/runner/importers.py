@@ -13,6 +13,7 @@ from itertools import islice
 from gradlint import documents, engine
 from gradlint.config.load import ConfigTree
 from gradlint.config.settings import Settings
+from gradlint.prefilter import prefilter
 from gradlint.python.project import Project, Words, stem_of
 from gradlint.python.surroundings import MOST_HOPS
 from gradlint.records import replace
@@ -160,7 +161,7 @@ def _is_python(file: SourceFile) -> bool:
 def _may_be_called(file: SourceFile) -> bool:
     """It holds something that gradients hang on; what cannot be read is told by whoever reads it."""
     source = _source(file)
-    return source is not None and engine.holds_any(source, file.settings, file.path)
+    return source is not None and prefilter(file.settings.enabled_for(file.path)).holds_any(source)
 
 
 def _source(file: SourceFile) -> bytes | None:

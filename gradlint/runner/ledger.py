@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
-from gradlint.engine import as_severe_as_wanted
 from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, FixSafety, Grade, Span
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
@@ -154,7 +153,7 @@ class Ledger:
         own = [_with_caller(finding, others.get(_key(finding)), file) for finding in own]
         own = [self._as_safe_as_for_all(finding, real) for finding in own]
         known = {_key(finding) for finding in own}
-        new = [as_severe_as_wanted(replace(f, path=""), file.settings) for key, f in others.items() if key not in known]
+        new = [file.settings.with_severity(replace(f, path="")) for key, f in others.items() if key not in known]
         return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
 
     def _as_safe_as_for_all(self, finding: Finding, real: str) -> Finding:
@@ -168,7 +167,7 @@ def _with_caller(finding: Finding, shown: Finding | None, file: SourceFile) -> F
     """What a file's own analysis found, or what another one did, if that has seen what this one guessed."""
     if shown is None or shown.grade is not Grade.SEEN or finding.grade is Grade.SEEN:
         return finding
-    return as_severe_as_wanted(replace(shown, path="", fix=finding.fix), file.settings)
+    return file.settings.with_severity(replace(shown, path="", fix=finding.fix))
 
 
 def _fixes(result: FileResult) -> Set[tuple[_Key, FixSafety]]:

@@ -337,10 +337,7 @@ def fix_one(source: bytes, file: SourceFile, unsafe: bool, keep: Keep | None = N
 
 def _raised(file: SourceFile, error: Exception) -> FileResult:
     """The engine promises not to raise; should it ever, one file is lost and not the run."""
-    import traceback
-
-    crash = RuleCrash("engine", f"{type(error).__name__}: {error}", traceback.format_exc())
-    return FileResult(file.shown, crashes=(crash,))
+    return FileResult(file.shown, crashes=(RuleCrash.of("engine", error),))
 
 
 def default_jobs() -> int:

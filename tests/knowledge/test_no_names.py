@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: where code asks about frameworks
 PLACES = ("rules", "gradlint/python", "gradlint/paths", "gradlint/facts", "gradlint/machine", "gradlint/repair",
           "gradlint/states.py",
-          "gradlint/subjects.py", "gradlint/rule.py", "gradlint/engine.py", "gradlint/inquiry.py")  # fmt: skip
+          "gradlint/subjects.py", "gradlint/rule.py", "gradlint/engine.py", "gradlint/findings.py",
+          "gradlint/inquiry.py")  # fmt: skip
 #: `accelerate launch` is a command, and this reads commands
 EXEMPT = {"gradlint/python/blanks.py"}
 
