@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gradlint.cli import gradlint
-from gradlint.config.keys import KEYS, Kind
+from gradlint.config.schema import KEYS, Kind
 from gradlint.config.settings import FixChoice, RunChoice
 
 REFERENCE = Path(__file__).resolve().parent / "reference.md"

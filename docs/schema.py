@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gradlint.config.keys import KEYS, SEVERITIES, Key, Kind
+from gradlint.config.schema import KEYS, SEVERITIES, Key, Kind
 from gradlint.config.selectors import ALL, known_codes
 from gradlint.registry import HOME, all_rules, by_name
 

@@ -20,7 +20,7 @@ from gradlint.model import (
     Span,
     harmless,
 )
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from gradlint.records import dataclass, field, replace
 from gradlint.registry import by_code, by_name, default_codes
 

@@ -165,8 +165,13 @@ def _broken(text: reading.Broken, source: bytes, path: str, settings: Settings) 
             return FileResult(path)
         severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))
+    return FileResult(path, (syntax_error(message, place, settings, severity),))
+
+
+def syntax_error(message: str, place: Position, settings: Settings, severity: Severity = Severity.ERROR) -> Finding:
+    """What is told of a text that does not parse."""
     finding = Finding(SYNTAX_ERROR, "syntax-error", severity, harmless(message), Span(place, place))
-    return FileResult(path, (settings.with_severity(finding),))
+    return settings.with_severity(finding)
 
 
 def worth_reading(source: bytes, settings: Settings, path: str, project: Project | None = None) -> bool:

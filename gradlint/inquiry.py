@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import Step
 from gradlint.facts.file import File
-from gradlint.machine.judge import Judge, follows_paths
+from gradlint.machine.judge import Asked, Judge, OnCrash, follows_paths
 from gradlint.model import Grade, Position, RuleCrash, Severity, Span
 from gradlint.paths.explorer import Explorer
 from gradlint.prefilter import prefilter
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: the codes of the rules that can have anything to say about the bytes of a text
 Speaking: TypeAlias = Callable[[bytes], frozenset[str]]
-#: called with a rule (or the name of a part) and the exception it raised
-OnCrash: TypeAlias = "Callable[[Rule | str, Exception], None]"
 
 _TOO_DEEP = "an expression is nested too deeply to be read to its end"
 
@@ -241,8 +239,7 @@ class Inquiry:
         codes = self._can_speak(source.text.encode("utf-8", "surrogatepass"))
         return [rule for rule in self._rules if rule.meta.code in codes]
 
-    def _on_crash(self, rule: Rule | str, error: Exception) -> None:
-        code = rule if isinstance(rule, str) else rule.meta.code
+    def _on_crash(self, code: str, error: Exception) -> None:
         self.crashes.setdefault(code, RuleCrash.of(code, error))
 
 
@@ -250,7 +247,7 @@ def _about_file(rules: Sequence[Rule], file: File, on_crash: OnCrash) -> Iterato
     """Tells all rules of the file, and gives what those say that need no path."""
     for rule in rules:
         rule.file = file
-    asked = _Asked(rules, on_crash)
+    asked = Asked(rules, on_crash)
     yield from asked("on_file")
     for rule in asked.rules("on_call"):
         for call in file.calls(*rule.calls):
@@ -266,7 +263,7 @@ def _about_file(rules: Sequence[Rule], file: File, on_crash: OnCrash) -> Iterato
     yield from _about_operations(asked, file, on_crash)
 
 
-def _about_operations(asked: _Asked, file: File, on_crash: OnCrash) -> Iterator[Draft]:
+def _about_operations(asked: Asked, file: File, on_crash: OnCrash) -> Iterator[Draft]:
     rules = asked.rules("on_operation")
     if not rules:
         return
@@ -283,25 +280,3 @@ def _about_operations(asked: _Asked, file: File, on_crash: OnCrash) -> Iterator[
         for rule in rules:
             if operation.kind in rule.operations:
                 yield from asked.ask(rule, "on_operation", operation)
-
-
-class _Asked:
-    """The rules, by the hooks that they override."""
-
-    def __init__(self, rules: Sequence[Rule], on_crash: OnCrash) -> None:
-        self._rules = rules
-        self._on_crash = on_crash
-
-    def rules(self, hook: str) -> list[Rule]:
-        return [rule for rule in self._rules if hook in rule.hooks]
-
-    def __call__(self, hook: str, *subject: Any) -> Iterator[Draft]:
-        for rule in self.rules(hook):
-            yield from self.ask(rule, hook, *subject)
-
-    def ask(self, rule: Rule, hook: str, *subject: Any) -> Iterable[Draft]:
-        try:
-            return list(getattr(rule, hook)(*subject))
-        except Exception as error:  # a rule's crash is one reported error; the rest goes on
-            self._on_crash(rule, error)
-            return ()

@@ -15,8 +15,8 @@ from gradlint.cli.output import HELP as FORMATS_HELP
 from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, finder_of, overrides_of, refuse
 from gradlint.cli.selection import Function, rules_option, selecting
-from gradlint.config.keys import SEVERITIES
 from gradlint.config.load import FILES, ConfigTree
+from gradlint.config.schema import SEVERITIES
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, MissingPathError, SourceFile

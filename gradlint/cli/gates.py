@@ -14,8 +14,8 @@ from gradlint import documents
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
 from gradlint.model import counted
-from gradlint.runner.disputes import Disputed
 from gradlint.runner.files import UNKNOWN, SourceFile
+from gradlint.runner.ledger import Disputed
 from gradlint.runner.run import mend, mend_text
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import click
 
 from gradlint.cli.request import Fixing, Mode
-from gradlint.config.keys import FORMATS
 from gradlint.config.reading import unknown
+from gradlint.config.schema import FORMATS
 from gradlint.model import FileResult
 from gradlint.report.paths import harmless_lines
 from gradlint.report.text import (

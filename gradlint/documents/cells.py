@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, parses, written
 from gradlint.model import Cell, Edit, Position, Span
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from gradlint.records import dataclass
 
 

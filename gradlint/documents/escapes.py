@@ -10,8 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 
-from gradlint.python.lines import lines_of
-from gradlint.python.source import Source, read
+from gradlint.python.source import Source, lines_of, read
 from gradlint.records import dataclass
 
 #: cell magics whose body is Python that runs in the notebook's own process

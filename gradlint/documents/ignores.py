@@ -12,8 +12,7 @@ from gradlint.documents.escapes import hide
 from gradlint.documents.markdown import blocks
 from gradlint.documents.notebook import NotANotebook, read
 from gradlint.model import SYNTAX_ERROR, UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Edit, FileResult, Position, Span
-from gradlint.python.lines import lines_of
-from gradlint.python.source import decoded
+from gradlint.python.source import decoded, lines_of
 from gradlint.repair.edits import applied
 from gradlint.repair.rounds import edited
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gradlint import engine
 from gradlint.documents.escapes import Hidden, hide, is_python
 from gradlint.model import Edit, FileResult, Finding, Fixed, Position, Span, Unreadable
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from gradlint.records import dataclass, replace
 from gradlint.repair.edits import applied
 

@@ -25,10 +25,9 @@ from gradlint.model import (
     Severity,
     Span,
     Unreadable,
-    harmless,
 )
 from gradlint.python.blanks import has_gradients, unfinished
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from gradlint.records import dataclass, replace
 from gradlint.repair.edits import applied
 
@@ -366,11 +365,11 @@ def _syntax_errors(cells: Sequence[CodeCell], joined: Joined, settings: Settings
         if unfinished:
             blank.append(place)
         else:
-            yield _syntax_error(f"This cell does not parse: {said}", place, settings)
+            yield engine.syntax_error(f"This cell does not parse: {said}", place, settings)
     if blank and any(has_gradients(cell.text.encode("utf-8", "replace")) for cell in cells):
         more = f" ({len(blank)} cells are so)" if len(blank) > 1 else ""
         message = f"This cell is not finished, or is no code, and was not read{more}"
-        yield _syntax_error(message, blank[0], settings, Severity.ADVICE)
+        yield engine.syntax_error(message, blank[0], settings, Severity.ADVICE)
 
 
 def _broken(cell: Cell, text: str) -> tuple[Position, str, bool]:
@@ -393,11 +392,4 @@ def _not_read(notebook: NotANotebook, path: str, settings: Settings) -> FileResu
         return FileResult(path, unreadable=Unreadable(notebook.reason) if notebook.reason else None)
     if SYNTAX_ERROR not in settings.enabled_for(path):
         return FileResult(path)
-    return FileResult(path, (_syntax_error(notebook.reason, Position(notebook.row, notebook.column), settings),))
-
-
-def _syntax_error(
-    message: str, place: Position, settings: Settings, severity: Severity = Severity.ERROR
-) -> Finding:  # fmt: skip
-    severity = settings.severity_of(SYNTAX_ERROR) or severity
-    return Finding(SYNTAX_ERROR, "syntax-error", severity, harmless(message), Span(place, place))
+    return FileResult(path, (engine.syntax_error(notebook.reason, Position(notebook.row, notebook.column), settings),))

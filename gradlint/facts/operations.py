@@ -9,7 +9,6 @@ from gradlint.facts.numbers import Fact, as_fact
 from gradlint.knowledge import tensor_api as api
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, identifiers, last, own_statements, target_names
-from gradlint.python.cited import LENGTH, cited
 from gradlint.python.values import Instance, Value
 from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low, Prob
@@ -33,6 +32,8 @@ _DRAWS = frozenset({"multinomial", "choice", "choices"})
 _PICKS = frozenset({"gather", "index_select", "take_along_dim", "take", "batched_index_select"})
 #: names are looked up so many times: `pi_a`, `pi.gather(1, a).squeeze()`, `a.long()`
 _DEEPEST = 3
+#: of code in messages: with it and a sentence of ours a message stays below 200 characters
+_LENGTH = 56
 
 
 @dataclass(slots=True, eq=False)
@@ -85,13 +86,13 @@ class Operation:
     def operand_text(self) -> str:
         return s.render(self.operand)
 
-    def shown(self, length: int = LENGTH) -> str:
+    def shown(self, length: int = _LENGTH) -> str:
         return cited(self.node, length)
 
-    def operand_shown(self, length: int = LENGTH) -> str:
+    def operand_shown(self, length: int = _LENGTH) -> str:
         return cited(self.operand, length)
 
-    def function_shown(self, length: int = LENGTH) -> str:
+    def function_shown(self, length: int = _LENGTH) -> str:
         return cited(self.node.func if isinstance(self.node, s.Call) else self.node, length)
 
     @property
@@ -451,3 +452,16 @@ def _weighed(statements: list[s.Stmt]) -> Iterator[int]:
                     for one, other in ((part.left, part.right), (part.right, part.left)):
                         if any(map(api.RETURN.search, identifiers(other))):
                             yield from map(id, s.walk_expr(one))
+
+
+def cited(expr: s.Expr, length: int = _LENGTH) -> str:
+    """The user's own code in a message: `torch.sum(…)` for a long call; else the beginning."""
+    # an index of several parts is not kept by the small tree
+    text = s.render(expr).replace("[:]", "[…]")
+    if len(text) <= length:
+        return text
+    if isinstance(expr, s.Call):
+        head = cited(expr.func)
+        if len(head) + 3 <= length and not head.endswith("…"):
+            return f"{head}(…)"
+    return text[: length - 1].rstrip() + "…"

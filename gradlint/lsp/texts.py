@@ -17,7 +17,7 @@ from gradlint.config.settings import Settings
 from gradlint.documents.notebook import CodeCell, shown_program
 from gradlint.lsp.positions import Shift, Spot, Width, characters
 from gradlint.model import Edit, FileResult, Finding, Position, Span
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from gradlint.records import dataclass, field
 from gradlint.report.text import split_lines
 

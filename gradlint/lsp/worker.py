@@ -27,8 +27,7 @@ from gradlint.model import FileResult
 from gradlint.python.roots import lay_over
 from gradlint.python.source import decoded
 from gradlint.records import replace
-from gradlint.runner.disputes import undisputed
-from gradlint.runner.ledger import Keep
+from gradlint.runner.ledger import Keep, undisputed
 
 if TYPE_CHECKING:
     from gradlint.config import Settings

@@ -20,8 +20,8 @@ from typing import Any
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-from gradlint.python.lines import Lines
 from gradlint.python.lower import DEEPEST, nested
+from gradlint.python.source import Lines
 from gradlint.records import dataclass
 
 #: the head of a `case`, and how deep brackets may be in it: for each more libcst takes twice as long, or four times

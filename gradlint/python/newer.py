@@ -16,7 +16,7 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from gradlint.python.anchor import has_deep_pattern
-from gradlint.python.lines import Lines
+from gradlint.python.source import Lines
 
 _ROW = re.compile(r"[^\r\n]*")
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gradlint.python.lines import Lines
-from gradlint.python.source import Source, parsed, read
+from gradlint.python.source import Lines, Source, parsed, read
 from gradlint.records import dataclass
 from gradlint.repair.edits import shared, shared_end
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable
 
 from gradlint.model import Edit, Position, Span
-from gradlint.python.lines import Lines, lines_of
+from gradlint.python.source import Lines, lines_of
 
 
 def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:

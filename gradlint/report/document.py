@@ -14,7 +14,7 @@ from gradlint.documents.cells import Joined, join
 from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.fingerprints import Print, fingerprints
 from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from gradlint.report.text import ReadSource, split_lines
 
 #: what most formats are made of

@@ -22,10 +22,7 @@ from gradlint.runner.run import relax_collector
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_NEEDED = (
-    "python.source", "python.lower", "python.anchor", "paths.explorer", "facts.tensors", "machine.judge",
-    "repair.trial", "repair.bench",
-)  # fmt: skip
+_NEEDED = ("findings", "python.anchor", "facts.tensors", "repair.trial", "repair.bench")
 
 
 def share_out(

@@ -6,13 +6,13 @@ from __future__ import annotations
 import ast
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gradlint import comments
 from gradlint.config import Settings
 from gradlint.facts.file import File
-from gradlint.machine.judge import Judge
+from gradlint.machine.judge import Judge, OnCrash
 from gradlint.model import Cell, FileResult, Finding, Place, Position, Severity, Span, place_in
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
@@ -142,13 +142,9 @@ class Objection(Claim):
     story: tuple[Happening, ...] = ()
 
 
-#: told of a rule and what it raised
-OnCrash = Callable[[str, Exception], None]
-
-
 def objections(run: Run, settings: Settings, on_crash: OnCrash) -> list[Objection]:
     """What the rules say, once for each place."""
-    judge = Judge(_rules(run, settings), lambda rule, error: on_crash(rule.meta.code, error))
+    judge = Judge(_rules(run, settings), on_crash)
     said: dict[tuple[str, str, int], Objection] = {}
     for draft in judge.judge(run.played.path):
         found = _placed(draft, run)

@@ -13,9 +13,9 @@ from gradlint.config.settings import Settings
 from gradlint.documents import Kind, fix, kind_of, lint, runnable
 from gradlint.model import FileResult, counted
 from gradlint.python.source import Source, read
-from gradlint.runner.disputes import undisputed
 from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.importers import Importers
+from gradlint.runner.ledger import undisputed
 from gradlint.runner.run import Run, settle_text
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch.run import Job, Outcome, run

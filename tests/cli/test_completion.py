@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.cli import run
-from gradlint.config.keys import FORMATS
+from gradlint.config.schema import FORMATS
 from gradlint.registry import all_rules, by_code
 from tests.patience import PATIENCE
 

@@ -17,7 +17,7 @@ from click.shell_completion import ShellComplete
 from gradlint.cli import gradlint as group
 from gradlint.cli import output
 from gradlint.cli.output import MACHINE, Target, targets
-from gradlint.config.keys import FORMATS
+from gradlint.config.schema import FORMATS
 from tests.cli.conftest import Command
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP
 

@@ -12,9 +12,8 @@ from docs.reference import REFERENCE, reference
 from docs.schema import SCHEMA, schema
 from gradlint import __version__
 from gradlint.cli import gradlint
-from gradlint.config.keys import KEYS
 from gradlint.config.reading import ConfigError, parse_toml
-from gradlint.config.schema import settings_from
+from gradlint.config.schema import KEYS, settings_from
 from gradlint.registry import all_rules
 
 

@@ -12,7 +12,7 @@ from gradlint.config import Settings
 from gradlint.documents import fix, lint
 from gradlint.documents.cells import CodeCell
 from gradlint.documents.notebook import fix_cells, lint_cells
-from gradlint.python.lines import lines_of
+from gradlint.python.source import lines_of
 from tests.sampling import spread
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -40,7 +40,7 @@ def _stale(state: GradientState) -> list[Event]:
 
 
 def _judged(*events: Event, rule: type[Rule] = Alarm, at: Path | None = None) -> list[Draft]:
-    def crash(rule: Rule, error: Exception) -> None:
+    def crash(code: str, error: Exception) -> None:
         raise error
 
     made = path(events) if at is None else at

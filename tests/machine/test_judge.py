@@ -53,7 +53,7 @@ class Fragile(Rule):
 def _judge(whole: Path) -> tuple[Watcher, list[Draft], list[str]]:
     watcher = Watcher()
     crashes: list[str] = []
-    judge = Judge([Fragile(), watcher], lambda rule, error: crashes.append(f"{rule.meta.code} {error}"))
+    judge = Judge([Fragile(), watcher], lambda code, error: crashes.append(f"{code} {error}"))
     return watcher, list(judge.judge(whole)), crashes
 
 

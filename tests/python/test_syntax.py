@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from gradlint.python import syntax as s
-from gradlint.python.lines import Lines
+from gradlint.python.source import Lines
 from tests.paths.tracing import lowered
 
 

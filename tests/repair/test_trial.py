@@ -24,7 +24,6 @@ from gradlint.python import syntax as s
 from gradlint.python.anchor import Anchors
 from gradlint.python.lower import Lowering
 from gradlint.python.source import Source
-from gradlint.registry import by_code
 from gradlint.repair import bench
 from gradlint.repair.change import Change
 from gradlint.repair.document import Document
@@ -123,7 +122,7 @@ def test_a_rule_that_fails_on_the_result_takes_the_fix_with_it(monkeypatch: pyte
     def failing(self: Judge, path: Path) -> Iterator[Draft]:
         order = [type(event) for event in path.events if isinstance(event, Clip | Step)]
         if order[:1] == [Clip]:
-            self._on_crash(by_code()["GL103"](), KeyError("oops"))
+            self._asked._on_crash("GL103", KeyError("oops"))
         return asked(self, path)
 
     monkeypatch.setattr(Judge, "judge", failing)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gradlint.facts.operations import cited
 from gradlint.python import syntax as s
-from gradlint.python.cited import cited
 from tests.paths.tracing import program
 
 LONG = "argument" * 8
