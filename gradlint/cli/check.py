@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from gradlint.cli.gates import Gates
 from gradlint.cli.output import HELP as FORMATS_HELP
 from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, finder_of, overrides_of, refuse
@@ -20,12 +19,13 @@ from gradlint.config.schema import SEVERITIES
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
 from gradlint.runner.files import UNKNOWN, MissingPathError, SourceFile
+from gradlint.runner.importers import Importers
 from gradlint.runner.run import Run, default_jobs, run, run_text, settle_text
 
 if TYPE_CHECKING:
+    from gradlint.cli.gates import Gates
     from gradlint.config import Settings
     from gradlint.runner.cache import Cache
-    from gradlint.runner.importers import Importers
     from gradlint.runner.write import FixPlan
 
 _FILE = click.Path(dir_okay=False)  # shells complete it
@@ -145,7 +145,7 @@ class _Checking:
         chosen_targets = targets(asked, request.output_file, statistics=request.statistics, diff=request.diff)
         self._output = Output(chosen_targets, request.statistics, request.quiet)
         self._bar = Progress(enabled=False if request.quiet else None)
-        self._gates = Gates(request, self._output)
+        self._made: Gates | None = None
         self.written: dict[str, bytes] = {}
         self.around: frozenset[str] = frozenset()
 
@@ -165,7 +165,7 @@ class _Checking:
             return self._write_baseline(self._lint(files, None), files, self._request.write_baseline)
         plan = fixing.plan()
         follows = plan is not None and any(file.settings.project for file in files)
-        if not follows and not self._gates.closed(files):
+        if not follows and not self._held_back(files):
             return self._finish(self._lint(files, plan), fixing)
         run = self._lint(files, None)
         self._gates.sift(run, files, plan)
@@ -193,7 +193,22 @@ class _Checking:
                 self._output.warn("no Python files found under the given paths")
             for skipped in finder.skipped:
                 self._output.warn(f"{skipped.shown}: {skipped.reason}")
-        return self._gates.admitted(files)
+        return files if request.diff_base is None else self._gates.admitted(files, request.diff_base)
+
+    @property
+    def _gates(self) -> Gates:
+        """Made when there is anything to hold back, or to fix by what other files say."""
+        if self._made is None:
+            from gradlint.cli.gates import Gates
+
+            self._made = Gates(self._request, self._output)
+        return self._made
+
+    def _held_back(self, files: Sequence[SourceFile]) -> bool:
+        """Whether some findings may stay silent: known ones, or those beside the changed lines."""
+        if self._request.diff_base is not None:
+            return True
+        return any(self._request.baseline_of(file.settings) is not None for file in files)
 
     def _narrowed(self, settings: Settings) -> Settings:
         prefilter = settings.prefilter and not self._request.no_prefilter
@@ -211,7 +226,7 @@ class _Checking:
         from gradlint.cli.comments import add_comments
 
         run = self._lint(files, None)
-        if self._gates.closed(files):
+        if self._held_back(files):
             self._gates.sift(run, files, None)
         for result in run.results:
             self._output.troubles(result, verbose=self._request.verbose)
@@ -239,8 +254,6 @@ class _Checking:
     def _importers(self, files: list[SourceFile]) -> Importers | None:
         if not any(file.settings.project for file in files):
             return None
-        from gradlint.runner.importers import Importers
-
         folders = [path for path in self._request.paths or (".",) if os.path.isdir(path)]
         return Importers(self._tree, folders, self._narrowed)
 
@@ -262,7 +275,7 @@ class _Checking:
         settings = self._narrowed(self._tree.at(folder))
         file = SourceFile(name, os.path.abspath(name), UNKNOWN, settings, True)
         importers = self._importers([file]) if name != STDIN else None
-        closed = importers is not None or self._gates.closed([file])
+        closed = importers is not None or self._held_back([file])
         run, text = run_text(source, name, settings, None if closed else fixing.plan())
         if importers is not None:
             settle_text(run, text, file, importers, self._cache())
@@ -284,14 +297,15 @@ class _Checking:
             self._output.error(f"{failure.path}: not fixed: {failure.reason}")
         if self._request.verbose:
             self._tell(run)
-        self._output.asides = self._gates.asides
+        if self._made is not None:
+            self._output.asides = self._made.asides
         if fixing.mode is Mode.DIFF:
             self._output.diff(run, fixing)
         else:
             self.written = {os.path.abspath(file.path): file.after for file in run.fixed}
             self._output.results(run, fixing)
-        if not self._request.quiet:
-            self._gates.tell_gone()
+        if self._made is not None and not self._request.quiet:
+            self._made.tell_gone()
         return self._exit_code(run, fixing)
 
     def _tell(self, run: Run) -> None:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import click
 
 from gradlint import documents
+from gradlint.baseline import Baseline, Entry, read_baseline, without
 from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
 from gradlint.model import counted
+from gradlint.runner.changes import Changes, ChangesError, Touched
 from gradlint.runner.files import UNKNOWN, SourceFile
 from gradlint.runner.ledger import Disputed
 from gradlint.runner.run import mend, mend_text
 
 if TYPE_CHECKING:
-    from gradlint.baseline import Baseline, Entry
     from gradlint.cli.output import Output
     from gradlint.cli.request import Request
     from gradlint.model import FileResult
-    from gradlint.runner.changes import Changes, Touched
     from gradlint.runner.ledger import Keep
     from gradlint.runner.run import Run
     from gradlint.runner.write import FixPlan
@@ -45,27 +45,14 @@ class Gates:
         self.asides: list[str] = []
         self._asked = choice.paths or (".",)
 
-    def admitted(self, files: list[SourceFile]) -> list[SourceFile]:
-        """The files that are worth a look: with `--diff-base` those that have changed."""
-        if self._choice.diff_base is None:
-            return files
-        from gradlint.runner.changes import Changes
-
+    def admitted(self, files: list[SourceFile], base: str) -> list[SourceFile]:
+        """The files that are worth a look: those that have changed since this revision."""
         with _git_asked():
-            self._changes = Changes(self._choice.diff_base)
+            self._changes = Changes(base)
             admitted = [file for file in files if self._changes.of(file.path) is not None]
         for warning in self._changes.warnings:
             self._output.warn(warning)
         return admitted
-
-    def closed(self, files: Sequence[SourceFile]) -> bool:
-        """Whether there is any gate at all; without one nothing of this module need happen."""
-        return self._changes is not None or any(self._baseline_of(file) is not None for file in files)
-
-    def _baseline_of(self, file: SourceFile) -> str | None:
-        if self._choice.no_baseline:
-            return None
-        return self._choice.baseline or file.settings.baseline
 
     def sift(self, run: Run, files: Sequence[SourceFile], plan: FixPlan | None) -> bytes | None:
         """Take what is silent out of the results, and fix what is left if that is the plan.
@@ -97,7 +84,7 @@ class Gates:
 
     def _sift_known(self, run: Run, files: Mapping[str, SourceFile]) -> None:
         silenced = 0
-        names = {name: self._baseline_of(file) for name, file in files.items()}
+        names = {name: self._choice.baseline_of(file.settings) for name, file in files.items()}
         # what touches a file that was asked for may stand in one that was not: the first one's baseline silences it
         first = next(iter(names.values()), None)
         results = {result.path: result for result in run.results}
@@ -117,8 +104,6 @@ class Gates:
     def _sift_untouched(self, run: Run, files: Mapping[str, SourceFile]) -> None:
         if self._changes is None:
             return
-        from gradlint.runner.changes import Touched
-
         left, outside = [], 0
         for result in run.results:
             text = self._text(result.path) if result.findings else None
@@ -137,8 +122,6 @@ class Gates:
 
     def _keep(self, file: SourceFile) -> Keep:
         """The same gates for a text that fixes have changed."""
-        from gradlint.baseline import without
-
         known, touched = self._known.get(file.shown), self._touched.get(file.shown)
         disputed = self._disputed.get(file.shown)
 
@@ -171,8 +154,6 @@ class Gates:
 
     def write(self, file: str, run: Run, files: Sequence[SourceFile]) -> str:
         """Make all findings of a run known; says what was done."""
-        from gradlint.baseline import Baseline
-
         by_name = {found.shown: found for found in files}
         old = _opened(file) if os.path.lexists(file) else Baseline(file)
         new = old.renewed(run.results, self._text, lambda code, path: _is_on(code, by_name.get(path)), self._asked)
@@ -183,8 +164,6 @@ class Gates:
 @contextmanager
 def _git_asked() -> Iterator[None]:
     """What git cannot tell is the user's to mend: a wrong revision, a history that is not there."""
-    from gradlint.runner.changes import ChangesError
-
     try:
         yield
     except ChangesError as error:
@@ -197,8 +176,6 @@ def _is_on(code: str, file: SourceFile | None) -> bool:
 
 
 def _opened(file: str) -> Baseline:
-    from gradlint.baseline import read_baseline
-
     try:
         return read_baseline(file)
     except ConfigError as error:

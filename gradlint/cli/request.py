@@ -115,6 +115,10 @@ class Request(NamedTuple):
     def choice(self) -> FixChoice:
         return FixChoice(self.fix, self.unsafe_fixes, self.fix_only, self.show_fixes)
 
+    def baseline_of(self, settings: Settings) -> str | None:
+        """The file of known findings that holds where these settings do."""
+        return None if self.no_baseline else self.baseline or settings.baseline
+
     def writes_files(self) -> bool:
         """Whether the findings are to go anywhere but to the screen."""
         return self.output_file is not None or any(target.file is not None for target in self.output_format)
