@@ -50,8 +50,6 @@ def judged(
         drafted = [(_finding_of(draft, reading), draft) for draft in drafts]
     found = [finding for finding, _ in drafted if finding.path]
     elsewhere = _elsewhere(found, settings, project)
-    told = {(finding.code, finding.path, finding.span) for finding in elsewhere}
-    hidden = (f for f in found if (f.code, f.path, f.span) not in told)
     drafted = [(finding, draft) for finding, draft in drafted if not finding.path]
     kept, suppressed = [finding for finding, _ in drafted], 0
     if not settings.ignore_noqa:
@@ -60,11 +58,7 @@ def judged(
     if reading is not None and kept:
         again = _repeated(drafted, reading.lowering.body, settings) if not repeats else ()
         kept = [finding for finding in kept if id(finding) not in again]
-        offers = _Offering(reading, path, settings, asked)
-        draft_of = {id(finding): draft for finding, draft in drafted}
-        # there are not steps for trials without end: what is most severe comes first
-        order = sorted(kept, key=lambda finding: -finding.severity)
-        kept = [offers.with_fix(finding, draft_of.get(id(finding)), notes) for finding in order]
+        kept = _Offering(reading, path, settings, asked).with_fixes(kept, drafted, notes)
     kept = [f if f.fix is None or settings.fixable(f.code) else replace(f, fix=None) for f in kept]
     exhausted: tuple[str, ...] = ()
     reached: list[tuple[str, int, bool]] = []
@@ -85,7 +79,7 @@ def judged(
         exhausted=exhausted,
         elsewhere=elsewhere,
         reached=tuple(sorted(reached)),
-        silenced=tuple(sorted({(f.path, f.span.start.row, f.span.end.row) for f in hidden})),
+        silenced=_silenced(found, elsewhere),
         probes=tuple(probes),
     )
 
@@ -119,6 +113,13 @@ def _elsewhere(findings: Sequence[Finding], settings: Settings, project: Project
     return tuple(sorted(kept, key=lambda f: (f.path, f.span.start, f.code, f.message)))
 
 
+def _silenced(found: Sequence[Finding], told: Sequence[Finding]) -> tuple[tuple[str, int, int], ...]:
+    """Where in other files something was found that is not told."""
+    known = {(f.code, f.path, f.span) for f in told}
+    hidden = (f for f in found if (f.code, f.path, f.span) not in known)
+    return tuple(sorted({(f.path, f.span.start.row, f.span.end.row) for f in hidden}))
+
+
 def _finding_of(draft: Draft, reading: Reading) -> Finding:
     """What a rule has drafted, at its place."""
     meta = draft.rule.meta
@@ -150,8 +151,16 @@ class _Offering:
         self._asked = asked
         self._trial: Trial | None = None
 
-    def with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
-        """The finding with what can be offered for it; `notes` gets the reason where nothing can."""
+    def with_fixes(
+        self, findings: Sequence[Finding], drafted: Sequence[tuple[Finding, Draft]], notes: list[str]
+    ) -> list[Finding]:
+        """The findings with what can be offered for them; `notes` gets the reasons where nothing can."""
+        draft_of = {id(finding): draft for finding, draft in drafted}
+        # there are not steps for trials without end: what is most severe comes first
+        order = sorted(findings, key=lambda finding: -finding.severity)
+        return [self._with_fix(finding, draft_of.get(id(finding)), notes) for finding in order]
+
+    def _with_fix(self, finding: Finding, draft: Draft | None, notes: list[str]) -> Finding:
         if not self._settings.offers or not self._settings.fixable(finding.code):
             return finding
         if draft is None or not draft.repairs:

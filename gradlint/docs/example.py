@@ -14,7 +14,6 @@ from gradlint.docs.pages import page, record, sections
 from gradlint.engine import fix
 from gradlint.model import FixSafety
 from gradlint.records import dataclass
-from gradlint.registry import by_code
 from gradlint.rule import Rule
 
 #: comments that tools act on; all others of an example are remarks on the mistake
@@ -70,11 +69,6 @@ def example(rule: type[Rule]) -> str:
 
 def comparison(rule: type[Rule]) -> Comparison | None:
     """None for a rule that fixes nothing."""
-    return _compared(rule.meta.code)
-
-
-def _compared(named: str) -> Comparison | None:
-    rule = by_code()[named]
     if rule.meta.fix is FixSafety.NONE:
         return None
     code, bad = rule.meta.code, example(rule)

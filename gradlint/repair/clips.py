@@ -39,14 +39,14 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
         _clamped(bench, call, limit)
     elif isinstance(call.func, cst.Attribute):
         bench.replace(call.func.attr, cst.Name("clip_grad_norm_"))
-        _rename_argument(bench, call, "clip_value", "max_norm", limit)
+        _pass_norm(bench, call, limit)
     else:
         # all uses of the import at once: it gives another function then
         known = import_of(bench, call.func, "clip_grad_value_")
         rename(bench, known, "clip_grad_norm_", everywhere=True)
         for name_used in bench.names(known.local):
             one = call_round(bench, name_used)
-            _rename_argument(bench, one, "clip_value", "max_norm", limit)
+            _pass_norm(bench, one, limit)
             if known.alias.asname is None:
                 bench.replace(name_used, "clip_grad_norm_")
 
@@ -84,14 +84,15 @@ def _check_not_asked_for(bench: Bench, call: cst.Call) -> None:
             choice = choice.orelse
 
 
-def _rename_argument(bench: Bench, call: cst.Call, old: str, new: str, value: str | None) -> None:
-    """In place: lines and comments of a long call stay."""
+def _pass_norm(bench: Bench, call: cst.Call, limit: str | None) -> None:
+    """`clip_value=v` -> `max_norm=v`, in place: lines and comments of a long call stay."""
     for n, arg in enumerate(call.args):
-        named = arg.keyword is not None and arg.keyword.value == old
-        if named and arg.keyword is not None:
-            bench.replace(arg.keyword, cst.Name(new))
-        if value is not None and (named or (arg.keyword is None and n == 1)):
-            bench.replace(arg.value, value)
+        if arg.keyword is not None and arg.keyword.value == "clip_value":
+            bench.replace(arg.keyword, cst.Name("max_norm"))
+        elif arg.keyword is not None or n != 1:
+            continue
+        if limit is not None:
+            bench.replace(arg.value, limit)
 
 
 def _clamped(bench: Bench, call: cst.Call, limit: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gradlint.model import Edit, Position, Span
 from gradlint.python.source import Lines, lines_of
@@ -51,22 +51,24 @@ def _window(old: str, new: str) -> tuple[int, int, int]:
 
 def shared(old: str, new: str) -> int:
     """How many characters two texts begin with in common."""
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return _most(min(len(old), len(new)), lambda low, high: old[low:high] == new[low:high])
 
 
 def shared_end(old: str, new: str, start: int) -> int:
     """How many characters they end with in common, behind the first ones."""
-    low, high = 0, min(len(old), len(new)) - start
+    ends = len(old), len(new)
+    return _most(
+        min(ends) - start,
+        lambda low, high: old[ends[0] - high : ends[0] - low] == new[ends[1] - high : ends[1] - low],
+    )
+
+
+def _most(limit: int, alike: Callable[[int, int], bool]) -> int:
+    """The largest number up to which all is alike; `alike` looks at one stretch."""
+    low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
-        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
+        if alike(low, middle):
             low = middle
         else:
             high = middle - 1

@@ -8,19 +8,13 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
+from tests.documents.notebooks import CLIP_LATE as LOOP
 from tests.lsp.conftest import Start
 from tests.lsp.editor import Editor, applied, edits_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 SETUP = "%matplotlib inline\nimport torch\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
-LOOP = """\
-for x, y in loader:
-    optimizer.zero_grad()
-    loss = criterion(model(x), y)
-    loss.backward()
-    optimizer.step()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"""
 CLIP = 5
 _numbers = itertools.count()
 

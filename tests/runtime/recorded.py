@@ -27,6 +27,22 @@ def loss_of():
 """
 
 
+#: two windows of two micro-batches
+LOOP = """
+def train(batches):
+    for i in range(batches):
+        loss = loss_of()
+        (loss / 2).backward()  # backward
+        if i % 2:
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)  # clip
+            norms.append(float(norm))
+            optimizer.step()  # step
+            optimizer.zero_grad()  # zero
+norms = []
+train(4)
+"""
+
+
 @dataclass
 class Run:
     """What came of it."""

@@ -19,21 +19,7 @@ from gradlint.runtime.recording import (  # noqa: E402
     Warned,
     Zeroed,
 )
-from tests.runtime.recorded import Run, run  # noqa: E402
-
-LOOP = """
-def train(batches):
-    for i in range(batches):
-        loss = loss_of()
-        (loss / 2).backward()  # backward
-        if i % 2:
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)  # clip
-            norms.append(float(norm))
-            optimizer.step()  # step
-            optimizer.zero_grad()  # zero
-norms = []
-train(4)
-"""
+from tests.runtime.recorded import LOOP, Run, run  # noqa: E402
 
 
 @pytest.fixture(scope="module")

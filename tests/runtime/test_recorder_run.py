@@ -26,21 +26,7 @@ from gradlint.runtime.recording import (  # noqa: E402
     Stepped,
     Warned,
 )
-from tests.runtime.recorded import run  # noqa: E402
-
-LOOP = """
-def train(batches):
-    for i in range(batches):
-        loss = loss_of()
-        (loss / 2).backward()  # backward
-        if i % 2:
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)  # clip
-            norms.append(float(norm))
-            optimizer.step()  # step
-            optimizer.zero_grad()  # zero
-norms = []
-train(4)
-"""
+from tests.runtime.recorded import LOOP, run  # noqa: E402
 
 
 def test_schedulers_move_the_rate_once_per_call(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def _times(node: Any, inputs: list[Any]) -> list[float] | None:
         alpha = float(getattr(node, "_saved_alpha", 1.0))
         return [1.0, alpha if name == "AddBackward0" else -alpha][: len(inputs)]
     if name in ("RsubBackward0", "RsubBackward1"):
-        return [-1.0, 1.0][: len(inputs)] if _number_saved(node, "alpha", 1.0) == 1.0 else None
+        return [-1.0, 1.0][: len(inputs)] if _alpha(node) == 1.0 else None
     if name == "DivBackward0" and _only(inputs, 0):
         by = _saved(node, "other")
         return None if not by else [1.0 / by, 1.0]
@@ -183,9 +183,10 @@ def _only(inputs: list[Any], wanted: int) -> bool:
     return len(inputs) == 2 and inputs[wanted] is not None and inputs[1 - wanted] is None
 
 
-def _number_saved(node: Any, name: str, default: float) -> float:
-    value = getattr(node, f"_saved_{name}", default)
-    return float(value) if isinstance(value, int | float) else default
+def _alpha(node: Any) -> float:
+    """By which `torch.add` multiplies what it adds."""
+    value = getattr(node, "_saved_alpha", 1.0)
+    return float(value) if isinstance(value, int | float) else 1.0
 
 
 def _saved(node: Any, name: str) -> float | None:
