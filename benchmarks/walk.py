@@ -80,9 +80,8 @@ def check(source: str, *options: str) -> Counts:
 def typed(before: str, after: str) -> Counts:
     """What the editor's worker does with a text that has changed."""
     from gradlint.config import Layer, Settings
-    from gradlint.lsp.neighbours import Neighbours
     from gradlint.lsp.pipe import Job, Task, packed
-    from gradlint.lsp.worker import Baselines, Memory, warm_up, work
+    from gradlint.lsp.worker import Baselines, Memory, Neighbours, warm_up, work
 
     warm_up()
     kept = Baselines(), Memory(), Neighbours()

@@ -157,11 +157,9 @@ def _codes(source: bytes, path: str, watched: frozenset[str], settings: Settings
 def _broken(text: reading.Broken, source: bytes, path: str, settings: Settings) -> FileResult:
     if SYNTAX_ERROR not in settings.enabled_for(path):
         return FileResult(path)
-    from gradlint.python import blanks
-
     severity, message = Severity.ERROR, text.message
-    if blanks.unfinished(reading.decoded(source), text.row, text.message):
-        if not blanks.has_gradients(source):
+    if reading.unfinished(reading.decoded(source), text.row, text.message):
+        if not reading.has_gradients(source):
             return FileResult(path)
         severity, message = Severity.ADVICE, "This file has a blank to be filled in here, and was not read"
     place = Position(max(1, text.row), max(1, text.column))

@@ -27,7 +27,7 @@ _OTHERS = {
     "config": 5,
     "docs": 1,
     "documents": 3,
-    "engine.py": 5,
+    "engine.py": 4,
     "facts": 4,
     "findings.py": 1,
     "inquiry.py": 1,

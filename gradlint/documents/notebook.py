@@ -26,8 +26,7 @@ from gradlint.model import (
     Span,
     Unreadable,
 )
-from gradlint.python.blanks import has_gradients, unfinished
-from gradlint.python.source import lines_of
+from gradlint.python.source import has_gradients, lines_of, unfinished
 from gradlint.records import dataclass, replace
 from gradlint.repair.edits import applied
 

@@ -17,17 +17,21 @@ import threading
 from typing import TYPE_CHECKING, BinaryIO
 
 from gradlint.baseline import Baseline, BaselineError, read_baseline
+from gradlint.config.load import ConfigTree, Overrides
 from gradlint.config.selectors import Layer, resolve_fixable
 from gradlint.config.settings import Settings
 from gradlint.documents.notebook import fix_cells, lint_cells, shown_program
-from gradlint.engine import fix, lint
-from gradlint.lsp.neighbours import Neighbours
+from gradlint.engine import fix, lint, project_of
 from gradlint.lsp.pipe import HEADER, UNNAMED, Answer, Buffer, Cancel, Failure, Job, Task, packed
-from gradlint.model import FileResult
+from gradlint.model import FileResult, Unreadable
 from gradlint.python.roots import lay_over
 from gradlint.python.source import decoded
-from gradlint.records import replace
-from gradlint.runner.ledger import Keep, undisputed
+from gradlint.records import dataclass, replace
+from gradlint.runner.cache import digest_of
+from gradlint.runner.files import UNKNOWN, SourceFile, bytes_now
+from gradlint.runner.importers import Importers
+from gradlint.runner.ledger import Analysed, Keep, Ledger, undisputed
+from gradlint.runner.run import lint_one, worth_parsing
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 
 #: programs that are remembered: as many as somebody works on at a time
 _MOST = 4
+#: files that import others, whose results are remembered
+_MOST_NEIGHBOURS = 64
 _SAMPLE = b"""import torch
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in loader:
@@ -102,6 +108,60 @@ class Memory:
         while len(self._known) > _MOST:
             del self._known[next(iter(self._known))]
         return reading
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    settings: Settings
+    digest: str
+    result: FileResult
+
+
+class Neighbours:
+    """The results of files that are not looked at, but import one that is; they stay known as long as they hold."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def settled(self, path: str, settings: Settings, result: FileResult, overrides: Overrides) -> FileResult:
+        """What was found in a file, with what the files that import it know of it; as `gradlint check` of it says."""
+
+        def as_here(found: Settings) -> Settings:
+            return replace(found, project=settings.project)
+
+        file = SourceFile(path, path, UNKNOWN, settings, True)
+        importers = Importers(ConfigTree(overrides), (), as_here)
+        others = [Analysed(other, self._result(other)) for other in importers.of([file])]
+        (whole,) = Ledger([Analysed(file, result), *others], importers.counts).settled([file], frozenset())
+        return whole
+
+    def _result(self, file: SourceFile) -> FileResult:
+        try:
+            source = bytes_now(file.path)
+        except OSError:
+            return FileResult(file.shown, unreadable=Unreadable("it cannot be read"))
+        digest = digest_of(source)
+        known = self._known.pop(file.path, None)
+        if known is None or known.digest != digest or known.settings != file.settings or _is_stale(known, file):
+            known = _Known(file.settings, digest, _read_anew(source, file))
+        self._known[file.path] = known
+        while len(self._known) > _MOST_NEIGHBOURS:
+            del self._known[next(iter(self._known))]
+        return known.result
+
+
+def _read_anew(source: bytes, file: SourceFile) -> FileResult:
+    project = project_of(file.path, file.settings)
+    if worth_parsing(source, file.settings, file.path, project):
+        return lint_one(source, file)
+    return FileResult(file.shown, probes=() if project is None else tuple(project.probes.items()))
+
+
+def _is_stale(known: _Known, file: SourceFile) -> bool:
+    """Whether a file that the result was made of holds something else by now."""
+    project = project_of(file.path, file.settings)
+    assert project is not None
+    return project.differs(dict(known.result.probes))
 
 
 class _CancelledError(BaseException):

@@ -158,3 +158,58 @@ class Lines:
         """Row and column of a character; rows are counted from 1, columns from 0."""
         row = bisect_right(self._starts, offset)
         return row, offset - self._starts[row - 1]
+
+
+# -- a text that is not finished, or never was code: a course's blanks, prose -----------------------------------------
+
+
+#: `<YOUR CODE HERE>`, `<your-api-key>` where a value should be; no comparison begins with its sign
+_ANGLES = r"(?:^|[=(,\[{:]|\b(?:return|in|if|and|or|not))\s*<\s*(?:[^\W\d_]|\.{3})[^<>]*>"
+_YOURS = r"(?i)<your\b[^<>]*>"
+_UNDERSCORES = r"(?<![A-Za-z0-9])_{3,}(?![A-Za-z0-9])"
+#: a line of nothing but dots, where a block should be
+_ELIDED = r"\.{3}\s*(?:#.*)?"
+_DOTS = r"\bdef \w+\([^)]*\.\.\.|\w \.{3}(?: |$)|(?:^|\s)\.{3} \w|\u2026"
+_MARKS = r"(?i)\?{2,}|\[(?:blank|fill|your|todo)[^\]]*\]"
+#: a comment that asks for code, at the place or right above it
+_ASKS = (
+    r"(?i)#.*(?:your[ _]?(?:code|solution|answer|turn|implementation)|todo|fix_?me|fill (?:in|this|me|the)|implement|"
+    r"complete (?:this|the|me)|insert (?:your )?code|(?:code|solution) (?:goes )?here|write (?:your|the) )"
+)
+_ABOVE = 6
+#: four words without anything that only code has
+_PROSE = (
+    r"\s*(?:[-*•]\s+|\d+[.)]\s+)?"
+    r"(?!(?:as|assert|async|await|class|def|del|elif|else|except|exec|for|from|global|if|import|in|is|lambda|match|not|print|"
+    r"raise|return|try|while|with|yield)\b)"
+    r"[\w'\u2019`*]+[,:]?(?: [\w'\u2019`*/,;:()\"“”.-]+){3,}[.?!:]?\s*"
+)
+_SHELL = (
+    r"\s*\$ |\s*(?:python3?|pip3?|git|wget|curl|docker|bash|sudo|apt|apt-get|export|kaggle|unzip|tar|torchrun|"
+    r"accelerate|jupyter|npm|streamlit|tensorboard|source|conda|nvidia-smi)\s+[-\w./~]"
+)
+_OPEN = ("never closed", "unterminated", "does not match", "unmatched", "EOF")
+
+
+def unfinished(text: str, row: int, said: str) -> bool:
+    """Whether the place where the parser gave up is a blank to be filled in, or no code at all; `said`: its words."""
+    lines = text.splitlines()
+    at = min(max(row, 1), len(lines)) - 1 if lines else 0
+    line = lines[at] if lines else ""
+    code = line.partition("#")[0]
+    if re.search(_ANGLES, code) or re.search(_YOURS, line) or re.search(_UNDERSCORES, code) or re.search(_MARKS, code):
+        return True
+    if any(word in said for word in _OPEN):
+        return False
+    if re.search(_DOTS, code) or re.fullmatch(_PROSE, line) or re.match(_SHELL, line):
+        return True
+    if "expected an indented block" in said and re.fullmatch(_ELIDED, line):
+        return True
+    if "expected an indented block" in said or not code.strip() or code.rstrip().endswith(("=", "(", ",", "return")):
+        return any(re.search(_ASKS, each) for each in lines[max(0, at - _ABOVE) : at + 1])
+    return re.search(_ASKS, line) is not None
+
+
+def has_gradients(data: bytes) -> bool:
+    """Whether there is training in a text that cannot be read."""
+    return any(word in data for word in (b".backward(", b"zero_grad", b"clip_grad", b"GradScaler", b"optimizer.step"))

@@ -13,7 +13,6 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -26,10 +25,6 @@ from gradlint.python.roots import MOST_BYTES, digest_of_folder, text_over
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile, Stamp, read_bytes
 from gradlint.runner.write import write_whole
-
-#: what a result was made of beside its file: the content of other files, None for one that was not there, and the
-#: names in folders
-Probes = Mapping[str, str | None]
 
 _FORMAT = 7
 _KEY_SIZE = 32

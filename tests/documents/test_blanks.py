@@ -9,7 +9,7 @@ import pytest
 from gradlint import documents
 from gradlint.config import Settings
 from gradlint.model import FileResult, Severity
-from gradlint.python.blanks import unfinished
+from gradlint.python.source import unfinished
 from tests.documents.notebooks import notebook
 
 TRAINS = "optimizer.zero_grad()\nloss.backward()\noptimizer.step()\n"

@@ -17,7 +17,7 @@ PLACES = ("rules", "gradlint/python", "gradlint/paths", "gradlint/facts", "gradl
           "gradlint/subjects.py", "gradlint/rule.py", "gradlint/engine.py", "gradlint/findings.py",
           "gradlint/inquiry.py")  # fmt: skip
 #: `accelerate launch` is a command, and this reads commands
-EXEMPT = {"gradlint/python/blanks.py"}
+EXEMPT = {"gradlint/python/source.py"}
 
 SINGLE = {framework.name for framework in FRAMEWORKS if " " not in framework.name}
 STEMS = {framework.stem for framework in FRAMEWORKS if framework.stem}
