@@ -72,7 +72,7 @@ class Asked:
         return self._hooked.get(hook, [])
 
     def __call__(self, hook: str, *subject: Any) -> Iterator[Draft]:
-        for rule in self.rules(hook):
+        for rule in self._hooked.get(hook, ()):
             yield from self.ask(rule, hook, *subject)
 
     def ask(self, rule: Rule, hook: str, *subject: Any) -> Iterable[Draft]:
