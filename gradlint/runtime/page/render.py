@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import math
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradlint.registry import rule_url
+from gradlint.runner.write import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -137,14 +137,8 @@ def render(template: str, **context: object) -> str:
 
 def write(text: str, path: Path) -> None:
     """The file whole or not at all; folders that are missing are made."""
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(text.encode("utf-8"))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(str(path), text.encode("utf-8"))
 
 
 def prose(text: str) -> Markup:
