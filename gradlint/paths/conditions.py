@@ -230,7 +230,7 @@ class Conditions:
                 return known
         decided = self._decide_equality if value.op in _EQUALITIES else self._decide_order
         answer = decided(value, q)
-        if limit is not None:
+        if limit is not None and q.fork:  # else the other answer, which is not followed, is as good
             self.run.oracle.note(operands[0].key, value.op, limit, answer)
         return answer
 
