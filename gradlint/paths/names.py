@@ -128,6 +128,7 @@ class Names:
                 return self._named_result(value, name, key)
             case v.Model() | v.Instance() if not value.key:
                 value.key = key
+                self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
                 if isinstance(value, v.Model) and not value.owner:
                     value.owner = key
                 return value
@@ -180,6 +181,7 @@ class Names:
         scope = self.run.frame.scope
         fresh = v.Unknown(key, scope=scope, params=value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
+        self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
         return fresh
 
     def forget(self, key: str) -> None:
