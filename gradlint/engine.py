@@ -39,7 +39,10 @@ Text = TypeVar("Text")
 #: has to be spoken of, too
 _OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat")
 _MODELS = (b"model", b"Model")
-_TRAINING = (b"train", b"Train", b"fit", b"epoch", b"Epoch", b"tune", b"tuning", b"finetun", b"learn", b"step")
+_TRAINING = (
+    b"train", b"Train", b"fit", b"epoch", b"Epoch", b"tune", b"tuning", b"finetun", b"learn", b"step",
+    b"Engine", b"Runner", b"Solver", b"Learner", b"Agent",
+)  # fmt: skip
 _WHOLE = re.compile(rb"step\b")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000

@@ -6,7 +6,7 @@ Both sources of events, the source code and a running script, use these types; t
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
 from gradlint.model import Grade
@@ -247,6 +247,11 @@ class Event:
         turns = {f.loop: f.turn for f in self.frames}
         return all(turns.get(f.loop, f.turn) == f.turn for f in other.frames)
 
+    def anew(self, other: Event, loops: Container[int]) -> bool:
+        """One of these loops has begun another turn between the two."""
+        turns = {f.loop: f.turn for f in self.frames if f.loop in loops}
+        return any(turns.get(f.loop, f.turn) != f.turn for f in other.frames)
+
     def shares_loop(self, other: Event) -> bool:
         """They are in a common loop (or both in none)."""
         loops = {f.loop for f in self.frames}
@@ -262,6 +267,11 @@ class Zero(Event):
     optimizer: str | None = None
     #: a batch that went wrong (NaN, a spike) is thrown away on purpose
     aborts: bool = False
+
+    @property
+    def in_place(self) -> bool:
+        """It writes zeros into tensors, which others may share; `zero_grad()` lets go of them since torch 2.0."""
+        return any(words in self.text for words in ("set_to_none=False", "zero_(", "zeros_like"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +353,9 @@ class Edit(Event):
     number: float | None = None
     #: `by` as it is written here
     words: str = ""
+    #: whose gradients they were, if they are another network's, and the loops that make it anew at each turn
+    source: Params | None = None
+    made_in: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,6 +291,31 @@ class GradientState:
         """What was cleared unused, without what another optimizer had its step for before."""
         return [(b, z) for b, z in self.lost if not any(self._foreign(e) for e in self.path.events[b.index : z.index])]
 
+    def handed_on(self, edit: Edit) -> tuple[Backward, Step] | None:
+        """The last backward of another network whose gradients become those of this one, and the step that has used the
+        earlier ones of that network already, if nothing has cleared them since."""
+        source = edit.source
+        if source is None or any(doubt.clears and doubt.params.may_meet(source) for doubt in self.path.doubts):
+            return None
+        last: Backward | None = None
+        step: Step | None = None
+        for event in reversed(self.path.events[: edit.index]):
+            match event:
+                case Zero() if event.params.may_meet(source) or event.in_place:
+                    return None
+                case Opaque():
+                    return None
+                case Step():
+                    step = event if last is not None else None
+                case Backward() if event.params.may_meet(source):
+                    if last is not None and step is not None:
+                        again = event.site == last.site and event.params.known and not event.anew(last, edit.made_in)
+                        return (last, step) if again else None
+                    last = last or event
+                case _:
+                    pass
+        return None
+
     def _foreign(self, event: Event) -> bool:
         return isinstance(event, Step) and event.optimizer != self.optimizer.id
 

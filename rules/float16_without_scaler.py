@@ -117,7 +117,7 @@ def _is_float16(call: Call) -> bool:
         return False
     dtype = call.argument(1, "dtype")
     if dtype is not None:
-        return dtype.site.text in _HALVES
+        return dtype.name in _HALVES
     device = call.argument(0, "device_type")
     if call.name.startswith("torch.cuda"):
         return device is None

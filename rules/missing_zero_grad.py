@@ -25,7 +25,9 @@ class MissingZeroGrad(Rule):
 
     ## What it does
     Looks for a loop of backward and step in which nothing clears the gradients: no `zero_grad()` of the optimizer or
-    the model, no `p.grad = None`, no `.grad.zero_()`, no framework that does it.
+    the model, no `p.grad = None`, no `.grad.zero_()`, no framework that does it. Where a network's gradients are handed
+    to another one to step with (A3C: `theirs._grad = mine.grad`), its own have to be cleared, too: since torch 2.0
+    `zero_grad()` of the other one's optimizer no longer writes zeros into the tensors that both share.
 
     ## Why is this bad?
     `backward()` adds to what is there. From the second batch on, every step uses the sum of all gradients since
@@ -106,6 +108,17 @@ class MissingZeroGrad(Rule):
             repairs=repairs,
         )  # fmt: skip
 
+    def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
+        found = state.handed_on(edit)
+        if found is None or (self.file.target_torch or _LETS_GO) < _LETS_GO:
+            return
+        backward, step = found
+        yield self.finding(
+            backward, backward=short(backward), step=short(step),
+            related=[(edit, "gradients handed to another network"), (step, "used here, and kept in this one")],
+            # no fix: `zero_grad()` of which model, and where it is known by which name, only the author can say
+        )  # fmt: skip
+
 
 def _does_it_all(first: Backward, state: GradientState) -> bool:
     """A function that is called for each batch from elsewhere: it makes the loss, and nothing in the file clears."""
@@ -139,6 +152,8 @@ def _to_be_cleared(first: Backward, step: Step, state: GradientState) -> list[St
 
 
 _BEFORE = "Clear the gradients before the backward"
+#: since this version `zero_grad()` takes the tensors away that two networks shared, where it wrote zeros into them
+_LETS_GO = (2, 0)
 #: optimizers that step inside backward hooks clear there as well
 _HOOKS = {
     "register_post_accumulate_grad_hook",

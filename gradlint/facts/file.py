@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from gradlint.facts import settings
 from gradlint.python import syntax as s
 from gradlint.python.binding import called
+from gradlint.python.classes import Classes
 from gradlint.python.contexts import turns_off
-from gradlint.python.scope import Scope, Scopes
+from gradlint.python.scope import How, Scope, Scopes
 from gradlint.python.usage import Use
 from gradlint.subjects import Argument, Call
 
@@ -179,11 +180,21 @@ class File:
     def _argument(self, value: s.Expr, scope: Scope) -> Argument:
         constant = isinstance(value, s.Const)
         written = value.value if isinstance(value, s.Const) else None
-        meant = self.program.resolve(value) or value
+        meant, scope = self._meant(value, scope)
         either = (self._name(x, scope) for x in (meant.then, meant.other)) if isinstance(meant, s.IfExp) else ()
         return Argument(
             self.program.site(value, s.render(value)), self._name(meant, scope), constant, written, tuple(either)
         )
+
+    def _meant(self, value: s.Expr, scope: Scope) -> tuple[s.Expr, Scope]:
+        """What stands for a name, or for an attribute of the object, that is assigned exactly once; and where it does."""
+        me = next((x for x in scope.chain() if x.cls is not None and x.params), None)
+        if me is not None and isinstance(value, s.Attr) and isinstance(value.base, s.Name) and me.cls is not None:
+            if value.base.id == me.params[0].name:
+                found = self.program.once(Classes).attribute(me.cls, value.name)
+                if len(found) == 1 and found[0][0].how is How.WHOLE and found[0][1].program is self.program:
+                    value, scope = found[0][0].value, found[0][1]
+        return self.program.resolve(value) or value, scope
 
     def trains_round(self, call: Call) -> bool:
         stmt = self._scopes.stmt_of(call.site.node)

@@ -61,11 +61,11 @@ class Operation:
 
     @property
     def site(self) -> Site:
-        return self.program.site(self.node)
+        return self.program.owner(self.node.node).site(self.node)
 
     @property
     def operand_site(self) -> Site:
-        return self.program.site(self.operand, "")
+        return self.program.owner(self.operand.node).site(self.operand, "")
 
     @property
     def made_at(self) -> Site | None:
@@ -179,7 +179,7 @@ class Operation:
 
     @property
     def criterion(self) -> Site | None:
-        return None if self.made is None else self.program.site(self.made)
+        return None if self.made is None else self.program.owner(self.made.node).site(self.made)
 
     @property
     def sampled(self) -> bool:

@@ -14,7 +14,7 @@ from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
 from gradlint.python.binding import last
 from gradlint.python.calls import Arguments
-from gradlint.python.classes import MemberKind
+from gradlint.python.classes import Classes, MemberKind
 from gradlint.python.evaluate import Evaluator
 from gradlint.python.values import (
     Class,
@@ -33,6 +33,8 @@ from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from gradlint.python.frame import Frame
     from gradlint.python.module import Module
 
@@ -78,9 +80,11 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
         for function in tensors.entries(program.body, None):
             if id(function.node) not in core.followed:
                 core.follow(function, function.node, Arguments())
+        for function in tensors.inherited():
+            core.follow(function, function.node, Arguments())
     except (Enough, RecursionError):
         pass  # what was seen until here counts
-    reached = [o for o in tensors.losses.operations if o.reached and program.owner(o.node.node) is program]
+    reached = [o for o in tensors.losses.operations if o.reached and tensors.may_tell(o)]
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
 
@@ -89,15 +93,23 @@ def _has_delicate(program: Module) -> bool:
     seen = program.all_words.seen
     if program.half_powers or seen & _POINTED:
         return True
-    if not seen & CRITERIA.keys():
+    if not seen & CRITERIA.keys() and not (_inherits(program) and _imports(program, CRITERIA)):
         return False
-    return bool(seen & _PROBABILITIES) or _imports_probabilities(program)
+    return bool(seen & _PROBABILITIES) or _imports(program, _PROBABILITIES)
 
 
-def _imports_probabilities(program: Module) -> bool:
-    """What it may come by in other files of the project has the word for one."""
+def _inherits(program: Module) -> bool:
+    """A class has a base in another file."""
+    classes = program.once(Classes)
+    return program.project is not None and any(
+        program.owner(base.node) is not program for cls in program.classes.values() for base in classes.lineage(cls)
+    )
+
+
+def _imports(program: Module, words: Iterable[str]) -> bool:
+    """What it may come by in other files of the project has one of these words."""
     texts = program.project.texts() if program.project is not None else ()
-    return any(word.encode() in text for text in texts for word in _PROBABILITIES)
+    return any(word.encode() in text for text in texts for word in words)
 
 
 class Tensors:
@@ -109,18 +121,15 @@ class Tensors:
         self.core.module.state = State()
         self.losses = Losses(program, self.core)
         self.functions = Functions(self.losses)
+        #: methods of other files that classes of this one inherit
+        self._lent: set[int] = set()
 
     def entries(self, body: list[s.Stmt], owner: Instance | None) -> list[Function]:
         """Functions and methods with something delicate in them, in the order of the file."""
         found: list[Function] = []
         for stmt in body:
             if isinstance(stmt, s.Def):
-                called = self.program.own_words(stmt.body).called
-                if (
-                    gives_loss(stmt, owner.cls if owner is not None else None)
-                    or called & _DELICATE
-                    or any(naming.CRITERION.search(name) or "loss" in name.lower() for name in called)
-                ):
+                if self._is_entry(stmt, owner.cls if owner is not None else None):
                     found.append(self._entry(stmt, owner))
             elif isinstance(stmt, s.Class):
                 found += self.entries(stmt.body, Instance(stmt, self.core.module))
@@ -128,6 +137,30 @@ class Tensors:
                 for block in s.blocks(stmt):
                     found += self.entries(block, owner)
         return found
+
+    def _is_entry(self, function: s.Def, cls: s.Class | None) -> bool:
+        called = self.program.owner(function.node).own_words(function.body).called
+        if gives_loss(function, cls) or called & _DELICATE:
+            return True
+        return any(naming.CRITERION.search(name) or "loss" in name.lower() for name in called)
+
+    def inherited(self) -> Iterator[Function]:
+        """What classes have from their bases, with their own objects: they have other models and criteria."""
+        for cls in self.program.classes.values():
+            bases = self.core.classes.lineage(cls)[1:]
+            me = Instance(cls, self.core.module)
+            for method in (stmt for base in bases for stmt in base.body if isinstance(stmt, s.Def)):
+                if method.name in OF_MODELS or not self._is_entry(method, cls):
+                    continue
+                found = self.core.member(me, method.name)
+                if isinstance(found, Function) and found.node is method:
+                    self._lent.add(method.node)
+                    yield found
+
+    def may_tell(self, operation: Operation) -> bool:
+        """It stands in this file, or in a method that a class of this file has from another one."""
+        here = self.program.owner(operation.node.node) is self.program
+        return here or (operation.function is not None and operation.function.node in self._lent)
 
     def _entry(self, function: s.Def, owner: Instance | None) -> Function:
         member = self.core.classes.member(owner.cls, function.name) if owner is not None else None

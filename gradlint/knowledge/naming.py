@@ -58,6 +58,8 @@ HARMLESS = Pattern(
     r"^hasattr|^getattr|^setattr|^dict$|repr|^str$|sched|warm|resume|restore|summary|prepare|adjust|init|meter|info|"
     r"write|report|^_?(get|is|has|num|count|find|make_param)|eval|valid|test|metric|callback|plot|count|tqdm|^zip$|^enumerate$|wrap|watch|compile|parallel|decay"
 )
+#: a helper that fills what it is given from a file, and may give it back
+RESTORES = Pattern(r"(?i)load|resume|restore|checkpoint|ckpt|snapshot")
 #: a model's own step, which is handed the optimizer by convention (mmcv's) and gives a loss
 GIVES_LOSS = Pattern(r"(?i)^(train(ing)?|forward|val)_step$")
 #: a helper that is given a model and may change its gradients, one that may clear them, and one that only looks

@@ -165,7 +165,7 @@ class Conditions:
         `closing` is told if the answer means that a window is full.
         """
         if isinstance(value, v.Known):
-            return bool(value.value)
+            return bool(value.value) and not (isinstance(node, s.If) and _is_handed_already(node))
         if isinstance(node, s.If) and self._asks_for_kind(node):
             return True
         weight = self._weight(node) if fork else Weight.NOTHING
@@ -230,7 +230,7 @@ class Conditions:
                 return known
         decided = self._decide_equality if value.op in _EQUALITIES else self._decide_order
         answer = decided(value, q)
-        if limit is not None:
+        if limit is not None and q.fork:  # else the other answer, which is not followed, is as good
             self.run.oracle.note(operands[0].key, value.op, limit, answer)
         return answer
 
@@ -401,6 +401,18 @@ class Conditions:
             return False
         then, other = self.it.program.words(node.body), self.it.program.words(node.orelse)
         return then.steps and not then.backward and not other.steps
+
+
+def _is_handed_already(node: s.If) -> bool:
+    """`if theirs.grad is not None: return`: not the first time, and not where they were cleared."""
+    match node:
+        case s.If(
+            test=s.Compare(left=s.Attr(name="grad" | "_grad"), op="is not", right=s.Const(value=None)),
+            body=[s.Return(value=None)],
+        ):
+            return True
+        case _:
+            return False
 
 
 _FINITE = re.compile(r"^[\w.]*\b(?P<test>isfinite|isnan|isinf)\(")

@@ -246,8 +246,14 @@ class Gradients:
             return value
         return v.Unknown(s.render(node), called="copy")  # in a list or a sum they are numbers like others
 
-    def new_gradient(self, params: Params, node: s.Node, text: str | None = None) -> None:
-        self.run.emit(Edit, node, text, params=params, kind=EditKind.NEW, fresh=True)
+    def new_gradient(
+        self, params: Params, node: s.Node, text: str | None = None, *, source: Params | None = None
+    ) -> None:
+        made = [self.run.made.get(owner, frozenset()) for owner in source.owners] if source is not None else []
+        self.run.emit(
+            Edit, node, text, params=params, kind=EditKind.NEW, fresh=True, source=source,
+            made_in=frozenset[int]().union(*made),
+        )  # fmt: skip
 
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
@@ -282,7 +288,7 @@ class Gradients:
         reads = _reads_gradient(source if source is not None else node, whole=source is not None)
         if isinstance(value, v.Grad) and not value.params.may_meet(grad.params):
             self.run.emit(Save, node, "", params=value.params)  # one network's gradients are handed to another
-            self.new_gradient(grad.params, node, text)
+            self.new_gradient(grad.params, node, text, source=value.params)
         elif not isinstance(value, v.Grad) and not reads:
             self.new_gradient(grad.params, node, text)
         elif isinstance(value, v.Grad) and value.op:

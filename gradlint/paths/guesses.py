@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # tuples: this is asked for every argument of every unknown call, and `A | B` would be made anew each time
 _MAY_OPTIMIZE = (v.Optimizer, v.Collection, v.Unknown)
 _HAS_GRADIENTS = (v.Grad, v.ParamsValue)
+_RESTORED = (v.Model, v.Instance, v.Optimizer, v.Scheduler, v.Scaler)
 #: names and attributes: `n` and `.steps` of `n * args.steps`, beside `args`
 _WORDS = re.compile(r"\.?[A-Za-z_]\w*")
 #: an argument that takes a number of micro-batches, or a weight made of it
@@ -84,7 +85,8 @@ class Guesses:
             return self.perhaps_normalised(merged, last, a)
         params = merged.params if merged is not None else Params(known=True)
         counts, handed = self.hands_window(a), self._numbers(a)
-        return v.Unknown(s.render(node), called=name, params=params, counts=counts, handed=handed)
+        kept = tuple(x for x in every if isinstance(x, _RESTORED)) if naming.RESTORES.search(last) else ()
+        return v.Unknown(s.render(node), called=name, params=params, counts=counts, handed=handed, kept=kept)
 
     # -- what may divide out of sight
 

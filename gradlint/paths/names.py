@@ -115,8 +115,8 @@ class Names:
             elif isinstance(value, v.Tensor):
                 self.assign(element, value)
             else:
-                called = value.called if isinstance(value, v.Unknown) else ""
-                self.assign(element, v.Unknown("", called=called or "unpacked", params=params_in(value)))
+                called, kept = (value.called, value.kept) if isinstance(value, v.Unknown) else ("", ())
+                self.assign(element, v.Unknown("", called=called or "unpacked", params=params_in(value), kept=kept))
 
     # -- names of values
 
@@ -128,6 +128,7 @@ class Names:
                 return self._named_result(value, name, key)
             case v.Model() | v.Instance() if not value.key:
                 value.key = key
+                self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
                 if isinstance(value, v.Model) and not value.owner:
                     value.owner = key
                 return value
@@ -161,6 +162,9 @@ class Names:
                 return value
 
     def _named_result(self, value: v.Unknown, name: str, key: str) -> v.Value:
+        same = next((x for x in value.kept if x.key == key), None)
+        if same is not None:
+            return same  # `model, optimizer, epoch = load_checkpoint(path, model, optimizer)`
         cls = naming.last(value.called)
         if cls[:1].isupper() and (naming.SCHEDULER.search(name) or _SCHEDULES.search(cls)):
             # a class of the project: how it wants to be stepped is its own affair
@@ -177,6 +181,7 @@ class Names:
         scope = self.run.frame.scope
         fresh = v.Unknown(key, scope=scope, params=value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
+        self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
         return fresh
 
     def forget(self, key: str) -> None:

@@ -136,6 +136,8 @@ class Run:
     yielded: list[v.Context] | None = None
     #: the numbers that windows have, by the text of their N
     sizes: dict[str, int] = field(default_factory=dict)
+    #: the loops in which what has this name now was made
+    made: dict[str, frozenset[int]] = field(default_factory=dict)
     #: the files in which they are counted
     counted_in: dict[str, str] = field(default_factory=dict)
     #: what was stored under an index, by the key of the thing it was stored in

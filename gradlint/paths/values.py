@@ -46,6 +46,8 @@ class Unknown(Named):
     handed: frozenset[float] = frozenset()
     #: what it was divided by last
     over: str = ""
+    #: models, optimizers, … that the call was handed and that it may give back as they are
+    kept: tuple[Value, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -433,10 +433,15 @@ class Evaluator:
         bound: Value | None = owner
         if found.kind is MemberKind.STATIC or (isinstance(base, Class) and found.kind is not MemberKind.OF_CLASS):
             bound = None
-        function = Function(found.function, owner.outer, bound)
+        function = Function(found.function, self._outer(found.function, owner.outer), bound)
         if found.kind is MemberKind.PROPERTY and bound is not None:
             return self.follow(function, found.function, Arguments())
         return function
+
+    def _outer(self, method: s.Def, near: Frame) -> Frame:
+        """The names that a method sees: those round its class, which may be of another file than the object's."""
+        program = self.program.owner(method.node)
+        return near if near.scope.program is program else self.names.frame_of(program)
 
     def ready(self, instance: Instance) -> None:
         """Runs the constructor, when somebody first asks for what it sets."""
@@ -451,7 +456,7 @@ class Evaluator:
         caller, self.frame = self.frame, self.module.inner()
         self.frame.depth = caller.depth
         self.frame.state = self.domain.enter(self.frame, self.module)
-        function = Function(init.function, instance.outer, instance)
+        function = Function(init.function, self._outer(init.function, instance.outer), instance)
         self.follow(function, init.function, instance.given or Arguments())
         self.frame = caller
         self.journals = journals
