@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections import Counter
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.inquiry import Reading
     from gradlint.model import Edit
-    from gradlint.prefilter import Prefilter
+    from gradlint.prefilter import Part, Prefilter
     from gradlint.python.project import Project
     from gradlint.python.source import Broken, Source
     from gradlint.repair.trial import Trial
@@ -289,14 +290,15 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     location = os.path.abspath(path)
-    if not chosen.may_accept_with(source, project.at_once(location, source, chosen.telling)):
+
+    def of_files(part: Part, *, readable: bool = False) -> bool:
+        return part in project.at_once(location, source, chosen.asking(part), readable=readable)
+
+    # the second look is at code alone, and takes longer
+    if not chosen.accepts_with(source, of_files) or not chosen.accepts_with(source, partial(of_files, readable=True)):
         return False
-    for readable in (False, True):  # the second look is at code alone, and takes longer
-        found = project.at_once(location, source, chosen.parts, readable=readable)
-        if not chosen.accepts_with(source, found):
-            return False
     project.begin(location, source)
-    return chosen.accepts_with(source, frozenset().union(*map(chosen.parts, project.texts())))
+    return chosen.accepts_with(source, chosen.any_of(project.texts()))
 
 
 def holds_objects(source: bytes) -> bool:

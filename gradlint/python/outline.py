@@ -58,6 +58,8 @@ _ASSIGNS = re.compile(rb"^([^=\n]*[^=\n!<>])=(?!=)", re.M)
 _BINDS = re.compile(rb"\b(?:for|as)\b([\w, \t()]+)")
 _FIRST = re.compile(rb"(\w+)[.\[]")
 _WORDS = re.compile(rb"\w+")
+_CHAIN = re.compile(rb"\w+(?:\.\w+){0,3}")
+_IN_NAME = re.compile(rb"[\w.]")
 _IMPORTS = re.compile(
     rb"\b(?:from[ \t]*(\.*)[ \t]*([\w.]*)[ \t]+import\b[ \t]*(\([^)]*\)|(?:[^\n;\\]|\\\r?\n)*)"
     rb"|import[ \t]+((?:[^\n;\\]|\\\r?\n)+))",
@@ -133,8 +135,16 @@ class Piece:
 
     def looked_up_in(self, local: bytes) -> list[str]:
         """What is looked up in a module of this name: `utils.clip`, `pkg.utils.clip`."""
-        found = re.findall(rb"(?<![\w.])%s\.(\w+(?:\.\w+){0,3})" % re.escape(local), self.code)
-        return sorted({chain.decode(errors="replace") for chain in found})
+        found: set[bytes] = set()
+        name = local + b"."
+        place = self.code.find(name)
+        while place >= 0:  # a regular expression that looks back is tried at every place
+            end = place + len(name)
+            chain = _CHAIN.match(self.code, end)
+            if chain is not None and not _IN_NAME.match(self.code, max(0, place - 1), place):
+                found.add(chain[0])
+            place = self.code.find(name, end)
+        return sorted(chain.decode(errors="replace") for chain in found)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gradlint.python import source as reading
 from gradlint.python import syntax as s
@@ -113,8 +113,11 @@ class Project:
     _kept: Kept = field(default_factory=Kept)
     _begun: tuple[str, bytes] = "", b""
     _files: dict[str, Foreign | None] = field(default_factory=dict)
+    _by_number: dict[int, Foreign] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
     _named: tuple[str, bytes, set[str]] | None = None
+    #: what functions made of these files
+    _told: dict[tuple[Callable[[bytes], object], bool], object] = field(default_factory=dict)
 
     @classmethod
     def on_disk(cls, folders: Sequence[str], target_torch: tuple[int, int] | None = None) -> Project:
@@ -127,7 +130,7 @@ class Project:
             self._kept = self.surroundings.kept(path, source)
             self._asked.add(self._kept.asked)
             self.exhausted = [*self._kept.exhausted]
-            self._files, self._resolved = {}, {}
+            self._files, self._by_number, self._resolved = {}, {}, {}
 
     @property
     def probes(self) -> dict[str, str | None]:
@@ -187,9 +190,20 @@ class Project:
             paths = self.surroundings.named.in_text(path, source, self._asked)
             paths.update(self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source))
             self._named = path, source, paths
-        ask = self.surroundings.readable if readable else self.surroundings.once
-        found = (ask(other, make) for other in self._named[2])
-        return frozenset().union(*(one for one in found if one is not None))
+            self._told = {}
+        if (make, readable) not in self._told:
+            self._told[make, readable] = frozenset().union(*self._made(self._named[2], make, readable))
+        return cast("frozenset[T]", self._told[make, readable])
+
+    def _made(
+        self, paths: Iterable[str], make: Callable[[bytes], frozenset[T]], readable: bool
+    ) -> Iterator[frozenset[T]]:
+        for path in paths:
+            made = self.surroundings.once(path, make)
+            if made and readable:  # what is nowhere in a file is not in its code either
+                made = self.surroundings.readable(path, make)
+            if made:
+                yield made
 
     def _handed_on(self, packages: Iterable[str], source: bytes) -> Iterator[str]:
         """The files from which packages have what a text imports of them: `from .engine import train`."""
@@ -272,7 +286,8 @@ class Project:
             self._files[path] = None
             if parsed is not None:
                 program = parsed.program.seen_from(self, self.target_torch)
-                self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
+                file = self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
+                self._by_number.setdefault(parsed.lowering.first // _NUMBERS, file)
         return self._files[path]
 
     def let_go(self) -> None:
@@ -280,14 +295,11 @@ class Project:
         for file in self._files.values():
             if file is not None:
                 vars(file.program).clear()
-        self._files, self._resolved = {}, {}
+        self._files, self._by_number, self._resolved = {}, {}, {}
 
     def at(self, node: int) -> Foreign | None:
         """The file that a node stands in; None if it is of the file that is analysed."""
-        number = node // _NUMBERS
-        if number <= 0:
-            return None
-        return next((f for f in self._files.values() if f and f.lowering.first // _NUMBERS == number), None)
+        return self._by_number.get(node // _NUMBERS)
 
 
 @dataclass(slots=True, eq=False)
