@@ -58,6 +58,7 @@ _ASSIGNS = re.compile(rb"^([^=\n]*[^=\n!<>])=(?!=)", re.M)
 _BINDS = re.compile(rb"\b(?:for|as)\b([\w, \t()]+)")
 _FIRST = re.compile(rb"(\w+)[.\[]")
 _WORDS = re.compile(rb"\w+")
+_MEMBERS = re.compile(rb"\b(?:(?:def|class)[\s\\]+(\w+)|self[\s\\]*\.[\s\\]*(\w+))")
 _CHAIN = re.compile(rb"\w+(?:\.\w+){0,3}")
 _IN_NAME = re.compile(rb"[\w.]")
 _IMPORTS = re.compile(
@@ -92,6 +93,7 @@ class Piece:
     names: frozenset[bytes]
     imports: tuple[Imported, ...]
     _words: frozenset[bytes] | None = None
+    _members: frozenset[bytes] | None = None
     _trains: bool | None = None
     _is_trained: bool | None = None
     _is_loss: bool | None = None
@@ -107,6 +109,13 @@ class Piece:
         if self._words is None:
             self._words = frozenset(_WORDS.findall(self.code))
         return self._words
+
+    @property
+    def members(self) -> frozenset[bytes]:
+        """The names of all functions and classes in it, and those by which objects keep something."""
+        if self._members is None:
+            self._members = frozenset(name for pair in _MEMBERS.findall(self.code) for name in pair if name)
+        return self._members
 
     @property
     def trains(self) -> bool:

@@ -111,6 +111,7 @@ class Project:
     main: Module = field(init=False)
     _asked: Asked = field(default_factory=Asked)
     _kept: Kept = field(default_factory=Kept)
+    _members: frozenset[str] | None = None
     _begun: tuple[str, bytes] = "", b""
     _files: dict[str, Foreign | None] = field(default_factory=dict)
     _by_number: dict[int, Foreign] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class Project:
         """Look for what of other files the text at a path may come by; nothing else of them is read."""
         if self._begun != (path, source):
             self._begun = path, source
-            self._kept = self.surroundings.kept(path, source)
+            self._kept, self._members = self.surroundings.kept(path, source), None
             self._asked.add(self._kept.asked)
             self.exhausted = [*self._kept.exhausted]
             self._files, self._by_number, self._resolved = {}, {}, {}
@@ -160,6 +161,16 @@ class Project:
         return not self._kept.pieces
 
     # -- names
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names that something in the other files may be looked up by, in a module or on an object."""
+        if self._members is None:
+            outlines = ((self.surroundings.outline(path), numbers) for path, numbers in self._kept.pieces.items())
+            pieces = (outline.pieces[number] for outline, numbers in outlines if outline for number in numbers)
+            found = {name.decode() for piece in pieces for name in piece.members}
+            self._members = frozenset(found | self._kept.names)
+        return self._members
 
     def resolve(self, dotted: str, importer: str) -> Definition | None:
         """What a full name of an import means, seen from a file; None if that is nothing of the project."""
