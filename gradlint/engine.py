@@ -9,6 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.model import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gradlint.config import Settings
     from gradlint.findings import Read
     from gradlint.model import Edit
+    from gradlint.prefilter import Part
 
 Text = TypeVar("Text")
 
@@ -186,14 +188,15 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
         return False
     # what it lacks may be in what it imports
     location = os.path.abspath(path)
-    if not chosen.may_accept_with(source, project.at_once(location, source, chosen.telling)):
+
+    def of_files(part: Part, *, readable: bool = False) -> bool:
+        return part in project.at_once(location, source, chosen.asking(part), readable=readable)
+
+    # the second look is at code alone, and takes longer
+    if not chosen.accepts_with(source, of_files) or not chosen.accepts_with(source, partial(of_files, readable=True)):
         return False
-    for readable in (False, True):  # the second look is at code alone, and takes longer
-        found = project.at_once(location, source, chosen.parts, readable=readable)
-        if not chosen.accepts_with(source, found):
-            return False
     project.begin(location, source)
-    return chosen.accepts_with(source, frozenset().union(*map(chosen.parts, project.texts())))
+    return chosen.accepts_with(source, chosen.any_of(project.texts()))
 
 
 def holds_objects(source: bytes) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,6 @@ _PATHS = frozenset({*_EVENTS, "on_mark", "on_trace"})
 STACK = "layers in a row"
 #: a file below this size is read as quickly as it is looked through for comments
 _SMALL = 2_000
-#: files of which it is remembered what is in them
-_MOST_KNOWN = 256
 
 
 class _Held:
@@ -102,10 +100,10 @@ class Prefilter:
         self._clauses = _least({clause for found in self._of.values() for clause in found})
         #: what stands on a path may be in several files; a call, an operation or layers are those of one file
         self._on_paths = _least({c for rule in chosen for c in clauses_of(rule, rule.hooks & _PATHS)})
-        self._sought = tuple(dict.fromkeys(part for clause in self._on_paths for part in clause))
         self._telling = tuple(map(needs, _TELLING))
-        self._training = frozenset({needs(Backward), needs(Step)})
-        self._parts: dict[bytes, frozenset[Part]] = {}
+        self._training = (needs(Backward), needs(Step))
+        ask = self.telling
+        self._asking: dict[Part, Callable[[bytes], frozenset[Part]]] = dict.fromkeys(self._telling, ask)
         groups = (part for clause in self._clauses for part in clause if isinstance(part, frozenset))
         self._stems = stems({word for group in groups for need in group for word in (*need.words, *need.beside)})
         self._gates = _Gates(self._clauses, self._stems)
@@ -116,27 +114,21 @@ class Prefilter:
         if self._last.source == source:  # it was asked about just now
             return any(map(self._last.for_certain, self._clauses))
         clauses, words = self._gates.open(source)
-        if not clauses:
-            return False
         self._last = _Held(source, self._stems, words=words)
         return any(map(self._last.for_certain, clauses))
 
-    def accepts_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
-        """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train."""
-        held = self._held(source)
-        trains = not elsewhere.isdisjoint(self._training)
-        return any(
-            all(part in elsewhere or held.part(part) for part in clause) and (trains or any(map(held.part, clause)))
-            for clause in self._on_paths
-        )
+    def accepts_with(self, source: bytes, elsewhere: Callable[[Part], bool]) -> bool:
+        """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train.
 
-    def may_accept_with(self, source: bytes, elsewhere: frozenset[Part]) -> bool:
-        """Whether it could be, as far as what is `telling` says; most files import nothing of that."""
+        What few files have is asked of these first.
+        """
         held = self._held(source)
-        return any(
-            all(part in elsewhere or part not in self._telling or held.part(part) for part in clause)
-            for clause in self._on_paths
-        )
+        whole = (
+            clause for clause in self._on_paths
+            if all(elsewhere(part) or held.part(part) for part in clause if part in self._telling)
+            and all(held.part(part) or elsewhere(part) for part in clause)
+        )  # fmt: skip
+        return any(any(map(elsewhere, self._training)) or any(map(held.part, clause)) for clause in whole)
 
     def holds_any(self, source: bytes) -> bool:
         """Whether anything is in a file that is asked for, though perhaps not all of a clause."""
@@ -154,19 +146,20 @@ class Prefilter:
             self._last = _Held(source, self._stems)
         return self._last
 
+    def asking(self, part: Part) -> Callable[[bytes], frozenset[Part]]:
+        """Who tells whether a part is in a text, and perhaps others with it; who is asked once need not be again."""
+        if part not in self._asking:
+            self._asking[part] = lambda source: frozenset(filter(_Held(source, self._stems).part, (part,)))
+        return self._asking[part]
+
+    def any_of(self, texts: Iterable[bytes]) -> Callable[[Part], bool]:
+        """Whether a part is in one of these."""
+        held = [_Held(text, self._stems) for text in texts]
+        return lambda part: any(one.part(part) for one in held)
+
     def telling(self, source: bytes) -> frozenset[Part]:
         """What of that which few files have is in this one."""
         return frozenset(filter(_Held(source, self._stems).part, self._telling))
-
-    def parts(self, source: bytes) -> frozenset[Part]:
-        """What of all that can stand on a path is in a file: another one that imports it may lack just that."""
-        found = self._parts.get(source)  # many files import the same one
-        if found is None:
-            found = frozenset(filter(_Held(source, self._stems).part, self._sought))
-            if len(self._parts) >= _MOST_KNOWN:
-                del self._parts[next(iter(self._parts))]
-            self._parts[source] = found
-        return found
 
 
 @functools.cache

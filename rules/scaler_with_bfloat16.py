@@ -69,5 +69,7 @@ class ScalerWithBfloat16(Rule):
 
 def _dtypes(file: File) -> set[str]:
     """Those of all autocasts, by their full names; "" for one that is computed."""
-    autocasts = [call for call in file.calls() if call.last.endswith("autocast")]
+    names = {*file.words.seen, *(name.rpartition(".")[2] for name in file.imports.values())}
+    called = [name for name in names if name.endswith("autocast")]
+    autocasts = file.calls(*called) if called else []
     return {given.name if (given := call.argument(1, "dtype")) else "" for call in autocasts}

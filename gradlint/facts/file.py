@@ -187,7 +187,7 @@ class File:
         )
 
     def _meant(self, value: s.Expr, scope: Scope) -> tuple[s.Expr, Scope]:
-        """What stands for a name, or for an attribute of the object, that is assigned exactly once; and where it does."""
+        """What stands for a name, or for an attribute of the object, that is assigned exactly once; and where."""
         me = next((x for x in scope.chain() if x.cls is not None and x.params), None)
         if me is not None and isinstance(value, s.Attr) and isinstance(value.base, s.Name) and me.cls is not None:
             if value.base.id == me.params[0].name:

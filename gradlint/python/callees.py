@@ -41,10 +41,10 @@ class Callees:
                     self._derived.setdefault(id(base), []).append(cls)
         #: by node; what is being looked for is nothing yet, so that a value that stands for itself is none
         self._functions_of: dict[int, tuple[s.Def, ...]] = {}
-        #: the names that objects of the file's classes have something by; None if there are other files to ask
-        self._kept_names: set[str] | None = None
-        if program.project is None:
-            self._kept_names = {name for kept in self._scopes.attributes.values() for name in kept}
+        #: the names that objects of the project's classes may have something by, or modules of other files
+        self._kept_names = {name for kept in self._scopes.attributes.values() for name in kept}
+        if program.project is not None:
+            self._kept_names |= program.project.members
         self._classes_of: dict[int, tuple[s.Class, ...]] = {}
         self._depth = 0
 
@@ -108,11 +108,11 @@ class Callees:
         return known
 
     def _is_unknown(self, expr: s.Expr) -> bool:
-        """A method of nothing that the file defines: nobody keeps anything under this name, and no function has it."""
-        kept = self._kept_names
-        if kept is None or not isinstance(expr, s.Attr):
-            return False
-        return expr.name not in kept and expr.name not in self._program.functions
+        """A method of nothing that is defined: nobody keeps anything under this name, and no function has it."""
+        return isinstance(expr, s.Attr) and not self._is_kept(expr.name) and expr.name not in self._program.functions
+
+    def _is_kept(self, name: str) -> bool:
+        return name in self._kept_names or not name.isascii()  # in other files, words are those of bytes
 
     def _functions_meant(self, expr: s.Expr, scope: Scope) -> Iterator[s.Def]:
         match expr:
@@ -235,7 +235,7 @@ class Callees:
 
     def classes(self, expr: s.Expr, scope: Scope) -> tuple[s.Class, ...]:
         """The classes of the file that an object can be of; none if the file does not say."""
-        if isinstance(expr, s.Attr) and self._kept_names is not None and expr.name not in self._kept_names:
+        if isinstance(expr, s.Attr) and not self._is_kept(expr.name):
             return ()
         known = self._classes_of.get(expr.node)
         if known is None and isinstance(expr, s.Name) and (cls := _class_of_self(expr.id, scope.owner(expr.id))):

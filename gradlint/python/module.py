@@ -109,7 +109,6 @@ class Module:
         #: modules of which it imports all names
         self.stars: list[str] = []
         self._foreign: dict[str, Definition | None] = {}
-        self._closing = False
         self.target_torch = target_torch
         self.functions: dict[str, list[s.Def]] = {}
         self.classes: dict[str, s.Class] = {}
@@ -120,7 +119,9 @@ class Module:
         self._made: dict[Callable[[Module], object], object] = {}
         #: blocks that facts are known of: while they are kept, their ids are theirs
         self._remembered: list[object] = []
-        self._closure: dict[int, Words] | None = None
+        #: the words of functions with those of all that they call, by their nodes
+        self._closed: dict[int, Words] = {}
+        self._definitions: dict[int, s.Def] | None = None
         #: a root is written as a power
         self.half_powers = False
         self._own: dict[int, Words] = {}
@@ -145,20 +146,9 @@ class Module:
         seen.project, seen.target_torch = project, target_torch
         seen._foreign, seen._words, seen.innermost = {}, {}, {}
         seen._own, seen._said, seen._remembered = {**self._own}, {**self._said}, []
-        seen._closure, seen._core, seen._calls = None, None, None
+        seen._closed, seen._core, seen._calls = {}, None, None
         seen._made, seen.usage = {}, self.usage.seen_from(seen)
         return seen
-
-    @property
-    def _closed(self) -> dict[int, Words]:
-        """The words of each function, by its node."""
-        if self._closure is None:
-            self._closing = True
-            try:
-                self._closure = self._close()
-            finally:
-                self._closing = False
-        return self._closure
 
     @property
     def core(self) -> list[s.Stmt]:
@@ -289,9 +279,15 @@ class Module:
         return every
 
     def _words_of(self, definition: s.Def) -> Words:
-        if self._closing:
-            return self.own_words(definition.body)  # files that import each other
+        if definition.node not in self._closed:
+            self._close(definition)
         return self._closed[definition.node]
+
+    def _defined_at(self, node: int) -> s.Def:
+        """A function of the file, and not what is left of it when it was cut."""
+        if self._definitions is None:
+            self._definitions = {d.node: d for definitions in self.functions.values() for d in definitions}
+        return self._definitions[node]
 
     def called_by(self, definition: s.Def) -> tuple[s.Def, ...]:
         """The functions that one leads to at once, wherever it stands."""
@@ -343,27 +339,27 @@ class Module:
             for block in s.blocks(stmt):
                 self._index(block, inner_loop and not isinstance(stmt, s.Def | s.Class), visible)
 
-    def _close(self) -> dict[int, Words]:
-        """Words of functions, those of the functions they call included."""
-        functions = {d.node: d for definitions in self.functions.values() for d in definitions}
+    def _close(self, definition: s.Def) -> None:
+        """Find the words of a function and of all that it leads to, in whichever file: those of the functions that they
+        call are among them."""
+        homes: dict[int, Module] = {}
         calls: dict[int, set[int]] = {}
-        foreign: dict[int, list[s.Def]] = {}
-        for node, one in functions.items():
-            called = self.callees.under(one.body)
-            calls[node] = {d.node for d in called if d.node in functions}
-            foreign[node] = [d for d in called if d.node not in functions]
-        closed: dict[int, Words] = {}
+        waiting = [definition.node]
+        while waiting:
+            node = waiting.pop()
+            home = homes[node] = homes.get(node) or self.owner(node)
+            if node not in calls and node not in home._closed:
+                calls[node] = {called.node for called in home.callees.under(home._defined_at(node).body)}
+                waiting.extend(calls[node])
         # callees before callers; those that call each other have the same words, and share them
-        for ring in components(calls):
+        for ring in components({node: called & calls.keys() for node, called in calls.items()}):
             shared = Words(set(), set(), set())
             for node in ring:
-                shared.add_behind(self.own_words(functions[node].body))
-                for definition in foreign[node]:
-                    shared.add_behind(self.words_of(definition))
+                shared.add_behind(homes[node].own_words(homes[node]._defined_at(node).body))
             for callee in set().union(*(calls[node] for node in ring)) - ring:
-                shared.add_behind(closed[callee])
-            closed.update(dict.fromkeys(ring, shared))
-        return closed
+                shared.add_behind(homes[callee]._closed[callee])
+            for node in ring:
+                homes[node]._closed[node] = shared
 
     def collect_words(self, body: Iterable[s.Stmt]) -> Words:
         """The words of a block alone, collected anew: the caller may add to them."""

@@ -65,55 +65,46 @@ class Named:
         self._bases: dict[str, tuple[tuple[str, ...], Asked]] = {}
         self._folders: dict[tuple[str, int], str] = {}
         self._near: dict[str, tuple[tuple[str, ...], Asked]] = {}
-        self._modules: dict[bytes, tuple[tuple[str, ...], frozenset[str]]] = {}
+        self._parts: dict[bytes, tuple[int, bytes, tuple[str, ...], frozenset[str]]] = {}
         self._lines: dict[tuple[tuple[str, ...], bytes], tuple[Sequence[str], Asked]] = {}
-        self._by_line: dict[str, dict[bytes, tuple[tuple[Sequence[str], Asked], ...]]] = {}
 
     # -- the files that a text names
 
     def in_text(self, path: str, source: bytes, asked: Asked) -> set[str]:
         """The files that the import statements of a text name, seen in its lines alone."""
         folder = os.path.dirname(path)
-        known = self._by_line.setdefault(folder, {})
         found: set[str] = set()
         for line in import_lines(source):
-            if line not in known:
-                known[line] = self._named_by(line, folder)
-            for paths, inner in known[line]:
-                found.update(paths)
+            level, rest, modules, names = self._taken_apart(line)
+            if level:
+                bases: tuple[str, ...] = (self._above(folder, level),)
+            elif modules:
+                bases, inner = self._beside(folder)
                 asked.add(inner)
+                if not self._roots.may_have(folder, names):
+                    bases = bases[1:]
+            else:
+                continue
+            known = self._lines.get((bases, rest))
+            if known is None:  # many folders name the same file, each in the same words
+                inner = Asked()
+                files = (self._file_of(dotted, bases, inner) for dotted in modules_in(line))
+                known = self._lines[bases, rest] = [one for one in files if one is not None], inner
+            found.update(known[0])
+            asked.add(known[1])
         return found
 
-    def _named_by(self, line: bytes, folder: str) -> tuple[tuple[Sequence[str], Asked], ...]:
-        """The files that a line names. Many folders name the same file, each in the same words."""
-        rest = line[5:].lstrip() if line.startswith(b"from ") else b""
-        level = len(rest) - len(rest.lstrip(b"."))
-        beside: tuple[tuple[Sequence[str], Asked], ...] = ()
-        if level:
-            bases: tuple[str, ...] = (self._above(folder, level),)
-            key = bases, rest[level:]
-        else:
-            modules, names = self._absolute(line)
-            if not modules:
-                return ()
-            bases, inner = self._beside(folder)
-            if not self._roots.may_have(folder, names):
-                bases = bases[1:]
-            beside = (((), inner),)
-            key = bases, line
-        if key not in self._lines:
-            inner = Asked()
-            files = (self._file_of(dotted, bases, inner) for dotted in modules_in(line))
-            self._lines[key] = [one for one in files if one is not None], inner
-        return (*beside, self._lines[key])
-
-    def _absolute(self, line: bytes) -> tuple[tuple[str, ...], frozenset[str]]:
-        """The modules that a line names which may be some of the project, and what would stand in a folder for one."""
-        if line not in self._modules:
-            named = tuple(dotted for dotted in modules_in(line) if dotted.partition(".")[0] not in ELSEWHERE)
+    def _taken_apart(self, line: bytes) -> tuple[int, bytes, tuple[str, ...], frozenset[str]]:
+        """How many folders up a line begins, and what follows on that; else the modules that it names which may be
+        some of the project, and what would stand in a folder for one."""
+        if line not in self._parts:
+            rest = line[5:].lstrip() if line.startswith(b"from ") else b""
+            level = len(rest) - len(rest.lstrip(b"."))
+            named = () if level else tuple(x for x in modules_in(line) if x.partition(".")[0] not in ELSEWHERE)
             first = [dotted.partition(".")[0] for dotted in named]
-            self._modules[line] = named, frozenset((*first, *(f"{name}.py" for name in first)))
-        return self._modules[line]
+            names = frozenset((*first, *(f"{name}.py" for name in first)))
+            self._parts[line] = level, rest[level:] if level else line, named, names
+        return self._parts[line]
 
     def _beside(self, folder: str) -> tuple[tuple[str, ...], Asked]:
         """The folders in which the modules of a line are looked for; that of the text itself has most often none of

@@ -58,6 +58,9 @@ _ASSIGNS = re.compile(rb"^([^=\n]*[^=\n!<>])=(?!=)", re.M)
 _BINDS = re.compile(rb"\b(?:for|as)\b([\w, \t()]+)")
 _FIRST = re.compile(rb"(\w+)[.\[]")
 _WORDS = re.compile(rb"\w+")
+_MEMBERS = re.compile(rb"\b(?:(?:def|class)[\s\\]+(\w+)|self[\s\\]*\.[\s\\]*(\w+))")
+_CHAIN = re.compile(rb"\w+(?:\.\w+){0,3}")
+_IN_NAME = re.compile(rb"[\w.]")
 _IMPORTS = re.compile(
     rb"\b(?:from[ \t]*(\.*)[ \t]*([\w.]*)[ \t]+import\b[ \t]*(\([^)]*\)|(?:[^\n;\\]|\\\r?\n)*)"
     rb"|import[ \t]+((?:[^\n;\\]|\\\r?\n)+))",
@@ -90,6 +93,7 @@ class Piece:
     names: frozenset[bytes]
     imports: tuple[Imported, ...]
     _words: frozenset[bytes] | None = None
+    _members: frozenset[bytes] | None = None
     _trains: bool | None = None
     _is_trained: bool | None = None
     _is_loss: bool | None = None
@@ -105,6 +109,13 @@ class Piece:
         if self._words is None:
             self._words = frozenset(_WORDS.findall(self.code))
         return self._words
+
+    @property
+    def members(self) -> frozenset[bytes]:
+        """The names of all functions and classes in it, and those by which objects keep something."""
+        if self._members is None:
+            self._members = frozenset(name for pair in _MEMBERS.findall(self.code) for name in pair if name)
+        return self._members
 
     @property
     def trains(self) -> bool:
@@ -133,8 +144,16 @@ class Piece:
 
     def looked_up_in(self, local: bytes) -> list[str]:
         """What is looked up in a module of this name: `utils.clip`, `pkg.utils.clip`."""
-        found = re.findall(rb"(?<![\w.])%s\.(\w+(?:\.\w+){0,3})" % re.escape(local), self.code)
-        return sorted({chain.decode(errors="replace") for chain in found})
+        found: set[bytes] = set()
+        name = local + b"."
+        place = self.code.find(name)
+        while place >= 0:  # a regular expression that looks back is tried at every place
+            end = place + len(name)
+            chain = _CHAIN.match(self.code, end)
+            if chain is not None and not _IN_NAME.match(self.code, max(0, place - 1), place):
+                found.add(chain[0])
+            place = self.code.find(name, end)
+        return sorted(chain.decode(errors="replace") for chain in found)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gradlint.python import source as reading
 from gradlint.python import syntax as s
@@ -111,10 +111,14 @@ class Project:
     main: Module = field(init=False)
     _asked: Asked = field(default_factory=Asked)
     _kept: Kept = field(default_factory=Kept)
+    _members: frozenset[str] | None = None
     _begun: tuple[str, bytes] = "", b""
     _files: dict[str, Foreign | None] = field(default_factory=dict)
+    _by_number: dict[int, Foreign] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], Definition | None] = field(default_factory=dict)
     _named: tuple[str, bytes, set[str]] | None = None
+    #: what functions made of these files
+    _told: dict[tuple[Callable[[bytes], object], bool], object] = field(default_factory=dict)
 
     @classmethod
     def on_disk(cls, folders: Sequence[str], target_torch: tuple[int, int] | None = None) -> Project:
@@ -124,10 +128,10 @@ class Project:
         """Look for what of other files the text at a path may come by; nothing else of them is read."""
         if self._begun != (path, source):
             self._begun = path, source
-            self._kept = self.surroundings.kept(path, source)
+            self._kept, self._members = self.surroundings.kept(path, source), None
             self._asked.add(self._kept.asked)
             self.exhausted = [*self._kept.exhausted]
-            self._files, self._resolved = {}, {}
+            self._files, self._by_number, self._resolved = {}, {}, {}
 
     @property
     def probes(self) -> dict[str, str | None]:
@@ -158,6 +162,16 @@ class Project:
 
     # -- names
 
+    @property
+    def members(self) -> frozenset[str]:
+        """The names that something in the other files may be looked up by, in a module or on an object."""
+        if self._members is None:
+            outlines = ((self.surroundings.outline(path), numbers) for path, numbers in self._kept.pieces.items())
+            pieces = (outline.pieces[number] for outline, numbers in outlines if outline for number in numbers)
+            found = {name.decode() for piece in pieces for name in piece.members}
+            self._members = frozenset(found | self._kept.names)
+        return self._members
+
     def resolve(self, dotted: str, importer: str) -> Definition | None:
         """What a full name of an import means, seen from a file; None if that is nothing of the project."""
         known = self._resolved
@@ -187,9 +201,20 @@ class Project:
             paths = self.surroundings.named.in_text(path, source, self._asked)
             paths.update(self._handed_on([one for one in paths if one.endswith(_PACKAGE)], source))
             self._named = path, source, paths
-        ask = self.surroundings.readable if readable else self.surroundings.once
-        found = (ask(other, make) for other in self._named[2])
-        return frozenset().union(*(one for one in found if one is not None))
+            self._told = {}
+        if (make, readable) not in self._told:
+            self._told[make, readable] = frozenset().union(*self._made(self._named[2], make, readable))
+        return cast("frozenset[T]", self._told[make, readable])
+
+    def _made(
+        self, paths: Iterable[str], make: Callable[[bytes], frozenset[T]], readable: bool
+    ) -> Iterator[frozenset[T]]:
+        for path in paths:
+            made = self.surroundings.once(path, make)
+            if made and readable:  # what is nowhere in a file is not in its code either
+                made = self.surroundings.readable(path, make)
+            if made:
+                yield made
 
     def _handed_on(self, packages: Iterable[str], source: bytes) -> Iterator[str]:
         """The files from which packages have what a text imports of them: `from .engine import train`."""
@@ -272,7 +297,8 @@ class Project:
             self._files[path] = None
             if parsed is not None:
                 program = parsed.program.seen_from(self, self.target_torch)
-                self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
+                file = self._files[path] = Foreign(path, parsed.source, parsed.lowering, program)
+                self._by_number.setdefault(parsed.lowering.first // _NUMBERS, file)
         return self._files[path]
 
     def let_go(self) -> None:
@@ -280,14 +306,11 @@ class Project:
         for file in self._files.values():
             if file is not None:
                 vars(file.program).clear()
-        self._files, self._resolved = {}, {}
+        self._files, self._by_number, self._resolved = {}, {}, {}
 
     def at(self, node: int) -> Foreign | None:
         """The file that a node stands in; None if it is of the file that is analysed."""
-        number = node // _NUMBERS
-        if number <= 0:
-            return None
-        return next((f for f in self._files.values() if f and f.lowering.first // _NUMBERS == number), None)
+        return self._by_number.get(node // _NUMBERS)
 
 
 @dataclass(slots=True, eq=False)
