@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.python.prose import without_prose
+from gradlint.prefilter import without_prose
 from tests.sampling import spread
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.mark.parametrize(
