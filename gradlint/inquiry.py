@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import Step
 from gradlint.facts.file import File
-from gradlint.machine.judge import Asked, Judge, OnCrash, follows_paths
+from gradlint.machine.judge import Hooked, Judge, OnCrash, follows_paths
 from gradlint.model import Grade, Position, RuleCrash, Severity, Span
 from gradlint.paths.explorer import Explorer
 from gradlint.prefilter import prefilter
@@ -247,7 +247,7 @@ def _about_file(rules: Sequence[Rule], file: File, on_crash: OnCrash) -> Iterato
     """Tells all rules of the file, and gives what those say that need no path."""
     for rule in rules:
         rule.file = file
-    asked = Asked(rules, on_crash)
+    asked = Hooked(rules, on_crash)
     yield from asked("on_file")
     for rule in asked.rules("on_call"):
         for call in file.calls(*rule.calls):
@@ -263,7 +263,7 @@ def _about_file(rules: Sequence[Rule], file: File, on_crash: OnCrash) -> Iterato
     yield from _about_operations(asked, file, on_crash)
 
 
-def _about_operations(asked: Asked, file: File, on_crash: OnCrash) -> Iterator[Draft]:
+def _about_operations(asked: Hooked, file: File, on_crash: OnCrash) -> Iterator[Draft]:
     rules = asked.rules("on_operation")
     if not rules:
         return

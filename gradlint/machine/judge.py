@@ -58,7 +58,7 @@ def follows_paths(rule: Rule) -> bool:
     return any(hook in rule.hooks for hook in _HOOKS)
 
 
-class Asked:
+class Hooked:
     """The rules, by the hooks that they override."""
 
     def __init__(self, rules: Iterable[Rule], on_crash: OnCrash) -> None:
@@ -87,7 +87,7 @@ class Judge:
     """Asks the rules about one path after the other."""
 
     def __init__(self, rules: Iterable[Rule], on_crash: OnCrash) -> None:
-        self._asked = Asked(rules, on_crash)
+        self._rules = Hooked(rules, on_crash)
 
     def judge(self, path: Path) -> Iterator[Draft]:
         """What the rules say of one path."""
@@ -95,9 +95,9 @@ class Judge:
         for event, state in walk(trace):
             hook = EVENT_HOOKS.get(type(event))
             if hook is not None:
-                for draft in self._asked(hook, event, state):
+                for draft in self._rules(hook, event, state):
                     yield replace(_graded(draft, path, event, state), optimizer=state.optimizer.id)
-        yield from (_graded(draft, path) for draft in self._asked("on_trace", trace))
+        yield from (_graded(draft, path) for draft in self._rules("on_trace", trace))
 
 
 def _graded(draft: Draft, path: Path, event: Event | None = None, state: GradientState | None = None) -> Draft:

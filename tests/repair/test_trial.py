@@ -122,7 +122,7 @@ def test_a_rule_that_fails_on_the_result_takes_the_fix_with_it(monkeypatch: pyte
     def failing(self: Judge, path: Path) -> Iterator[Draft]:
         order = [type(event) for event in path.events if isinstance(event, Clip | Step)]
         if order[:1] == [Clip]:
-            self._asked._on_crash("GL103", KeyError("oops"))
+            self._rules._on_crash("GL103", KeyError("oops"))
         return asked(self, path)
 
     monkeypatch.setattr(Judge, "judge", failing)

@@ -230,12 +230,12 @@ class TestLeftovers:
     ) -> None:
         starts = "import subprocess, sys; subprocess.Popen(['sleep', '600'], start_new_session=True)"
         with (tmp_path / "output").open("wb") as output:
-            family = launch.Family([sys.executable, "-c", starts], {**os.environ, "M": "1"}, None, output, "M=1")
-            assert family.wait(PATIENCE) == 0
-        (sleeper,) = family._members()
+            tree = launch.ProcessTree([sys.executable, "-c", starts], {**os.environ, "M": "1"}, None, output, "M=1")
+            assert tree.wait(PATIENCE) == 0
+        (sleeper,) = tree._members()
         monkeypatch.setattr(launch, "_is_marked", lambda process, mark: False)
-        assert family._members() == {sleeper}
-        family.end()
+        assert tree._members() == {sleeper}
+        tree.end()
         assert not is_alive(sleeper)
 
 

@@ -24,7 +24,7 @@ from gradlint.runtime.launch.ending import (
     without_our_frames,
 )
 from gradlint.runtime.launch.orders import Entry, Orders, examine, find_module, read
-from gradlint.runtime.launch.run import Family
+from gradlint.runtime.launch.run import ProcessTree
 from tests.runtime.launched import contents, is_alive, write
 from tests.runtime.zygote import zygote
 
@@ -205,14 +205,16 @@ class TestEnding:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes end in another way")
-def test_a_family_ends_together(tmp_path: Path) -> None:
+def test_a_process_tree_ends_together(tmp_path: Path) -> None:
     child = "import subprocess; p = subprocess.Popen(['sleep', '600'], start_new_session=True); print(p.pid); p.wait()"
     with (tmp_path / "out").open("wb") as output:
-        family = Family([sys.executable, "-u", "-c", child], {"MARK": str(tmp_path)}, None, output, f"MARK={tmp_path}")
+        tree = ProcessTree(
+            [sys.executable, "-u", "-c", child], {"MARK": str(tmp_path)}, None, output, f"MARK={tmp_path}"
+        )
         while not (printed := (tmp_path / "out").read_bytes()).endswith(b"\n"):
-            assert family.wait(0.02) is None
-        family.end()
-    assert family.process.poll() is not None
+            assert tree.wait(0.02) is None
+        tree.end()
+    assert tree.process.poll() is not None
     assert not is_alive(int(printed))
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from gradlint.model import Severity
 from gradlint.runtime.monitor.data import (
+    ClipCalls,
     ClipVerdict,
     Condition,
     Finding,
     Layer,
     Limits,
     Sample,
-    Tally,
     Total,
     percentile,
 )
@@ -341,8 +341,8 @@ def test_the_curve_of_a_long_run_keeps_its_peaks() -> None:
 # Clips.
 
 
-def tally(norms: Sequence[float], limit: float = 1.0) -> Tally:
-    counted = Tally("clip_grad_norm_", "all parameters")
+def clip_calls(norms: Sequence[float], limit: float = 1.0) -> ClipCalls:
+    counted = ClipCalls("clip_grad_norm_", "all parameters")
     for norm in norms:
         counted.count(norm, limit, None)
     return counted
@@ -368,13 +368,13 @@ def tally(norms: Sequence[float], limit: float = 1.0) -> Tally:
     ],
 )
 def test_the_verdict_on_a_clip(norms: list[float], verdict: ClipVerdict, advice: str) -> None:
-    clip = tally(norms).result()
+    clip = clip_calls(norms).result()
     assert (clip.verdict, clip.advice) == (verdict, advice)
     assert clip.rate == sum(norm > 1 for norm in norms) / len(norms)
 
 
 def test_norms_that_are_not_finite_are_counted_apart() -> None:
-    clip = tally([0.5] * 6 + [math.nan, math.inf]).result()
+    clip = clip_calls([0.5] * 6 + [math.nan, math.inf]).result()
     assert (clip.calls, clip.active, clip.not_finite, clip.largest) == (6, 0, 2, 0.5)
 
 

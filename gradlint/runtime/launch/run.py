@@ -83,7 +83,7 @@ PATIENCE = 3.0
 _PAUSE = 0.02
 
 
-class Family:
+class ProcessTree:
     """`mark` is an entry of the environment (`NAME=value`) that no other process has.
 
     A process group is not enough: torchrun puts each worker into a session of its own, and so do daemons.
@@ -312,8 +312,8 @@ def _run_in(folder: Path, job: Job, on_output: Callable[[str], None] | None) -> 
     printed = folder / "output.txt"
     began = time.monotonic()
     with printed.open("wb") as output:
-        family = Family(_command(job, folder), _environment(job, path), job.cwd, output, f"{orders.VARIABLE}={path}")
-        code = _watch(family, began + job.limit, ending.Follower(printed, on_output), ending.Patience(folder, _REST))
+        tree = ProcessTree(_command(job, folder), _environment(job, path), job.cwd, output, f"{orders.VARIABLE}={path}")
+        code = _watch(tree, began + job.limit, ending.Follower(printed, on_output), ending.Patience(folder, _REST))
     seconds = time.monotonic() - began
     failures = ending.endings(folder)
     recordings = load(folder)
@@ -383,20 +383,20 @@ def _environment(job: Job, path: str) -> dict[str, str]:
     return {**usual, **os.environ, **told}
 
 
-def _watch(family: Family, deadline: float, follower: ending.Follower, patience: ending.Patience) -> int | None:
+def _watch(tree: ProcessTree, deadline: float, follower: ending.Follower, patience: ending.Patience) -> int | None:
     """The exit code, or None if the time was over. What was left behind is ended in any case."""
     with _leaving_when_told():
         try:
             code = None
             while code is None and (left := deadline - time.monotonic()) > 0:
-                code = family.wait(min(_LOOK_EVERY, left))
+                code = tree.wait(min(_LOOK_EVERY, left))
                 follower.look()
                 if code is None and patience.is_over():
                     code = 0
-            family.end()
+            tree.end()
             follower.look(last=True)
         except BaseException:  # also Ctrl-C: the others are in a group of their own, and have not heard of it
-            family.kill()
+            tree.kill()
             raise
     return code
 

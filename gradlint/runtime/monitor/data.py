@@ -270,7 +270,7 @@ ENOUGH = 5
 
 
 @dataclass(slots=True)
-class Tally:
+class ClipCalls:
     """The calls of one clip."""
 
     function: str

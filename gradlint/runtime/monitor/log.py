@@ -198,7 +198,7 @@ def write(finding: Finding, logger: logging.Logger = LOGGER) -> None:
     logger.log(logging.ERROR if finding.severity is Severity.ERROR else logging.WARNING, "%s", spoken(finding))
 
 
-class Outlet:
+class Targets:
     """All targets of a monitor; one that fails is told of once, and left out from then on."""
 
     def __init__(self, log: Any) -> None:

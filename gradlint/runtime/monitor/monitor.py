@@ -12,7 +12,7 @@ from torch import Tensor
 from gradlint.model import Severity
 from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limits, MonitorData, Sample, Total, summary
 from gradlint.runtime.monitor.judge import Judge
-from gradlint.runtime.monitor.log import LOGGER, Outlet
+from gradlint.runtime.monitor.log import LOGGER, Targets
 from gradlint.runtime.monitor.measurement import author_model, checked_model, checked_scaler, torch_optimizer
 from gradlint.runtime.monitor.observations import Circumstances, Observation
 from gradlint.runtime.monitor.watcher import Watcher
@@ -87,7 +87,7 @@ class GradientMonitor:
         model, inner = checked_model(model), torch_optimizer(optimizer)
         self._model = type(author_model(model)).__name__
         self._keep = max(2, _positive("keep", keep))
-        self._outlet = Outlet(log)
+        self._targets = Targets(log)
         self._samples: list[Sample] = []
         self._notes: list[str] = []
         self._watcher = Watcher(model, inner, checked_scaler(scaler), _positive("every", every), self)
@@ -110,7 +110,7 @@ class GradientMonitor:
         """Ends it, and leaves torch and the optimizer as they were. What was seen stays."""
         self._watcher.close()
         self._tell(self._judge.end())
-        self._outlet.close()
+        self._targets.close()
 
     def loss(self, loss: Tensor | float) -> None:
         """Tells the loss of a (micro-)batch; it stays on its device until the next sample."""
@@ -127,7 +127,7 @@ class GradientMonitor:
     @property
     def clips(self) -> list[Clip]:
         """What each clip did, up to the last sample; after `close`, at all steps."""
-        return [tally.result() for tally in self._watcher.tallies.values()]
+        return [calls.result() for calls in self._watcher.clip_calls.values()]
 
     @property
     def steps(self) -> int:
@@ -185,12 +185,12 @@ class GradientMonitor:
             half = self._keep // 2
             self._samples[:half] = self._samples[:half:2]
         new = self._judge.step(total, sample, circumstances, user_line)
-        self._outlet.sample(sample)
+        self._targets.sample(sample)
         self._tell(new)
 
     def _tell(self, findings: list[Finding]) -> None:
         for finding in findings:
-            self._outlet.finding(finding)
+            self._targets.finding(finding)
 
     def skipping(self, step: int, streak: int, scale: float, layers: tuple[Layer, ...]) -> None:
         names = tuple(layer.name for layer in layers if not layer.finite)

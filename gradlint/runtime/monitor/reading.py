@@ -36,7 +36,7 @@ FOLLOWED = 200
 OLD = 10
 
 
-class Checkup:
+class HealthCheck:
     """Looks at a model and its optimizer, sample by sample."""
 
     def __init__(self, roster: Roster, shard: bool) -> None:

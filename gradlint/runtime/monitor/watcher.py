@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from gradlint.runtime.monitor.data import Layer, Sample, Tally, Total
+from gradlint.runtime.monitor.data import ClipCalls, Layer, Sample, Total
 from gradlint.runtime.monitor.judge import SKIPS
 from gradlint.runtime.monitor.measurement import (
     Roster,
@@ -34,7 +34,7 @@ from gradlint.runtime.monitor.observations import Circumstances, total_of
 from gradlint.runtime.monitor.patches import PATCHES
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,
-    Checkup,
+    HealthCheck,
     Interval,
     Key,
     Reading,
@@ -94,12 +94,12 @@ class Watcher:
         self.every = every
         self.monitor = monitor
         self.shard = sharded(model)
-        self.checkup = Checkup(self.roster, self.shard)
+        self.health = HealthCheck(self.roster, self.shard)
         self.steps = 0
         self.skipped = 0
         self.skips: deque[int] = deque(maxlen=TURNS)
         self.silent = False
-        self.tallies: dict[Key, Tally] = {}
+        self.clip_calls: dict[Key, ClipCalls] = {}
         self._streak = 0
         self._due = 1
         self._interval = Interval()
@@ -142,7 +142,7 @@ class Watcher:
     def tell(self, loss: Tensor | float) -> None:
         if isinstance(loss, Tensor):
             self._loss = weakref.ref(loss)
-            self.checkup.tell(loss, self.steps + 1)
+            self.health.tell(loss, self.steps + 1)
             self._losses.append(loss.detach())
             if loss.device.type == "cpu" and loss.numel() == 1 and not math.isfinite(float(loss.detach())):
                 # Only now: the backward frees what the operations have saved.
@@ -169,9 +169,9 @@ class Watcher:
             if due:
                 transfer = self._interval.transfer = Transfer()
                 self._interval.before = measure(self.roster.entries, transfer, scale, self.roster.weights)
-        if key not in self.tallies:
-            self.tallies[key] = Tally(function, self.roster.share(parameters))
-        clip.whole = self.tallies[key].whole
+        if key not in self.clip_calls:
+            self.clip_calls[key] = ClipCalls(function, self.roster.share(parameters))
+        clip.whole = self.clip_calls[key].whole
         self._interval.clips.append(clip)
 
     def _norms_before(self, clip: SeenClip) -> Norms:
@@ -300,7 +300,7 @@ class Watcher:
         if math.isfinite(norm):
             for clip in here:
                 agrees = clip.norm is not None and math.isclose(clip.norm / (clip.scale or 1.0), norm, rel_tol=1e-3)
-                (self._trusted.add if agrees and self.tallies[clip.key].whole else self._trusted.discard)(clip.key)
+                (self._trusted.add if agrees and self.clip_calls[clip.key].whole else self._trusted.discard)(clip.key)
 
     def _made_of(self, reading: Reading, here: list[ArrivedClip]) -> Sample:
         return Sample(
@@ -329,7 +329,7 @@ class Watcher:
             min(scaled, default=None),
             reading.divisor if bypassed else None,
             self.roster.missing,
-            self.checkup.look(self.steps),
+            self.health.look(self.steps),
             "" if self._made_by is None else self._made_by.said,
             () if loss is None else tuple(operation.short for operation in delicate(loss)),
         )
@@ -363,9 +363,9 @@ class Watcher:
     def _count_clips(self, clips: Iterable[ArrivedClip], changed: bool | None = None) -> None:
         for clip in clips:
             if clip.norm is not None:
-                self.tallies[clip.key].count(clip.norm, clip.limit, clip.scale)
+                self.clip_calls[clip.key].count(clip.norm, clip.limit, clip.scale)
             elif clip.step == self.steps and changed is not None:
-                self.tallies[clip.key].count_change(clip.limit, changed)
+                self.clip_calls[clip.key].count_change(clip.limit, changed)
 
     @_quietly
     def _settle(self) -> None:
