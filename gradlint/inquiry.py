@@ -211,6 +211,7 @@ class Inquiry:
             reading.paths.append(path)
             for draft in judge.judge(path):
                 reading.add(draft, path)
+        explorer.let_go()
         reading.exhausted += tuple(explorer.exhausted)
         reading.steps += explorer.steps
         # where not all ways were followed, what was not found may still be there; tests leave much at its default

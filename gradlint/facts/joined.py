@@ -47,9 +47,9 @@ def _statement(ev: Evaluator, stmt: s.Stmt) -> bool:
         case s.Jump():
             return False
         case s.Def():
-            ev.frame.names[stmt.name] = Function(stmt, ev.frame)
+            ev.frame.names[stmt.name] = Function(stmt, ev.names.seen(ev.frame))
         case s.Class():
-            ev.frame.names[stmt.name] = Class(stmt, ev.frame)
+            ev.frame.names[stmt.name] = Class(stmt, ev.names.seen(ev.frame))
         case s.Import():
             ev.frame.names.update({local: External(dotted) for local, dotted in stmt.bindings.items()})
         case s.Delete():

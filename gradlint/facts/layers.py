@@ -52,6 +52,8 @@ def saturating_stacks(program: Module) -> list[Stack]:
         layers.run()
     except (Enough, RecursionError):
         return []
+    finally:
+        layers.core.let_go()
     placed = (_placed(stack, program) for stack in layers.chains.stacks())
     # of a stack that stands in other files altogether, nothing here says where it is put together
     return [x for x in placed if any(program.path in (y.made_in, y.used_in) for y in x.hidden)]

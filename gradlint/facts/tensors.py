@@ -84,6 +84,8 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
             core.follow(function, function.node, Arguments())
     except (Enough, RecursionError):
         pass  # what was seen until here counts
+    finally:
+        core.let_go()
     reached = [o for o in tensors.losses.operations if o.reached and tensors.may_tell(o)]
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)

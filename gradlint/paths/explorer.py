@@ -84,6 +84,7 @@ class Explorer:
         #: what was not followed for want of steps, in sentences
         self.exhausted: list[str] = []
         self._module_run: Run | None = None
+        self._interpreters: list[Interpreter] = []
         self._depths: dict[int, int] = {}
         self._looping: dict[int, bool] = {}
         self._sizes: dict[int, int] = {}
@@ -110,32 +111,36 @@ class Explorer:
             yield from self._unusual(started)
             waiting = [entry for entry in waiting if entry not in now and not self._came_by(entry)]
 
+    def let_go(self) -> None:
+        """No path is asked for any more; what ran one may share its values with those that run the others."""
+        for interpreter in self._interpreters:
+            interpreter.let_go()
+        self._interpreters, self._module_run = [], None
+
     def _entry_points(self) -> Iterator[tuple[s.Def, s.Class | None]]:
         """Functions that hold events; callers before callees, so that helpers are seen in their callers."""
-        found: list[tuple[int, s.Def, s.Class | None]] = []
-
-        def visit(body: list[s.Stmt], cls: s.Class | None) -> None:
-            for stmt in body:
-                match stmt:
-                    case s.Def():
-                        words = self.program.words(stmt.body)
-                        if words.events:
-                            rank = 0 if words.steps and words.backward else 1
-                            found.append((rank - 2 * self._depth(stmt), stmt, cls))
-                    case s.Class():
-                        visit(stmt.body, stmt)
-                        for function in self.program.callees.inherited(stmt) if self.program.project else ():
-                            if self.program.words_of(function).events:
-                                found.append((-2 * self._depth(function), function, stmt))
-                    case s.If() | s.Try() | s.With():
-                        for block in s.blocks(stmt):
-                            visit(block, cls)
-                    case _:
-                        pass
-
-        visit(self.program.core, None)
+        found = self._holding_events(self.program.core, None)
         for _, function, cls in sorted(found, key=lambda item: item[0]):
             yield function, cls
+
+    def _holding_events(self, body: list[s.Stmt], cls: s.Class | None) -> Iterator[tuple[int, s.Def, s.Class | None]]:
+        for stmt in body:
+            match stmt:
+                case s.Def():
+                    words = self.program.words(stmt.body)
+                    if words.events:
+                        rank = 0 if words.steps and words.backward else 1
+                        yield rank - 2 * self._depth(stmt), stmt, cls
+                case s.Class():
+                    yield from self._holding_events(stmt.body, stmt)
+                    for function in self.program.callees.inherited(stmt) if self.program.project else ():
+                        if self.program.words_of(function).events:
+                            yield -2 * self._depth(function), function, stmt
+                case s.If() | s.Try() | s.With():
+                    for block in s.blocks(stmt):
+                        yield from self._holding_events(block, cls)
+                case _:
+                    pass
 
     def _depth(self, function: s.Def) -> int:
         """How deep the chain of event-holding functions below this one is.
@@ -284,6 +289,7 @@ class Explorer:
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None, budget: int) -> Run:
         run = Run.of(self.program, oracle, budget)
         interpreter = Interpreter(run)
+        self._interpreters.append(interpreter)
         try:
             if function is None:
                 interpreter.run_program()

@@ -55,7 +55,7 @@ class Expressions:
         return result
 
     def _ev_lambda(self, expr: s.Lambda) -> v.Value:
-        return v.Function(expr, self.run.frame, key=s.render(expr))
+        return v.Function(expr, self.it.names.known.seen(self.run.frame), key=s.render(expr))
 
     def _ev_star(self, expr: s.Star) -> v.Value:
         return self.it.ev(expr.value)

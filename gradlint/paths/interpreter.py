@@ -74,6 +74,11 @@ class Interpreter:
         finally:
             self.run.frame = outer
 
+    def let_go(self) -> None:
+        """Nothing is run any more: its parts, which know it, are gone at once."""
+        self.names.known.let_go()
+        vars(self).clear()
+
     def run_body(self, body: list[s.Stmt]) -> None:
         for stmt in body:
             self._statement(stmt)
@@ -109,10 +114,10 @@ class Interpreter:
         self.loops.run_while(stmt)
 
     def _def(self, stmt: s.Def) -> None:
-        self.run.frame.bind(stmt.name, v.Function(stmt, self.run.frame, key=stmt.name))
+        self.run.frame.bind(stmt.name, v.Function(stmt, self.names.known.seen(self.run.frame), key=stmt.name))
 
     def _class(self, stmt: s.Class) -> None:
-        self.run.frame.bind(stmt.name, v.Class(stmt, self.run.frame))
+        self.run.frame.bind(stmt.name, v.Class(stmt, self.names.known.seen(self.run.frame)))
 
     def _import(self, stmt: s.Import) -> None:
         for local, dotted in stmt.bindings.items():

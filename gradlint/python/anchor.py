@@ -156,6 +156,7 @@ class Chunk:
         if not whole.startswith(self.code):
             return None
         self._homes.update(dict.fromkeys(self._noted.stretches, self))
+        del self._homes  # who asks there finds this, which need not know it any more
         return found[2]
 
     @property

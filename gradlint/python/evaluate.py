@@ -65,6 +65,11 @@ class Evaluator:
         self._inside: list[s.Node] = []
         self._known: dict[object, Value] = {}
 
+    def let_go(self) -> None:
+        """Nothing is followed any more: the domain and all that it knows of this, which know each other, are gone."""
+        self.names.let_go()
+        vars(self).clear()
+
     def run(self, body: list[s.Stmt]) -> bool:
         """Runs a block; False if its end is not reached."""
         return self._run(self, body)
@@ -486,7 +491,7 @@ _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {
     s.Item: Evaluator._item,
     s.Sequence: Evaluator._sequence,
     s.Dict: Evaluator._dict,
-    s.Lambda: lambda self, expr: Function(expr, self.frame),
+    s.Lambda: lambda self, expr: Function(expr, self.names.seen(self.frame)),
     s.Comprehension: Evaluator._comprehension,
     s.Star: lambda self, expr: self.ev(expr.value),
     s.Walrus: Evaluator._walrus,

@@ -95,6 +95,8 @@ class Names:
         self._frames: dict[str, Frame] = {}
         #: the values that are being looked for
         self._asked: set[int] = set()
+        #: frames that something sees which was made in them, by their ids
+        self._seen: dict[int, Frame] = {}
 
     def look_up(self, name: str, frame: Frame, node: int = -1) -> Value | None:
         """What a name means in a frame; `node`: where it is used, for what is imported."""
@@ -120,6 +122,18 @@ class Names:
             frame = self._frames[program.location] = Frame(program.once(Scopes).module)
             self._enter(frame)
         return frame
+
+    def seen(self, frame: Frame) -> Frame:
+        """The frame, of which it is known from now on that a value in it may see it."""
+        self._seen[id(frame)] = frame
+        return frame
+
+    def let_go(self) -> None:
+        """Nobody looks anything up any more: frames and the values in them, which know each other, are gone at once."""
+        for frame in (self.module, *self._frames.values(), *self._seen.values()):
+            frame.names.clear()
+            frame.returns.clear()
+        vars(self).clear()
 
     def class_of(self, node: s.Class, near: Frame) -> Class:
         """A class that code in this frame derives from."""

@@ -356,8 +356,9 @@ def carried_out(
 ) -> str | NotFixable:  # fmt: skip
     """The text of the file with the repair made, or why it cannot be."""
     document = Document(anchors)
+    bench = Bench(document, origins, events)
     try:
-        repair.act(Bench(document, origins, events))
+        repair.act(bench)
         return document.text()
     except NotFixable as refusal:
         return refusal
@@ -365,6 +366,9 @@ def carried_out(
         return NotFixable("libcst would not write it as it stands")
     except SyntaxError:  # of a statement beside it, in a file with newer grammar
         return NotFixable("this Python cannot read a statement near it")
+    finally:
+        document.root.let_go()
+        vars(bench).clear()  # its families know it
 
 
 def _last_name(func: ast.expr) -> str:

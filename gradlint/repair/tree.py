@@ -151,6 +151,11 @@ class Statement:
                 node = _put(node, block.route, block.built())
         return node
 
+    def let_go(self) -> None:
+        for block in self._blocks or ():
+            block.let_go()
+        self._blocks = []
+
     def _fill(self, anchors: Anchors) -> None:
         """The blocks of a statement of the file, with all statements in them."""
         for route, suite in suites(self.node):
@@ -190,6 +195,12 @@ class Block:
         self.changed = True
         if self.owner is not None:
             self.owner.touch()
+
+    def let_go(self) -> None:
+        """Nothing is changed any more: statements and blocks, which know each other, are gone at once."""
+        for item in self.items:
+            item.let_go()
+        self.items.clear()
 
 
 class Root(Block):

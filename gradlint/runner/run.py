@@ -351,8 +351,9 @@ def default_jobs() -> int:
 
 
 def relax_collector() -> None:
-    """Syntax trees are large and short-lived: look for cycles in them after 600,000 new objects, not after 700."""
-    gc.set_threshold(600_000, 20, 50)
+    """What is read is let go when a file is done, and what is kept of it is no garbage: look for cycles after 1,500,000
+    new objects, not after 700."""
+    gc.set_threshold(1_500_000, 20, 50)
 
 
 def fixable(result: FileResult, *, unsafe: bool) -> bool:
