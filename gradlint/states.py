@@ -301,7 +301,7 @@ class GradientState:
         step: Step | None = None
         for event in reversed(self.path.events[: edit.index]):
             match event:
-                case Zero() if event.params.may_meet(source) or event.in_place:
+                case Zero() if event.in_place or (event.params.may_meet(source) and not self._is_own(event)):
                     return None
                 case Opaque():
                     return None
@@ -315,6 +315,10 @@ class GradientState:
                 case _:
                     pass
         return None
+
+    def _is_own(self, zero: Zero) -> bool:
+        """Whatever this optimizer holds beside, gradients of another network would not be handed to what it steps."""
+        return zero.optimizer == self.optimizer.id and not zero.params.known
 
     def _foreign(self, event: Event) -> bool:
         return isinstance(event, Step) and event.optimizer != self.optimizer.id

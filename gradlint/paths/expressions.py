@@ -183,7 +183,8 @@ class Expressions:
         stored = self.run.attributes.get((base.key, index.key))
         if stored is not None:
             return stored
-        return v.Unknown(key, params=params_in(base))
+        data = isinstance(base, v.Instance) and not base.module  # `dataset[0]`
+        return v.Unknown(key, params=Params(known=True) if data else params_in(base))
 
     def _display(self, expr: s.Sequence) -> v.Value:
         return v.Collection(s.render(expr), self.spread(expr.items), {}, expr.kind)

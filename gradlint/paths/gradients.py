@@ -286,9 +286,10 @@ class Gradients:
     ) -> None:
         """A value in the place of a gradient: made of that gradient, or another one altogether."""
         reads = _reads_gradient(source if source is not None else node, whole=source is not None)
-        if isinstance(value, v.Grad) and not value.params.may_meet(grad.params):
-            self.run.emit(Save, node, "", params=value.params)  # one network's gradients are handed to another
-            self.new_gradient(grad.params, node, text, source=value.params)
+        held = tensors.gradients_in(value)
+        if held is not None and not held.may_meet(grad.params):
+            self.run.emit(Save, node, "", params=held)  # one network's gradients are handed to another
+            self.new_gradient(grad.params, node, text, source=held)
         elif not isinstance(value, v.Grad) and not reads:
             self.new_gradient(grad.params, node, text)
         elif isinstance(value, v.Grad) and value.op:

@@ -190,6 +190,8 @@ class Methods:
 
     def _inherited_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """A method that comes from a base class in another file, or that does not exist at all."""
+        if name in api.MODULE_PASSTHROUGH and not naming.TOUCHES_GRADIENTS.search(name):
+            return base  # `.to(device)`: its base is a module, as it seems
         if name == "zero_grad":
             self._zero_of_something(node)
         elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
