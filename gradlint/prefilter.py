@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -50,7 +51,7 @@ class _Held:
     ) -> None:
         """`others`: code of other files, without comments and prose, that counts as if it stood in the file; `words`:
         those that were looked for already."""
-        self.source = source + others
+        self.source = as_python_reads(source) + others
         self._others = others
         self._text = Text(self.source, stems, words)
         self._known: dict[Part, bool] = {}
@@ -110,6 +111,7 @@ class Prefilter:
 
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
+        source = as_python_reads(source)
         if self._last.source == source:  # it was asked about just now
             return any(map(self._last.for_certain, self._clauses))
         clauses, words = self._gates.open(source)
@@ -141,6 +143,7 @@ class Prefilter:
 
     def _held(self, source: bytes) -> _Held:
         """A file that is let in is asked about again at once: by whom it is read, and who can speak of it."""
+        source = as_python_reads(source)
         if self._last.source != source:
             self._last = _Held(source, self._stems)
         return self._last
@@ -263,6 +266,17 @@ def _cost(part: Part) -> tuple[int, int, str]:
         return 2, 0, str(part)
     words = sorted(word for need in part for word in need.words)
     return int(len(part) > 1), len(words) - min(map(len, words)), str(words)
+
+
+def as_python_reads(source: bytes) -> bytes:
+    """Names are the same however wide or ornate their letters are."""
+    if source.isascii():
+        return source
+    try:
+        text = source.decode()
+    except UnicodeDecodeError:
+        return source
+    return source if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text).encode()
 
 
 # -- words in comments and prose are none of the code ------------------------------------------------------------------

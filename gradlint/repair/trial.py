@@ -204,6 +204,8 @@ class Trial:
         change = self._original.change(text)
         if not isinstance(change, Change):
             return Refusal(f"the result would not parse{f': {change.message}' if isinstance(change, Broken) else ''}")
+        if change.source.masked is not None and self._source.masked is None:
+            return Refusal("the result would need a newer Python")
         part = change.part()
         narrow = not whole and change.is_apart(part)
         trees = self._source.tree, change.source.tree

@@ -137,6 +137,16 @@ FOUND = {
         b"    def __init__(self,depth=6):self.layers=nn.ModuleList([nn.Linear(width,)for _ in range(depth)])\n"
         b"    def forward(self,):\n        for layer in self.layers:x=block(layer,x)",
     ),
+    "names in letters of full width": Input(
+        "train.py",
+        b"def train():\n    for()in (loader):\n        (()/n).backward()\n"
+        b"        for x in loader:optimizer.\xef\xbd\x93\xef\xbd\x94\xef\xbd\x85\xef\xbd\x90()",
+    ),
+    "a fix inside of an f-string": Input(
+        "train.py",
+        b"import torch as th\nfor y in mnist:\n    with f'{th.cuda.amp.autocast()}':\n"
+        b"        def _run():scaler(model='')",
+    ),
     "turns of a zip of nothing": Input("train.py", b"for p,in zip(x=()):p.grad"),
 }
 
