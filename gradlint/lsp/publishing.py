@@ -138,8 +138,6 @@ class Analyses:
         if settings is None or not _worth_parsing(program, settings):
             return FileResult(name)
         answer = await self._ask(program, Task.LINT, for_editing(settings))
-        if answer.trouble is not None:
-            self._workspace.tell(answer.trouble)
         for crash in answer.result.crashes:
             self._log(f"{name}: {crash.rule} failed: {crash.error}\n{crash.traceback}")
         return answer.result
@@ -154,7 +152,10 @@ class Analyses:
         cells = program.code_cells()
         source = program.source() if cells is None else b""
         number, overrides = self._linter.number(), self._workspace.overrides
-        return await self._linter.ask(Job(number, task, _name(program), settings, source, cells, unsafe, overrides))
+        answer = await self._linter.ask(Job(number, task, _name(program), settings, source, cells, unsafe, overrides))
+        if answer.trouble is not None:  # before anything is shown that comes of it
+            self._workspace.tell(answer.trouble)
+        return answer
 
     def lay_over(self, program: Program, *, closed: bool = False) -> None:
         """What is open counts in the files that import it, saved or not."""
