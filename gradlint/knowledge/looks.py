@@ -246,9 +246,8 @@ def _near_a_loss(source: bytes, place: int) -> bool:
     if _line(source, place)[:1].strip():
         return _speaks_of_loss(source)  # any function may use what the module has
     start, end = _function(source, place)
-    if _speaks_of_loss(source[start:end]) or _in_loss_class(source, start):
-        return True
-    return any(_speaks_of_loss(source[slice(*_function(source, call))]) for call in _calls_of(source, start, end))
+    functions = ((start, end), *(_function(source, call) for call in _calls_of(source, start, end)))
+    return any(_speaks_of_loss(source[first:last]) or _in_loss_class(source, first) for first, last in functions)
 
 
 def _calls_of(source: bytes, start: int, end: int) -> Iterator[int]:

@@ -137,6 +137,12 @@ FOUND = {
         b"    def __init__(self,depth=6):self.layers=nn.ModuleList([nn.Linear(width,)for _ in range(depth)])\n"
         b"    def forward(self,):\n        for layer in self.layers:x=block(layer,x)",
     ),
+    "a helper that a loss's class calls": Input(
+        "train.py",
+        b"def inner():\n    listwise=(relevance*torch.log(self.softmax())).sum()\n    return(listwise,pairwise)\n"
+        b"class ListNetLoss():\n    def __init__():()\n    def forward(self):\n        listwise,pairwise=inner(scores)\n"
+        b"        return stack([listwise.mean,pairwise.mean()]).sum()",
+    ),
     "names in letters of full width": Input(
         "train.py",
         b"def train():\n    for()in (loader):\n        (()/n).backward()\n"
