@@ -30,7 +30,7 @@ def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
     for tag, low, high, begun, ended in matcher.get_opcodes():
         if tag != "equal":
             edit = _edit(before, head + low, head + high, after[head + begun : head + ended])
-            edits.append((_moved(edit, first), _only_blank_lines(before, edit)))
+            edits.append((edit.below(first), _only_blank_lines(before, edit)))
     every = [edit for edit, _ in edits]
     kept = every if exact else [edit for edit, blank in edits if not blank]
     if len(kept) < len(every) and not _same_program(applied(old, kept), new):
@@ -78,11 +78,6 @@ def _most(limit: int, alike: Callable[[int, int], bool]) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _moved(edit: Edit, rows: int) -> Edit:
-    start, end = edit.span.start, edit.span.end
-    return Edit(Span(Position(start.row + rows, start.column), Position(end.row + rows, end.column)), edit.content)
 
 
 def _only_blank_lines(before: list[str], edit: Edit) -> bool:
