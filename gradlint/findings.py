@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint import comments
 from gradlint.inquiry import Inquiry
-from gradlint.model import FileResult, Finding, FixSafety, Related, RuleCrash, Severity, harmless
+from gradlint.model import FileResult, Finding, FixSafety, Related, RuleCrash, Severity, harmless, in_order
 from gradlint.prefilter import prefilter
 from gradlint.python import syntax as s
 from gradlint.python.project import Words
@@ -72,7 +72,7 @@ def judged(
         one.let_go()
     return FileResult(
         path,
-        tuple(sorted(map(settings.with_severity, kept), key=lambda f: (f.span.start, f.code, f.message))),
+        tuple(in_order(map(settings.with_severity, kept))),
         tuple(crashes.values()),
         suppressed=suppressed,
         notes=tuple(notes),

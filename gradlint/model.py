@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gradlint.records import dataclass, field, replace
 
@@ -88,6 +88,11 @@ class Edit:
 
     span: Span
     content: str
+
+    def below(self, rows: int) -> Edit:
+        """The same so many rows further down."""
+        start, end = self.span.start, self.span.end
+        return Edit(Span(Position(start.row + rows, start.column), Position(end.row + rows, end.column)), self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +235,13 @@ class FileResult:
         return place_in(self.cells, position)
 
     def ordered(self) -> list[Finding]:
-        """Findings in reading order, whatever order the rules ran in."""
-        return sorted(self.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
+        """The findings in reading order."""
+        return in_order(self.findings)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """As people read a file, whatever order the rules ran in."""
+    return sorted(findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
 
 
 def mended(told: Sequence[Finding], left: FileResult) -> tuple[Finding, ...]:

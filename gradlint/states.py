@@ -233,6 +233,11 @@ class GradientState:
     #: what is pending was put aside: clearing does not lose it
     saved: bool = False
 
+    def added_behind(self, event: Event) -> Backward | None:
+        """The backward of the next micro-batch: what is pending was made at its place, and it adds to that."""
+        sites = {backward.site for backward in self.pending}
+        return next((b for b in self.window.after(event, Backward) if b.site in sites), None)
+
     @property
     def has_backward(self) -> bool:
         """Some backward on this path makes gradients for this optimizer."""

@@ -71,8 +71,7 @@ class ClipPartialAccumulation(Rule):
         step = state.window.step
         if step is None or step.framework.waits or not state.pending:
             return
-        sites = {b.site for b in state.pending}
-        again = next((b for b in state.window.after(clip, Backward) if b.site in sites), None)
+        again = state.added_behind(clip)
         if again is None or any(state.window.between(clip, again, Zero)) or clip.same_turn(again):
             return
         if step.window or state.window.inner_loop or step.framework.windows:

@@ -91,8 +91,7 @@ class GradientsScaledByHand(Rule):
             return  # a mean over ranks, not over micro-batches
         if not _by_window(edit, state) and all(b.norm is Norm.DIVIDED for b in state.pending):
             return  # the loss is divided by N already: this is about something else
-        sites = {b.site for b in state.pending}
-        again = next((b for b in state.window.after(edit, Backward) if b.site in sites), None)
+        again = state.added_behind(edit)
         if again is not None and (
             step.window or state.window.micro_loop or _by_window(edit, state)
         ):  # fmt: skip

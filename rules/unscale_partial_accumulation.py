@@ -79,8 +79,7 @@ class UnscalePartialAccumulation(Rule):
         step = state.window.step
         if not state.pending or (step is None and not state.path.happened):
             return
-        sites = {b.site for b in state.pending}
-        again = next((b for b in state.window.after(unscale, Backward) if b.site in sites), None)
+        again = state.added_behind(unscale)
         if again is None or again.same_turn(unscale):
             return
         if step is None:

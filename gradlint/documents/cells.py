@@ -79,9 +79,7 @@ class Joined:
             newline = _newline(self._texts[cell.number]) or "\n"
             start = end = Position(cell.rows, len(lines_of(self._texts[cell.number])[-1].rstrip("\r\n")) + 1)
             content = newline + content.removesuffix("\n").removesuffix("\r")
-        above = cell.first_row - 1
-        span = Span(Position(start.row + above, start.column), Position(end.row + above, end.column))
-        return Edit(span, content)
+        return Edit(Span(start, end), content).below(cell.first_row - 1)
 
     def _below(self, edit: Edit) -> Edit:
         """What is put at the very top of a written file, or into the empty rows above it, goes to its first line."""

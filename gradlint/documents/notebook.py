@@ -25,6 +25,7 @@ from gradlint.model import (
     Severity,
     Span,
     Unreadable,
+    in_order,
 )
 from gradlint.python.source import has_gradients, lines_of, unfinished
 from gradlint.records import dataclass, replace
@@ -230,8 +231,7 @@ def lint_cells(
     notes = (f"{result.place(f.span.start)}: {f.code} has no fix here: {why}" for f, why in reasons)
     if SYNTAX_ERROR in settings.enabled_for(path):
         findings += _syntax_errors(cells, joined, settings)
-    findings.sort(key=lambda f: (f.span.start, f.code, f.message))
-    return replace(result, findings=tuple(findings), notes=(*result.notes, *notes))
+    return replace(result, findings=tuple(in_order(findings)), notes=(*result.notes, *notes))
 
 
 def _together(results: Sequence[FileResult], joined: Joined) -> FileResult:

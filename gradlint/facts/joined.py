@@ -63,9 +63,7 @@ def _statement(ev: Evaluator, stmt: s.Stmt) -> bool:
 def _augmented(ev: Evaluator, stmt: s.AugAssign) -> None:
     before, added = ev.ev(stmt.target), ev.ev(stmt.value)
     if isinstance(before, Collection) and stmt.op == "+":
-        ev.change(before)
-        for part in added.items if isinstance(added, Collection) else [Rest(ev.element(added))]:
-            before.add(part)
+        ev.extend(before, added)
         return
     node = s.Bin(stmt.node, stmt.op, stmt.target, stmt.value)
     ev.assign(stmt.target, ev.operate(node, [before, added]))

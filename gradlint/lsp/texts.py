@@ -19,6 +19,7 @@ from gradlint.lsp.positions import Shift, Spot, Width, characters
 from gradlint.model import Edit, FileResult, Finding, Position, Span
 from gradlint.python.source import lines_of
 from gradlint.records import dataclass, field
+from gradlint.repair.edits import ends
 from gradlint.report.text import split_lines
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -59,9 +60,7 @@ class Text:
     def _renew(self, text: str) -> Shift:
         """The whole text is sent anew; most of its lines are those that were there, and places on them stay known."""
         before, after = lines_of(self._content), lines_of(text)
-        most = min(len(before), len(after))
-        head = next((n for n in range(most) if before[n] != after[n]), most)
-        tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
+        head, tail = ends(before, after)
         new = "".join(after[head : len(after) - tail])
         return self._replace(
             types.Range(types.Position(head, 0), types.Position(len(before) - tail, 0)), new, whole=text

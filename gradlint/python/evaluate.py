@@ -317,6 +317,12 @@ class Evaluator:
             case _:
                 return self.domain.call(callee, node, given)
 
+    def extend(self, base: Collection, value: Value) -> None:
+        """`base += value`; of what cannot be listed nobody knows how much it is."""
+        self.change(base)
+        for part in value.items if isinstance(value, Collection) else [Rest(self.element(value))]:
+            base.add(part)
+
     def _of_collection(self, base: Collection, name: str, given: Arguments[Value]) -> Value | None:
         """The methods of lists and dicts; None for any other."""
         match name, given.args:
@@ -324,9 +330,7 @@ class Evaluator:
                 self.change(base)
                 base.add(value)
             case "extend", [value]:
-                self.change(base)
-                for part in value.items if isinstance(value, Collection) else [Rest(self.element(value))]:
-                    base.add(part)
+                self.extend(base, value)
             case "update", [Collection() as value]:
                 self.change(base)
                 base.entries.update(value.entries)

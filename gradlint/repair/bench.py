@@ -171,6 +171,12 @@ class Bench:
             raise NotFixable("its code was not found")
         return found
 
+    def expression(self, at: Event | Call | Site) -> cst.BaseExpression:
+        node = self.node(at)
+        if not isinstance(node, cst.BaseExpression):
+            raise NotFixable("it is not an expression")
+        return node
+
     def code(self, at: Event | Call | Site | cst.CSTNode) -> str:
         """The user's own text."""
         return self.document.code(at if isinstance(at, cst.CSTNode) else self.node(at)).strip()

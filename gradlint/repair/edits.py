@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gradlint.model import Edit, Position, Span
 from gradlint.python.source import Lines, lines_of
@@ -18,9 +18,7 @@ def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
     """
     first, start, end = _window(old, new)
     before, after = lines_of(old[start : len(old) - end]), lines_of(new[start : len(new) - end])
-    most = min(len(before), len(after))
-    head = next((n for n in range(most) if before[n] != after[n]), most)
-    tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
+    head, tail = ends(before, after)
     # a thousand empty lines are a million pairs of equal ones
     matcher = difflib.SequenceMatcher(
         lambda line: not line.strip(),
@@ -32,7 +30,7 @@ def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
     for tag, low, high, begun, ended in matcher.get_opcodes():
         if tag != "equal":
             edit = _edit(before, head + low, head + high, after[head + begun : head + ended])
-            edits.append((_moved(edit, first), _only_blank_lines(before, edit)))
+            edits.append((edit.below(first), _only_blank_lines(before, edit)))
     every = [edit for edit, _ in edits]
     kept = every if exact else [edit for edit, blank in edits if not blank]
     if len(kept) < len(every) and not _same_program(applied(old, kept), new):
@@ -49,6 +47,13 @@ def _window(old: str, new: str) -> tuple[int, int, int]:
     return lines, start, len(old) - end if end else 0
 
 
+def ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many lines two texts begin with in common, and how many of the others they end with."""
+    most = min(len(before), len(after))
+    head = next((n for n in range(most) if before[n] != after[n]), most)
+    return head, next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
+
+
 def shared(old: str, new: str) -> int:
     """How many characters two texts begin with in common."""
     return _most(min(len(old), len(new)), lambda low, high: old[low:high] == new[low:high])
@@ -56,10 +61,10 @@ def shared(old: str, new: str) -> int:
 
 def shared_end(old: str, new: str, start: int) -> int:
     """How many characters they end with in common, behind the first ones."""
-    ends = len(old), len(new)
+    sizes = len(old), len(new)
     return _most(
-        min(ends) - start,
-        lambda low, high: old[ends[0] - high : ends[0] - low] == new[ends[1] - high : ends[1] - low],
+        min(sizes) - start,
+        lambda low, high: old[sizes[0] - high : sizes[0] - low] == new[sizes[1] - high : sizes[1] - low],
     )
 
 
@@ -73,11 +78,6 @@ def _most(limit: int, alike: Callable[[int, int], bool]) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _moved(edit: Edit, rows: int) -> Edit:
-    start, end = edit.span.start, edit.span.end
-    return Edit(Span(Position(start.row + rows, start.column), Position(end.row + rows, end.column)), edit.content)
 
 
 def _only_blank_lines(before: list[str], edit: Edit) -> bool:

@@ -40,7 +40,6 @@ from gradlint.repair.nodes import (
 from gradlint.subjects import Kind
 
 if TYPE_CHECKING:
-    from gradlint.events import Site
     from gradlint.repair.bench import Bench
     from gradlint.subjects import Operation
 
@@ -63,9 +62,9 @@ def fuse(
 
     `exp`: the exp() that the operand is made of. `elsewhere`: a BCE also where the probabilities have another use.
     """
-    whole, operand = _expression(bench, operation.site), _expression(bench, operation.operand_site)
+    whole, operand = bench.expression(operation.site), bench.expression(operation.operand_site)
     if exp is not None:
-        fuse_exp(bench, whole, _expression(bench, exp.site))
+        fuse_exp(bench, whole, bench.expression(exp.site))
         return
     made = bench.node(operation.made_at) if operation.made_at is not None else None
     if not isinstance(whole, cst.Call):
@@ -76,7 +75,7 @@ def fuse(
         case Kind.LOG if made is not None:
             _fuse_log(bench, whole, operand, made)
         case Kind.BCE:
-            criterion = _expression(bench, operation.criterion) if operation.criterion is not None else None
+            criterion = bench.expression(operation.criterion) if operation.criterion is not None else None
             _fuse_bce(bench, whole, operand, made, criterion, elsewhere)
         case Kind.NLL:
             found = probability(bench, operand, made)
@@ -301,13 +300,6 @@ def _write(bench: Bench, old: cst.BaseExpression, new: cst.BaseExpression, made:
     if made is not None and made.home is not None and not made.used:
         gone.append(made.home.value)
     forget_imports(bench, gone, new)
-
-
-def _expression(bench: Bench, site: Site) -> cst.BaseExpression:
-    node = bench.node(site)
-    if not isinstance(node, cst.BaseExpression):
-        raise NotFixable("it is not an expression")
-    return node
 
 
 def _is_complement(node: cst.CSTNode) -> bool:

@@ -29,8 +29,8 @@ def clamp_operand(bench: Bench, log: Site, operand: Site) -> None:
 
 def root_to_absolute(bench: Bench, root: Site, operand: Site, *, tensor: bool) -> None:
     """`torch.sqrt(x ** 2)` -> `x.abs()`. `tensor`: it is known to be one, and not a number or an array of numpy."""
-    node, square = bench.node(root), bench.node(operand)
-    if not isinstance(node, cst.Call | cst.BinaryOperation) or not isinstance(square, cst.BaseExpression):
+    node, square = bench.node(root), bench.expression(operand)
+    if not isinstance(node, cst.Call | cst.BinaryOperation):
         raise NotFixable("it is not an expression")
     if isinstance(node, cst.Call) and called(node).endswith("_"):
         raise NotFixable("the root is taken in place")

@@ -369,7 +369,7 @@ class Touched:
         if self._change.rows is None or not result.findings:
             return result
         touches = self._cells(result, text) if result.cells else self._rows(text)
-        ordered = _ordered(result)
+        ordered = result.ordered()
         counting = [finding.code == SYNTAX_ERROR or self._told_on(finding, touches) for finding in ordered]
         if not all(counting):
             keys = [
@@ -444,16 +444,11 @@ class Touched:
             return _Before(Counter(), Counter())
         result = documents.lint(source, self._file.shown, self._file.settings)
         text = documents.program_text(source, self._file.shown)
-        pairs = zip(_ordered(result), fingerprints(result, text), strict=True)
+        pairs = zip(result.ordered(), fingerprints(result, text), strict=True)
         return _Before(
             Counter((finding.code, one.function, one.line) for finding, one in pairs),
             Counter(_cell_texts(result, text)),
         )
-
-
-def _ordered(result: FileResult) -> list[Finding]:
-    """In the order of the fingerprints."""
-    return sorted(result.findings, key=lambda finding: (finding.span.start, finding.code, finding.message))
 
 
 def _defines(text: str, function: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from gradlint.fingerprints import fingerprints
-from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, FixSafety, Grade, Span
+from gradlint.model import UNUSED_SUPPRESSION, FileResult, Finding, FixSafety, Grade, Span, in_order
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
 
@@ -155,7 +155,7 @@ class Ledger:
         own = [self._as_safe_as_for_all(finding, real) for finding in own]
         known = {_key(finding) for finding in own}
         new = [file.settings.with_severity(replace(f, path="")) for key, f in others.items() if key not in known]
-        return replace(result, findings=tuple(sorted((*own, *new), key=lambda f: (f.span.start, f.code, f.message))))
+        return replace(result, findings=tuple(in_order((*own, *new))))
 
     def _as_safe_as_for_all(self, finding: Finding, real: str) -> Finding:
         """A fix that changes what another caller does right is not safe."""

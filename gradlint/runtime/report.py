@@ -91,9 +91,8 @@ def _plain(verification: Verification, found: Claim) -> dict[str, object]:
 
 def summary(verification: Verification) -> str:
     """`2 confirmed (2 cured by the fix), 1 refuted, 1 not shown`."""
-    everything = (*verification.findings, *verification.runtime_only)
-    counts = Counter(j.verdict for j in everything)
-    cures = Counter(j.after_fix for j in everything if j.verdict is Verdict.CONFIRMED)
+    counts = Counter(j.verdict for j in verification.judged)
+    cures = Counter(j.after_fix for j in verification.judged if j.verdict is Verdict.CONFIRMED)
     parts = []
     for verdict in Verdict:
         if counts[verdict]:

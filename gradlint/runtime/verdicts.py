@@ -119,6 +119,11 @@ class Verification:
         return place_in(self.cells.get(filename, ()), Position(line, 1))
 
     @property
+    def judged(self) -> tuple[Judged, ...]:
+        """What the linter has found, and what only the run has shown."""
+        return (*self.findings, *self.runtime_only)
+
+    @property
     def stepless(self) -> bool:
         """No step was taken, so nothing that a step does could be judged."""
         return self.before.main is None or not self.steps
@@ -127,7 +132,7 @@ class Verification:
     def confirmed(self) -> bool:
         """Something is wrong, and was seen; advice is no more than that."""
         ill = any(symptom.severity > Severity.ADVICE for symptom in self.health)
-        return ill or any(j.verdict is Verdict.CONFIRMED for j in (*self.findings, *self.runtime_only))
+        return ill or any(j.verdict is Verdict.CONFIRMED for j in self.judged)
 
 
 # -- what the rules say of a run ---------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class _Verifier:
         result.health = symptoms(case.run)
         result.notes += case.crashes
         self._tell(outcome, result.before)
-        if not explained((*result.findings, *result.runtime_only), result.before):
+        if not explained(result.judged, result.before):
             result.failure = _failure(outcome, self._job)
         if self._wanted.fix and any(j.verdict is Verdict.CONFIRMED for j in result.findings):
             self._cure(linted, outcome)

@@ -156,6 +156,12 @@ class Asked:
         touched = sorted({o for h in happenings for o in h.optimizers})
         return [w for o in touched for w in self.run.full_windows(o)]
 
+    def most(self, happenings: Sequence[H]) -> int:
+        """How many of these came in one window at the most."""
+        mine = set(marks(happenings))
+        windows = self.windows(happenings)
+        return max((sum(h.index in mine for h in self.run.happened(w, Happening)) for w in windows), default=0)
+
     @property
     def after_fix(self) -> bool:
         """The whole function is asked about: a fix has moved things."""

@@ -62,13 +62,11 @@ def clip_partial_accumulation(asked: Asked) -> Shown:
     clips, partial = _clips(asked), asked.mistaken(Clipped)
     if not clips:
         return asked.unreached()
-    mine = set(marks(clips))
-    windows = asked.windows(clips)
-    most = max((sum(c.index in mine for c in asked.run.happened(w, Clipped)) for w in windows), default=0)
+    most = asked.most(clips)
     if partial:
         said = f"{len(partial)} of {len(clips)} cut a sum that was not complete yet"
         return Shown(True, f"{most} clips for one step: {said}")
-    if all(len(asked.run.happened(w, BackwardRan)) < 2 for w in windows):
+    if all(len(asked.run.happened(w, BackwardRan)) < 2 for w in asked.windows(clips)):
         return Shown(None, SINGLE)
     return Shown(False, f"{counted(most, 'clip')} for one step, of the complete sum")
 
@@ -99,12 +97,17 @@ def value_clipping(asked: Asked) -> Shown:
     )
 
 
+def _acting(asked: Asked) -> tuple[list[Clipped], list[Clipped]]:
+    """The clips of which it is known whether they acted, and those that did."""
+    clips = [c for c in _clips(asked) if c.active is not None]
+    return clips, [c for c in clips if c.active]
+
+
 @judges("GL105")
 def clip_threshold_too_small(asked: Asked) -> Shown:
-    clips = [c for c in _clips(asked) if c.active is not None]
+    clips, active = _acting(asked)
     if not clips:
         return asked.unreached()
-    active = [c for c in clips if c.active]
     returned = sorted(c.returned for c in clips if c.returned is not None)
     middle = returned[len(returned) // 2] if returned else None
     said = f"acts on {share(len(active), len(clips), 'clips')}: median norm {number(middle)}"
@@ -158,10 +161,9 @@ def missing_clip(asked: Asked) -> Shown:
 
 @judges("GL109")
 def needless_clip(asked: Asked) -> Shown:
-    clips = [c for c in _clips(asked) if c.active is not None]
+    clips, active = _acting(asked)
     if not clips:
         return asked.unreached()
-    active = [c for c in clips if c.active]
     largest = max(c.returned for c in clips if c.returned is not None)
     said = f"acts on {share(len(active), len(clips), 'clips')}: largest norm {number(largest)}"
     said += f", limit {number(clips[0].limit)}"

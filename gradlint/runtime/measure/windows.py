@@ -80,9 +80,7 @@ def gradients_scaled_by_hand(asked: Asked) -> Shown:
     edits = [e for e in asked.here(Edited) if e.how == "divide"]
     if not edits:
         return Shown(False, "no gradient was divided by hand") if asked.after_fix else asked.unreached()
-    mine = set(marks(edits))
-    windows = asked.windows(edits)
-    most = max((sum(e.index in mine for e in asked.run.happened(w, Edited)) for w in windows), default=0)
+    most = asked.most(edits)
     if not asked.wrong:
         return Shown(False, f"divided {most} times in a window, when it was complete")
     if most < 2:

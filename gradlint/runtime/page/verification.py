@@ -51,7 +51,7 @@ def entries(verification: Verification, places: Places, first: Mapping[str, int]
 
 def headline(verification: Verification) -> str:
     """`2 confirmed, 1 refuted, 1 not shown; the fix cured 2`."""
-    judged = [*verification.findings, *verification.runtime_only]
+    judged = verification.judged
     seen = len(verification.health)
     if not judged and seen and not verification.failure:
         return f"Nothing to confirm, but {counted(seen, 'thing looks', 'things look')} wrong in the run"
@@ -72,7 +72,7 @@ def headline(verification: Verification) -> str:
 
 def mood(verification: Verification) -> str:
     """The class of the headline: wrong, cured or calm."""
-    confirmed = [j for j in (*verification.findings, *verification.runtime_only) if j.verdict is Verdict.CONFIRMED]
+    confirmed = _confirmed(verification)
     if confirmed and not verification.health and all(j.after_fix is Cure.CURED for j in confirmed):
         return "cured"
     if confirmed or verification.failure:
@@ -82,7 +82,7 @@ def mood(verification: Verification) -> str:
 
 def summary(verification: Verification) -> str:
     """What the headline means for the reader."""
-    confirmed = [j for j in (*verification.findings, *verification.runtime_only) if j.verdict is Verdict.CONFIRMED]
+    confirmed = _confirmed(verification)
     cured = [j for j in confirmed if j.after_fix is Cure.CURED]
     if not confirmed:
         quiet = not verification.failure and verification.steps and not verification.health
@@ -94,6 +94,10 @@ def summary(verification: Verification) -> str:
     if any(j.after_fix is Cure.NOT_CURED for j in confirmed):
         return f"{counted(left, 'confirmed finding')} left after the fix."
     return f"{counted(left, 'confirmed finding')} for you to mend by hand."
+
+
+def _confirmed(verification: Verification) -> list[Judged]:
+    return [j for j in verification.judged if j.verdict is Verdict.CONFIRMED]
 
 
 def _cured(judged: Sequence[Judged]) -> str:
@@ -177,7 +181,7 @@ def verification_page(verification: Verification) -> str:
 
 
 def _runs(verification: Verification, places: Places) -> list[tuple[Run, Recording]]:
-    judged = [*verification.findings, *verification.runtime_only]
+    judged = verification.judged
     before = verification.before.main
     after = verification.after.main if verification.after is not None else None
     runs = []
