@@ -77,7 +77,8 @@ class ScaledGradientsRead(Rule):
     Accelerate with `mixed_precision="fp16"` scales, too, until it clips or steps; there is no fix for that: what it
     has for it, `accelerator.unscale_gradients()`, may be called once for each step only. A factor is left alone:
     halving scaled gradients halves the true ones. So is a measurement that the code divides by
-    `scaler.get_scale()`. Helpers are followed only inside the file.
+    `scaler.get_scale()`, and a function that is called on both sides of `unscale_`, to see what it does. Helpers are
+    followed only inside the file.
 
     ## References
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
@@ -89,7 +90,8 @@ class ScaledGradientsRead(Rule):
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:
-        yield from self._while_scaled(read, state)
+        if not _is_compared(read, state):
+            yield from self._while_scaled(read, state)
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
         if edit.kind is EditKind.NOISE:  # a factor commutes with the scale, noise does not
@@ -114,6 +116,13 @@ class ScaledGradientsRead(Rule):
         if self.file.words.called & {"unscale_gradients", "get_scale"}:
             return True
         return any(clip.framework.windows for clip in state.window.before(event, Clip))
+
+
+def _is_compared(read: Read, state: GradientState) -> bool:
+    """The same is measured once more behind the unscale_: somebody wants to see both."""
+    unscale = next((u for u in state.window.after(read, Unscale) if read.same_turn(u)), None)
+    later = state.window.after(unscale, Read) if unscale is not None else iter(())
+    return any(other.site == read.site and other.via != read.via and read.same_turn(other) for other in later)
 
 
 def _repairs(event: Read | Edit, state: GradientState) -> Iterator[Repair]:

@@ -13,6 +13,7 @@ from gradlint.paths import values as v
 from gradlint.paths.branches import Branches
 from gradlint.paths.run import MAX_DEPTH
 from gradlint.python import syntax as s
+from gradlint.python.binding import own_statements
 from gradlint.python.calls import Arguments, bind, evaluated
 from gradlint.python.contexts import switched
 from gradlint.python.frame import Frame
@@ -46,6 +47,7 @@ class Calls:
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.run = it.run
+        self._giving: dict[int, bool] = {}
 
     def arguments(self, node: s.Call) -> v.Arguments:
         return evaluated(node, self.it.ev, _items, _entries)
@@ -139,6 +141,8 @@ class Calls:
             if definition.generator and self._is_context_manager(definition):
                 return self._probe_context(definition, contexts, node)
             self.it.run_body(definition.body)
+            if self._gives(definition):
+                return v.Unknown(f"{function.key}()", called=function.key)  # `if known: return model`, and nothing else
             return v.Known(f"{function.key}()", None)
         except Returned as result:
             return result.value
@@ -154,6 +158,15 @@ class Calls:
             self.run.via = via
             self.run.guards = guards
             self.run.frame = outer
+
+    def _gives(self, definition: s.Def) -> bool:
+        """Whether a function gives a value on some of its ways."""
+        found = self._giving.get(definition.node)
+        if found is None:
+            values = (x.value for x in own_statements(definition.body) if isinstance(x, s.Return))
+            given = (x for x in values if x is not None and not (isinstance(x, s.Const) and x.value is None))
+            found = self._giving[definition.node] = any(True for _ in given)
+        return found
 
     @staticmethod
     def _is_idle(function: v.Function, definition: s.Def) -> bool:
