@@ -55,6 +55,7 @@ _WRAPPERS = {
 }
 #: without one of these nothing can be said, a criterion beside a probability set apart
 _POINTED = api.LOGS | api.ROOTS | api.EXPS | {"log1p", "pow"}
+_TORCH = {"F", "nn"}
 _PROBABILITIES = api.SOFTMAXES | api.SIGMOIDS
 _DELICATE = _POINTED | CRITERIA.keys() | {"backward", "manual_backward"}
 
@@ -71,6 +72,7 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
 
     `divisions`: somebody asks for these, too.
     """
+    divisions = divisions and _speaks_of_torch(program)
     if not divisions and not _has_delicate(program):
         return []
     tensors = Tensors(program)
@@ -86,9 +88,18 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
         pass  # what was seen until here counts
     finally:
         core.let_go()
-    reached = [o for o in tensors.losses.operations if o.reached and tensors.may_tell(o)]
+    reached = [
+        o for o in tensors.losses.operations
+        if o.reached and tensors.may_tell(o) and (divisions or o.kind is not Kind.DIVIDE)
+    ]  # fmt: skip
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
+
+
+def _speaks_of_torch(program: Module) -> bool:
+    """Arrays of other libraries are divided as well."""
+    words = program.all_words.seen
+    return not words.isdisjoint(_TORCH) or any("torch" in word for word in (*program.imports.values(), *words))
 
 
 def _has_delicate(program: Module) -> bool:

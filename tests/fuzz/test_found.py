@@ -143,6 +143,7 @@ FOUND = {
         b"class ListNetLoss():\n    def __init__():()\n    def forward(self):\n        listwise,pairwise=inner(scores)\n"
         b"        return stack([listwise.mean,pairwise.mean()]).sum()",
     ),
+    "a quotient without torch": Input("train.py", b"def relative_loss():return(()/pred)"),
     "names in letters of full width": Input(
         "train.py",
         b"def train():\n    for()in (loader):\n        (()/n).backward()\n"
