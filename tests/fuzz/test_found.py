@@ -140,8 +140,8 @@ FOUND = {
     "a helper that a loss's class calls": Input(
         "train.py",
         b"def inner():\n    listwise=(relevance*torch.log(self.softmax())).sum()\n    return(listwise,pairwise)\n"
-        b"class ListNetLoss():\n    def __init__():()\n    def forward(self):\n        listwise,pairwise=inner(scores)\n"
-        b"        return stack([listwise.mean,pairwise.mean()]).sum()",
+        b"class ListNetLoss():\n    def __init__():()\n    def forward(self):\n"
+        b"        listwise,pairwise=inner(scores)\n        return stack([listwise.mean,pairwise.mean()]).sum()",
     ),
     "a quotient without torch": Input("train.py", b"def relative_loss():return(()/pred)"),
     "names in letters of full width": Input(
