@@ -16,7 +16,7 @@ from gradlint.config.reading import ConfigError
 from gradlint.config.settings import Settings
 from gradlint.model import counted
 from gradlint.runner.changes import Changes, ChangesError, Touched
-from gradlint.runner.files import UNKNOWN, SourceFile
+from gradlint.runner.files import UNKNOWN, SourceFile, shown_path
 from gradlint.runner.ledger import Disputed
 from gradlint.runner.run import mend, mend_text
 
@@ -142,7 +142,7 @@ class Gates:
         """Entries of a baseline that nothing stands for any more."""
         output, paths = self._output, self._choice.paths
         for baseline, entries in self._gone:
-            name = _short(baseline.file)
+            name = shown_path(baseline.file)
             many = "1 finding of" if len(entries) == 1 else f"{len(entries)} findings of"
             output.note(f"{many} {name} {'is' if len(entries) == 1 else 'are'} gone:")
             for entry in entries[:_SHOWN]:
@@ -158,7 +158,7 @@ class Gates:
         old = _opened(file) if os.path.lexists(file) else Baseline(file)
         new = old.renewed(run.results, self._text, lambda code, path: _is_on(code, by_name.get(path)), self._asked)
         new.write()
-        return f"Wrote {counted(len(new.entries), 'finding')} to {_short(new.file)}"
+        return f"Wrote {counted(len(new.entries), 'finding')} to {shown_path(new.file)}"
 
 
 @contextmanager
@@ -179,11 +179,5 @@ def _opened(file: str) -> Baseline:
     try:
         return read_baseline(file)
     except ConfigError as error:
-        hint = "" if os.path.lexists(file) else f"; `gradlint check --write-baseline {_short(file)}` makes it"
+        hint = "" if os.path.lexists(file) else f"; `gradlint check --write-baseline {shown_path(file)}` makes it"
         raise ConfigError(f"{error}{hint}") from None
-
-
-def _short(path: str) -> str:
-    """Below the current folder, as people would type it."""
-    here = os.path.join(os.getcwd(), "")
-    return path[len(here) :] if path.startswith(here) else path

@@ -292,8 +292,12 @@ class Bench:
         """Of an expression that may go over several rows, inside of parentheses that are not its own."""
         return names_of(f"({self.code(node)})").read
 
+    def all_names(self, statement: Statement) -> Names:
+        """Those of the statements inside it, too."""
+        return merged(self.names_in(x) for x in statement.leaves())
+
     def names_bound(self, statement: Statement) -> set[str]:
-        return merged(self.names_in(x) for x in statement.leaves()).bound
+        return self.all_names(statement).bound
 
     def check_same_value(self, node: cst.CSTNode, early: Statement, late: Statement) -> None:
         """What is asked at `late` would have the same answer at `early`: nothing in between binds its names."""

@@ -28,9 +28,11 @@ class Names:
     read: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
 
-    def clash(self, other: Names) -> set[str]:
-        """What would get another value if the two were exchanged."""
-        return (self.bound & (other.read | other.bound)) | (self.read & other.bound)
+    def check_apart(self, other: Names) -> None:
+        """Nothing would get another value if the two were exchanged."""
+        clash = (self.bound & (other.read | other.bound)) | (self.read & other.bound)
+        if clash:
+            raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
 
 
 def names_of(code: str) -> Names:

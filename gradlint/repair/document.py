@@ -189,11 +189,9 @@ class Document:
     def under(self, header: str, item: Statement) -> Statement:
         """A new compound statement round a statement that was taken out; its comments stand above both."""
         outer = self.new(f"{header}\n    pass\n", item.block)
-        inner = outer.blocks[0]
         outer.node = with_leading(outer.node, item.node.leading_lines)
         item.node = with_leading(item.node, ())
-        inner.items, item.block = [item], inner
-        inner.touch()
+        self.fill(outer.blocks[0], item)
         return outer
 
     def fill(self, block: Block, item: Statement) -> None:

@@ -11,7 +11,7 @@ import libcst as cst
 from gradlint.events import Backward, Clip, Event, Read, Schedule, Step, Unscale, Update, Zero
 from gradlint.records import dataclass, field
 from gradlint.repair.boundary import negated
-from gradlint.repair.definitions import leaves_block, merged
+from gradlint.repair.definitions import leaves_block
 from gradlint.repair.document import Leading
 from gradlint.repair.imports import drop_if_unused
 from gradlint.repair.nodes import NotFixable, within
@@ -293,15 +293,13 @@ def _adjacent(unit: Statement, anchor: Statement, in_front: bool) -> bool:
 
 def _check_carried(bench: Bench, unit: Statement, anchor: Statement, in_front: bool) -> None:
     """No name may get another value on the way."""
-    mine = merged(bench.names_in(x) for x in unit.leaves())
+    mine = bench.all_names(unit)
     low, high = unit.end, anchor.start if in_front else anchor.end
     if anchor.start < unit.start:
         low, high = anchor.start if in_front else anchor.end, unit.start
     crossed = [x for x in bench.document.between(low, high) if not x.holds(unit) and not unit.holds(x)]
     for other in crossed:
-        clash = mine.clash(bench.names_in(other))
-        if clash:
-            raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
+        mine.check_apart(bench.names_in(other))
         if isinstance(other.node, cst.FunctionDef | cst.ClassDef):
             raise NotFixable("a definition stands in between")
 

@@ -10,7 +10,7 @@ from gradlint.events import Backward, Site, Step
 from gradlint.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.repair.arguments import by_keyword
 from gradlint.repair.boundary import before_boundary, before_last_turn, inner_loop, negated
-from gradlint.repair.definitions import assignments, merged
+from gradlint.repair.definitions import assignments
 from gradlint.repair.imports import reference
 from gradlint.repair.nodes import NotFixable, assigns_attribute, called, within
 
@@ -146,11 +146,9 @@ def pull_forward_in(bench: Bench, backward: Backward) -> None:
 
 def _check_free(bench: Bench, statement: Statement, others: list[Statement]) -> None:
     """It may be carried past these."""
-    mine = merged(bench.names_in(x) for x in statement.leaves())
+    mine = bench.all_names(statement)
     for other in others:
-        clash = mine.clash(merged(bench.names_in(x) for x in other.leaves()))
-        if clash:
-            raise NotFixable(f"`{min(clash)}` would change its meaning on the way")
+        mine.check_apart(bench.all_names(other))
 
 
 def _with_of(bench: Bench, statement: Statement) -> Statement | None:

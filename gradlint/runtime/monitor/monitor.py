@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gradlint.model import Severity
+from gradlint.runner.files import shown_path
 from gradlint.runtime.monitor.data import Clip, Condition, Finding, Layer, Limits, MonitorData, Sample, Total, summary
 from gradlint.runtime.monitor.judge import Judge
 from gradlint.runtime.monitor.log import LOGGER, Targets
@@ -33,16 +34,11 @@ def user_line() -> str:
         path = frame.f_code.co_filename
         ours = path.startswith(_PACKAGE)
         if not ours and module.split(".", 1)[0] not in _OTHERS and module not in ("contextlib", "functools"):
-            return f"{_shown(path)}:{frame.f_lineno}"
+            return f"{shown_path(path)}:{frame.f_lineno}"
         if frame.f_back is None:
             break
         frame = frame.f_back
     return ""
-
-
-def _shown(path: str) -> str:
-    here = os.getcwd() + os.sep
-    return path[len(here) :] if path.startswith(here) else path
 
 
 # -- the monitor -------------------------------------------------------------------------------------------------------
