@@ -39,8 +39,8 @@ Text = TypeVar("Text")
 
 #: what gradients of another file could hang on; a model alone may be there for anything, so that something of training
 #: has to be spoken of, too
-_OBJECTS = (b"optim", b"Optim", b"loss", b"Loss", b"scaler", b"Scaler", b"Parallel", b"ccelerat")
-_MODELS = (b"model", b"Model")
+_OBJECTS = (b"loss", b"ptim", b"Loss", b"caler", b"Parallel", b"ccelerat")
+_MODELS = b"odel"
 _TRAINING = (
     b"train", b"Train", b"fit", b"epoch", b"Epoch", b"tune", b"tuning", b"finetun", b"learn", b"step",
     b"Engine", b"Runner", b"Solver", b"Learner", b"Agent",
@@ -203,7 +203,7 @@ def holds_objects(source: bytes) -> bool:
     """Whether a file holds anything that gradients of another file could hang on."""
     if any(word in source for word in _OBJECTS):
         return True
-    return any(word in source for word in _MODELS) and any(_begins_word(stem, source) for stem in _TRAINING)
+    return _MODELS in source and any(_begins_word(stem, source) for stem in _TRAINING)
 
 
 def _begins_word(stem: bytes, source: bytes) -> bool:

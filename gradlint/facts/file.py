@@ -90,8 +90,10 @@ class File:
         return any(isinstance(target, s.Attr) and self.program.dotted(target) == name for target in targets)
 
     def reads(self, text: str) -> int:
+        last = text.rpartition(".")[2]
         return sum(
-            isinstance(part, s.Name | s.Attr) and s.render(part) == text
+            (isinstance(part, s.Name) and part.id == text)
+            or (isinstance(part, s.Attr) and part.name == last and s.render(part) == text)
             for stmt in self.program.statements()
             for expr in s.expressions(stmt)
             if not (isinstance(stmt, s.Assign) and any(expr is target for target in stmt.targets))
