@@ -72,8 +72,8 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
 
     `divisions`: somebody asks for these, too.
     """
-    divisions = divisions and _speaks_of_torch(program)
-    if not divisions and not _has_delicate(program):
+    torch = _speaks_of_torch(program)
+    if not (divisions and torch) and not _has_delicate(program):
         return []
     tensors = Tensors(program)
     core = tensors.core
@@ -90,7 +90,7 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
         core.let_go()
     reached = [
         o for o in tensors.losses.operations
-        if o.reached and tensors.may_tell(o) and (divisions or o.kind is not Kind.DIVIDE)
+        if o.reached and tensors.may_tell(o) and (torch or o.kind is not Kind.DIVIDE)
     ]  # fmt: skip
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
