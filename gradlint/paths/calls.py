@@ -213,10 +213,13 @@ class Calls:
                 value: v.Value = v.Collection(f"*{name}", bound.rest)
             elif param.star:
                 named = {f'"{k}"': x for k, x in bound.keywords.items()}
-                value = v.Collection(f"**{name}", [], named, s.Display.DICT)
+                more: list[v.Value] = [v.Unknown(name)] if given.starred else []
+                value = v.Collection(f"**{name}", more, named, s.Display.DICT)
             elif name in bound.values:
                 value = self.it.conditions.settle(name, bound.values[name], frame.scope)
-            elif param.default is not None:
+                if isinstance(value, v.Optimizer | v.Scaler) and not value.key:
+                    value = self.it.names.named(value, name, name)  # made in the call itself
+            elif param.default is not None and not (given.starred and _is_choice(param.default)):
                 value = self._default(name, self.it.evaluated(param.default, function.outer), frame.scope)
             else:
                 value = v.Unknown(name, scope=frame.scope)
@@ -276,6 +279,11 @@ class Calls:
         if not isinstance(step, v.Function) or not isinstance(step.node, s.Def):
             return False
         return not {"super", "step"} <= self.it.program.owner(step.node.node).own_words(step.node.body).called
+
+
+def _is_choice(default: s.Expr) -> bool:
+    """A default by name: among arguments that are not known there may be another one."""
+    return isinstance(default, s.Const) and isinstance(default.value, str)
 
 
 def _items(value: v.Value) -> list[v.Value] | None:
