@@ -219,11 +219,23 @@ class Calls:
                 value = self.it.conditions.settle(name, bound.values[name], frame.scope)
                 if isinstance(value, v.Optimizer | v.Scaler) and not value.key:
                     value = self.it.names.named(value, name, name)  # made in the call itself
+                if isinstance(value, v.Unknown) and param.annotation is not None and naming.OPTIMIZER.search(name):
+                    value = self._of_own_class(value, self.it.evaluated(param.annotation, function.outer))
             elif param.default is not None and not (given.starred and _is_choice(param.default)):
                 value = self._default(name, self.it.evaluated(param.default, function.outer), frame.scope)
             else:
                 value = v.Unknown(name, scope=frame.scope)
             frame.names[name] = value
+
+    def _of_own_class(self, value: v.Unknown, cls: v.Value) -> v.Value:
+        """`dual_optimizer: DualOptimizer`, a class of the project: no optimizer of torch, and with none in it."""
+        if not isinstance(cls, v.Class):
+            return value
+        bases = self.it.names.base_names(cls)
+        if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(base) for base in bases):
+            return value
+        words = self.it.program.words_of(*self.it.program.callees.of_class(cls.node))
+        return value if words.events else v.Instance(value.key, cls)
 
     def _default(self, name: str, value: v.Value, scope: Scope) -> v.Value:
         """A default: others may pass the opposite of a flag."""
