@@ -213,14 +213,29 @@ class Calls:
                 value: v.Value = v.Collection(f"*{name}", bound.rest)
             elif param.star:
                 named = {f'"{k}"': x for k, x in bound.keywords.items()}
-                value = v.Collection(f"**{name}", [], named, s.Display.DICT)
+                more: list[v.Value] = [v.Unknown(name)] if given.starred else []
+                value = v.Collection(f"**{name}", more, named, s.Display.DICT)
             elif name in bound.values:
                 value = self.it.conditions.settle(name, bound.values[name], frame.scope)
-            elif param.default is not None:
+                if isinstance(value, v.Optimizer | v.Scaler) and not value.key:
+                    value = self.it.names.named(value, name, name)  # made in the call itself
+                if isinstance(value, v.Unknown) and param.annotation is not None and naming.OPTIMIZER.search(name):
+                    value = self._of_own_class(value, self.it.evaluated(param.annotation, function.outer))
+            elif param.default is not None and not (given.starred and _is_choice(param.default)):
                 value = self._default(name, self.it.evaluated(param.default, function.outer), frame.scope)
             else:
                 value = v.Unknown(name, scope=frame.scope)
             frame.names[name] = value
+
+    def _of_own_class(self, value: v.Unknown, cls: v.Value) -> v.Value:
+        """`dual_optimizer: DualOptimizer`, a class of the project: no optimizer of torch, and with none in it."""
+        if not isinstance(cls, v.Class):
+            return value
+        bases = self.it.names.base_names(cls)
+        if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(base) for base in bases):
+            return value
+        words = self.it.program.words_of(*self.it.program.callees.of_class(cls.node))
+        return value if words.events else v.Instance(value.key, cls)
 
     def _default(self, name: str, value: v.Value, scope: Scope) -> v.Value:
         """A default: others may pass the opposite of a flag."""
@@ -276,6 +291,11 @@ class Calls:
         if not isinstance(step, v.Function) or not isinstance(step.node, s.Def):
             return False
         return not {"super", "step"} <= self.it.program.owner(step.node.node).own_words(step.node.body).called
+
+
+def _is_choice(default: s.Expr) -> bool:
+    """A default by name: among arguments that are not known there may be another one."""
+    return isinstance(default, s.Const) and isinstance(default.value, str)
 
 
 def _items(value: v.Value) -> list[v.Value] | None:
