@@ -74,7 +74,7 @@ class MissingZeroGrad(Rule):
 
     meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS,)
-    needs = (Backward,)
+    needs = (Backward, Step)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:

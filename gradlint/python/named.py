@@ -63,8 +63,7 @@ class Named:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
         self._bases: dict[str, tuple[tuple[str, ...], Asked]] = {}
-        self._folders: dict[tuple[str, int], str] = {}
-        self._near: dict[str, tuple[tuple[str, ...], Asked]] = {}
+        self._above: dict[tuple[str, int], tuple[str]] = {}
         self._parts: dict[bytes, tuple[int, bytes, tuple[str, ...], frozenset[str]]] = {}
         self._lines: dict[tuple[tuple[str, ...], bytes], tuple[Sequence[str], Asked]] = {}
 
@@ -76,15 +75,9 @@ class Named:
         found: set[str] = set()
         for line in import_lines(source):
             level, rest, modules, names = self._taken_apart(line)
-            if level:
-                bases: tuple[str, ...] = (self._above(folder, level),)
-            elif modules:
-                bases, inner = self._beside(folder)
-                asked.add(inner)
-                if not self._roots.may_have(folder, names):
-                    bases = bases[1:]
-            else:
+            if not level and not modules:
                 continue
+            bases = self.bases(folder, level, names, asked)
             known = self._lines.get((bases, rest))
             if known is None:  # many folders name the same file, each in the same words
                 inner = Asked()
@@ -101,24 +94,9 @@ class Named:
             rest = line[5:].lstrip() if line.startswith(b"from ") else b""
             level = len(rest) - len(rest.lstrip(b"."))
             named = () if level else tuple(x for x in modules_in(line) if x.partition(".")[0] not in ELSEWHERE)
-            first = [dotted.partition(".")[0] for dotted in named]
-            names = frozenset((*first, *(f"{name}.py" for name in first)))
+            names = frozenset(name for dotted in named for name in files_of(dotted.partition(".")[0]))
             self._parts[line] = level, rest[level:] if level else line, named, names
         return self._parts[line]
-
-    def _beside(self, folder: str) -> tuple[tuple[str, ...], Asked]:
-        """The folders in which the modules of a line are looked for; that of the text itself has most often none of
-        them, and the others are those of many texts."""
-        if folder not in self._near:
-            asked = Asked(self._roots.probe_of_folder(folder))
-            bases = tuple(self.bases(os.path.join(folder, "x"), 0, asked))
-            self._near[folder] = bases, asked
-        return self._near[folder]
-
-    def _above(self, folder: str, level: int) -> str:
-        if (folder, level) not in self._folders:
-            (self._folders[folder, level],) = self.bases(os.path.join(folder, "x"), level, Asked())
-        return self._folders[folder, level]
 
     def _file_of(self, dotted: str, bases: Iterable[str], asked: Asked) -> str | None:
         parts = [part for part in dotted.split(".") if part]
@@ -134,15 +112,18 @@ class Named:
             asked.note(probe)
         return path
 
-    def bases(self, importer: str, level: int, asked: Asked) -> Iterable[str]:
-        """The folders in which the first part of a name is looked for."""
-        folder = os.path.dirname(importer)
+    def bases(self, folder: str, level: int, names: frozenset[str], asked: Asked) -> tuple[str, ...]:
+        """The folders in which modules are looked for by a text in a folder; that folder itself most often has nothing
+        of these names, and the others are those of many texts."""
         if level:
-            for _ in range(level - 1):
-                folder = os.path.dirname(folder)
-            return (folder,)
+            if (folder, level) not in self._above:
+                above = folder
+                for _ in range(level - 1):
+                    above = os.path.dirname(above)
+                self._above[folder, level] = (above,)
+            return self._above[folder, level]
         if folder not in self._bases:
-            inner = Asked()
+            inner = Asked(self._roots.probe_of_folder(folder))
             top = folder
             while self._is_package(top, inner) and os.path.dirname(top) != top:
                 top = os.path.dirname(top)
@@ -151,7 +132,7 @@ class Named:
             self._bases[folder] = tuple(dict.fromkeys(found)), inner
         found, inner = self._bases[folder]
         asked.add(inner)
-        return found
+        return found if self._roots.may_have(folder, names) else found[1:]
 
     def _between(self, folder: str) -> Iterator[str]:
         """The folders above one, up to a root: a repository may hold many projects, each run from its own folder."""
@@ -162,3 +143,8 @@ class Named:
         path = os.path.join(folder, "__init__.py")
         asked.note(self._roots.probe(path))
         return self._roots.has(path)
+
+
+def files_of(module: str) -> tuple[str, str]:
+    """What stands for a module in a folder."""
+    return module, f"{module}.py"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar, cast
 
-from gradlint.python.named import ELSEWHERE, Asked, Named
+from gradlint.python.named import ELSEWHERE, Asked, Named, files_of
 from gradlint.python.outline import Outline, Piece, words_in
 from gradlint.python.roots import Roots, shared
 from gradlint.records import dataclass, field
@@ -58,6 +58,7 @@ class Surroundings:
         self.roots = Roots(folders)
         self.named = Named(self.roots)
         self._found: dict[tuple[str, str, int], tuple[Meaning | None, Asked]] = {}
+        self._sought: dict[tuple[tuple[str, ...], int, tuple[str, ...], int], tuple[Meaning | None, Asked]] = {}
         self._gives: dict[tuple[str, tuple[str, ...], int], tuple[Meaning | None, Asked]] = {}
         self._next: dict[Place, tuple[tuple[Place, ...], Asked]] = {}
         self._last: tuple[str, bytes, Kept] | None = None
@@ -82,18 +83,30 @@ class Surroundings:
         """The file that defines what a full name of an import means, seen from another one."""
         key = os.path.dirname(importer), dotted, hops
         if key not in self._found:
-            inner = Asked()
-            self._found[key] = self._search(dotted, importer, hops, inner), inner
+            self._found[key] = self._seen_from(*key)
         found, inner = self._found[key]
         asked.add(inner)
         return found
 
-    def _search(self, dotted: str, importer: str, hops: int, asked: Asked) -> Meaning | None:
+    def _seen_from(self, folder: str, dotted: str, hops: int) -> tuple[Meaning | None, Asked]:
+        """The same from a folder; from many of them a name is looked for in the same ones."""
         level = len(dotted) - len(dotted.lstrip("."))
-        parts = [part for part in dotted[level:].split(".") if part]
+        parts = tuple(part for part in dotted[level:].split(".") if part)
         if not level and (not parts or parts[0] in ELSEWHERE):
-            return None
-        for base in self.named.bases(importer, level, asked):
+            return None, Asked()
+        asked = Asked()
+        key = self.named.bases(folder, level, frozenset(files_of(parts[0]) if parts else ()), asked), level, parts, hops
+        if key not in self._sought:
+            inner = Asked()
+            self._sought[key] = self._search(*key, inner), inner
+        found, inner = self._sought[key]
+        asked.add(inner)
+        return found, asked
+
+    def _search(
+        self, bases: Iterable[str], level: int, parts: Sequence[str], hops: int, asked: Asked
+    ) -> Meaning | None:
+        for base in bases:
             for length in range(len(parts), 0 if parts else -1, -1):
                 path = self.named.module(os.path.join(base, *parts[:length]), asked)
                 if path is not None:
