@@ -338,7 +338,9 @@ def _parsed(path: str, data: bytes | None, numbers: frozenset[int]) -> _Parsed |
     size = sum(one.lowering.size for one in _known.values() if one is not None)
     while len(_known) > _MOST_PARSED or (size > _MOST_NODES and len(_known) > 1):
         oldest = _known.pop(next(iter(_known)))
-        size -= oldest.lowering.size if oldest is not None else 0
+        if oldest is not None:
+            size -= oldest.lowering.size
+            vars(oldest.program).clear()  # how analyses see it is their own; it knows what knows it
     return found
 
 

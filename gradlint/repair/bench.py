@@ -371,7 +371,7 @@ def carried_out(
         repair.act(bench)
         return document.text()
     except NotFixable as refusal:
-        return refusal
+        return refusal.with_traceback(None)  # it is a reason, and holds on to nobody
     except cst.CSTValidationError:  # such as `for x in*xs`, which Python reads without the space
         return NotFixable("libcst would not write it as it stands")
     except SyntaxError:  # of a statement beside it, in a file with newer grammar
