@@ -88,18 +88,28 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
         pass  # what was seen until here counts
     finally:
         core.let_go()
-    reached = [
-        o for o in tensors.losses.operations
-        if o.reached and tensors.may_tell(o) and (torch or o.kind is not Kind.DIVIDE)
-    ]  # fmt: skip
+    reached = [o for o in tensors.losses.operations if o.reached and tensors.may_tell(o)]
+    if not torch and not any(_is_of_a_tensor(operation) for operation in reached):
+        return []
     # what is made of an exp() says more than the exp() alone
     return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
 
 
 def _speaks_of_torch(program: Module) -> bool:
-    """Arrays of other libraries are divided as well."""
-    words = program.all_words.seen
-    return not words.isdisjoint(_TORCH) or any("torch" in word for word in (*program.imports.values(), *words))
+    """Arrays of other libraries are divided, and raised to a half, as well."""
+    words = program.all_words
+    if "backward" in words.called or not words.seen.isdisjoint(_TORCH):
+        return True
+    return any("torch" in word for word in (*program.imports.values(), *words.seen))
+
+
+def _is_of_a_tensor(operation: Operation) -> bool:
+    """`x.log()`: arrays have no such methods."""
+    match operation.node:
+        case s.Call(func=s.Attr(name="log" | "sqrt" | "exp"), args=[]):
+            return True
+        case _:
+            return False
 
 
 def _has_delicate(program: Module) -> bool:

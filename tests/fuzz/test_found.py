@@ -143,6 +143,7 @@ FOUND = {
         b"class ListNetLoss():\n    def __init__():()\n    def forward(self):\n"
         b"        listwise,pairwise=inner(scores)\n        return stack([listwise.mean,pairwise.mean()]).sum()",
     ),
+    "a root without torch": Input("train.py", b"def distance_loss():return((error**2)**.5)"),
     "a quotient without torch": Input("train.py", b"def relative_loss():return(()/pred)"),
     "names in letters of full width": Input(
         "train.py",
