@@ -26,7 +26,7 @@ _OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\s*\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_ROOT = re.compile(rb"(?<=\)) ?\*\* ?0?\.5|pow\((?:.*, ?)?0?\.5\)")
+_ROOT = re.compile(rb"(?<=\)) ?\*\* ?0*\.5|pow\((?:.*, ?)?0*\.5\)")
 #: the last thing in the brackets: a small number is added, and no zero is left
 _GUARDED = re.compile(rb"\+ ?1(?:\.0*)?e-(?:0?[2-9]|1\d)\)$")
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")
@@ -65,7 +65,7 @@ _LOOKS: dict[Kind, tuple[tuple[bytes, tuple[bytes, ...], re.Pattern[bytes]], ...
     Kind.ROOT: (
         (b".sqrt(", (b".sqrt(",), _LOG),
         (b"from torch import ", (b"sqrt(",), _BARE),
-        (b".5", (b"** 0.5", b"**0.5", b"** .5", b"**.5", b"pow("), _ROOT),
+        (b".5", (b"**", b"pow("), _ROOT),
     ),
     Kind.EXP: ((b".exp(", (b".exp(",), _EXP),),
 }
@@ -254,7 +254,11 @@ def _calls_of(source: bytes, start: int, end: int) -> Iterator[int]:
     """Where the function that stands here is called by its name, outside of itself."""
     name = re.match(rb"\s*(?:async )?def (\w+)", source[start : start + 200])
     if name is not None and name[1] not in (b"__init__", b"forward", b"__call__"):
-        yield from (call for call in _places(source, name[1] + b"(") if not start <= call < end)
+        depth = _indent(_line(source, start))
+        for call in _places(source, name[1] + b"("):
+            # what stands round a function may go on behind it
+            if not start <= call < end or (call > start + len(name[0]) and _indent(_line(source, call)) <= depth):
+                yield call
 
 
 def _meets_a_criterion(source: bytes) -> bool:

@@ -143,6 +143,14 @@ FOUND = {
         b"class ListNetLoss():\n    def __init__():()\n    def forward(self):\n"
         b"        listwise,pairwise=inner(scores)\n        return stack([listwise.mean,pairwise.mean()]).sum()",
     ),
+    "a function in the one that it uses": Input(
+        "train.py",
+        b"def temperature_loss():\n    probs=F.softmax(logits,)\n    def helper():\n"
+        b"        F.cross_entropy(probs.float())\n    helper()",
+    ),
+    "a half with many zeros": Input(
+        "train.py", b"def distance_loss(model,):\n    torch\n    return((error**2)**00.5).mean()"
+    ),
     "a root without torch": Input("train.py", b"def distance_loss():return((error**2)**.5)"),
     "a quotient without torch": Input("train.py", b"def relative_loss():return(()/pred)"),
     "names in letters of full width": Input(
