@@ -268,7 +268,7 @@ def _about_operations(asked: Hooked, file: File, on_crash: OnCrash) -> Iterator[
     rules = asked.rules("on_operation")
     if not rules:
         return
-    from gradlint.facts.tensors import operations
+    from gradlint.facts.delicate import operations
 
     # divisions are everywhere: they are followed in a file with nothing else only for a rule that is about them
     divisions = any(Kind.DIVIDE in rule.operations and not rule.needs for rule in rules)

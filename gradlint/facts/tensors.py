@@ -14,13 +14,12 @@ from gradlint.knowledge.torch_api import MODULE_PASSTHROUGH
 from gradlint.python import syntax as s
 from gradlint.python.binding import last
 from gradlint.python.calls import Arguments
-from gradlint.python.classes import Classes, MemberKind
+from gradlint.python.classes import MemberKind
 from gradlint.python.evaluate import Evaluator
 from gradlint.python.values import (
     Class,
     Collection,
     Constant,
-    Enough,
     External,
     Function,
     Instance,
@@ -33,7 +32,7 @@ from gradlint.records import dataclass
 from gradlint.subjects import Kind, Low
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from gradlint.python.frame import Frame
     from gradlint.python.module import Module
@@ -54,10 +53,9 @@ _WRAPPERS = {
     "prepare_model",
 }
 #: without one of these nothing can be said, a criterion beside a probability set apart
-_POINTED = api.LOGS | api.ROOTS | api.EXPS | {"log1p", "pow"}
-_TORCH = {"F", "nn"}
-_PROBABILITIES = api.SOFTMAXES | api.SIGMOIDS
-_DELICATE = _POINTED | CRITERIA.keys() | {"backward", "manual_backward"}
+POINTED = api.LOGS | api.ROOTS | api.EXPS | {"log1p", "pow"}
+PROBABILITIES = api.SOFTMAXES | api.SIGMOIDS
+_DELICATE = POINTED | CRITERIA.keys() | {"backward", "manual_backward"}
 
 
 @dataclass(slots=True, eq=False)
@@ -67,80 +65,12 @@ class Model(Value):
     head: Value | None = None
 
 
-def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
-    """The operations whose result becomes a part of a loss, as often as they were met with different operands.
-
-    `divisions`: somebody asks for these, too.
-    """
-    torch = _speaks_of_torch(program)
-    if not (divisions and torch) and not _has_delicate(program):
-        return []
-    tensors = Tensors(program)
-    core = tensors.core
-    try:
-        core.run(program.body)
-        for function in tensors.entries(program.body, None):
-            if id(function.node) not in core.followed:
-                core.follow(function, function.node, Arguments())
-        for function in tensors.inherited():
-            core.follow(function, function.node, Arguments())
-    except (Enough, RecursionError):
-        pass  # what was seen until here counts
-    finally:
-        core.let_go()
-    reached = [o for o in tensors.losses.operations if o.reached and tensors.may_tell(o)]
-    if not torch and not any(_is_of_a_tensor(operation) for operation in reached):
-        return []
-    # what is made of an exp() says more than the exp() alone
-    return sorted(reached, key=lambda operation: operation.kind is Kind.EXP)
-
-
-def _speaks_of_torch(program: Module) -> bool:
-    """Arrays of other libraries are divided, and raised to a half, as well."""
-    words = program.all_words
-    if "backward" in words.called or not words.seen.isdisjoint(_TORCH):
-        return True
-    return any("torch" in word for word in (*program.imports.values(), *words.seen))
-
-
-def _is_of_a_tensor(operation: Operation) -> bool:
-    """`x.log()`: arrays have no such methods."""
-    match operation.node:
-        case s.Call(func=s.Attr(name="log" | "sqrt" | "exp"), args=[]):
-            return True
-        case _:
-            return False
-
-
-def _has_delicate(program: Module) -> bool:
-    seen = program.all_words.seen
-    if program.half_powers or seen & _POINTED:
-        return True
-    if not seen & CRITERIA.keys() and not (_inherits(program) and _imports(program, CRITERIA)):
-        return False
-    return bool(seen & _PROBABILITIES) or _imports(program, _PROBABILITIES)
-
-
-def _inherits(program: Module) -> bool:
-    """A class has a base in another file."""
-    classes = program.once(Classes)
-    return program.project is not None and any(
-        program.owner(base.node) is not program for cls in program.classes.values() for base in classes.lineage(cls)
-    )
-
-
-def _imports(program: Module, words: Iterable[str]) -> bool:
-    """What it may come by in other files of the project has one of these words."""
-    texts = program.project.texts() if program.project is not None else ()
-    return any(word.encode() in text for text in texts for word in words)
-
-
 class Tensors:
     """The domain of numbers and tensors."""
 
     def __init__(self, program: Module) -> None:
         self.program = program
-        self.core = Evaluator(program, self, joined.run, budget=60_000, depth=7, words=_PROBABILITIES)
+        self.core = Evaluator(program, self, joined.run, budget=60_000, depth=7, words=PROBABILITIES)
         self.core.module.state = State()
         self.losses = Losses(program, self.core)
         self.functions = Functions(self.losses)

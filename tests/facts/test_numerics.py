@@ -10,9 +10,9 @@ import pytest
 from gradlint.config import Settings
 from gradlint.engine import lint
 from gradlint.facts import numbers
+from gradlint.facts.delicate import operations
 from gradlint.facts.numbers import DATA, UNKNOWN, Fact, join, join_low
 from gradlint.facts.operations import Operation
-from gradlint.facts.tensors import operations
 from gradlint.python import syntax as s
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
@@ -268,7 +268,7 @@ def test_a_crash_takes_no_other_finding_with_it(monkeypatch: pytest.MonkeyPatch)
     def crash(program: Module, *, divisions: bool) -> list[Operation]:
         raise ValueError("broken")
 
-    monkeypatch.setattr("gradlint.facts.tensors.operations", crash)
+    monkeypatch.setattr("gradlint.facts.delicate.operations", crash)
     source = b"optimizer.zero_grad\nloss = torch.log(torch.sigmoid(x))\nloss.backward()\noptimizer.step()\n"
     result = lint(source, "train.py", Settings())
     assert [found.rule for found in result.crashes] == ["numerics"]
