@@ -26,7 +26,7 @@ _OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\s*\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
 _IMPORTED = re.compile(rb"from torch import [^\n]*\b(?:log|sqrt)\b")
-_ROOT = re.compile(rb"(?<=\)) ?\*\* ?0*\.5|pow\((?:.*, ?)?0*\.5\)")
+_ROOT = re.compile(rb"(?<=[\w)\]]) ?\*\* ?0*\.5|pow\((?:.*, ?)?0*\.5\)")
 #: the last thing in the brackets: a small number is added, and no zero is left
 _GUARDED = re.compile(rb"\+ ?1(?:\.0*)?e-(?:0?[2-9]|1\d)\)$")
 _PROSE = re.compile(rb"\s*(?:#|>>>|\.\.\.)|[^()]*`")

@@ -151,6 +151,10 @@ FOUND = {
     "a half with many zeros": Input(
         "train.py", b"def distance_loss(model,):\n    torch\n    return((error**2)**00.5).mean()"
     ),
+    "a half power of a name": Input(
+        "train.py",
+        b"F\ndef augmented_loss():\n    total=((pred-target)**2).sum()\n    class A():1e08\n    return(total**.5).mean",
+    ),
     "a root without torch": Input("train.py", b"def distance_loss():return((error**2)**.5)"),
     "a quotient without torch": Input("train.py", b"def relative_loss():return(()/pred)"),
     "names in letters of full width": Input(
