@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gradlint.subjects import Kind
 
 #: a fragment need not say where its names come from
-_TORCH = (b"torch", b"F.", b"nn.", b".backward(", b".log()", b".sqrt()", b".exp()")
+_TORCH = re.compile(rb"torch|\b(?:F|nn)\b|\.backward\(|\.(?:log|sqrt|exp)\(\)")
 
 #: what a file must hold to have a loss at all
 _LOSS_WORDS = (
@@ -131,7 +131,7 @@ def _has_criterion(source: bytes) -> bool:
 
 
 def _speaks_of_torch(source: bytes) -> bool:
-    return any(word in source for word in _TORCH)
+    return b"torch" in source or _TORCH.search(source) is not None
 
 
 def _trains(source: bytes) -> bool:
