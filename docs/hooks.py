@@ -6,11 +6,10 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from types import FunctionType
-from typing import Any
 
 from gradlint import events, rule, states, subjects
 from gradlint.events import Event
-from gradlint.repair.bench import Bench, Family, Verb
+from gradlint.repair.bench import Bench
 
 #: what hooks are called with, beside events
 SEEN = (
@@ -18,8 +17,8 @@ SEEN = (
     subjects.Call, subjects.Argument, subjects.ClipSetting, subjects.DivisionSetting, subjects.Stack, subjects.Layer,
     subjects.Operation, subjects.File, subjects.Words,
 )  # fmt: skip
-#: what rules use of the bench itself
-PLAIN_VERBS = ("move", "move_all", "delete", "insert", "replace", "replace_all")
+#: what rules use of the bench itself, beside the functions of its families
+PLAIN_VERBS = ("insert", "replace", "replace_all")
 
 
 def tables() -> str:
@@ -29,7 +28,7 @@ def tables() -> str:
         ("**Fields of a rule**, all but `meta` and `message` optional", ("field", "what it says"), _fields()),
         ("**Events**", ("event", "what happened", "fields"), _events()),
         ("**What else a rule is shown**", ("type", "what it is", "fields and questions"), _seen()),
-        ("**The bench's verbs**", ("verbs", "what they are about"), _verbs()),
+        ("**The bench's verbs**", ("verb", "what it does"), _verbs()),
     ]
     return "\n\n".join(_table(title, head, rows) for title, head, rows in parts)
 
@@ -83,13 +82,9 @@ def _seen() -> Iterator[tuple[str, ...]]:
 
 
 def _verbs() -> Iterator[tuple[str, ...]]:
-    yield ", ".join(f"`bench.{name}`" for name in PLAIN_VERBS), "Whole statements and expressions"
-    nothing: Any = None  # a bench has its families whatever lies on it
-    for name, family in vars(Bench(nothing, (), ())).items():
-        if not isinstance(family, Family):
-            continue
-        known = [verb for verb, value in vars(type(family)).items() if isinstance(value, Verb)]
-        yield ", ".join(f"`bench.{name}.{verb}`" for verb in known), _first(family.__doc__)
+    for name, value in vars(Bench).items():
+        if isinstance(value, FunctionType) and (value.__module__ != Bench.__module__ or name in PLAIN_VERBS):
+            yield f"`bench.{name}`", _first(value.__doc__)
 
 
 def _members(kind: type) -> list[str]:

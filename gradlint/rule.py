@@ -123,17 +123,17 @@ class Repair:
     """
 
     message: str
-    act: Callable[[Bench], None]
+    act: Callable[[Bench], object]
     #: less than what the rule promises, if this way is not as safe
     safety: FixSafety | None = None
 
 
-def outward(message: str, event: Event, act: Callable[[Bench, int], None]) -> list[Repair]:
+def outward(message: str, event: Event, act: Callable[[Bench, int], object]) -> list[Repair]:
     """The same at the place of an event, then at the call that led there, and so on, so many functions out."""
     return [Repair(message, _at(act, outer)) for outer in range(len(event.via) + 1)]
 
 
-def _at(act: Callable[[Bench, int], None], outer: int) -> Callable[[Bench], None]:
+def _at(act: Callable[[Bench, int], object], outer: int) -> Callable[[Bench], object]:
     return lambda bench: act(bench, outer)
 
 

@@ -71,8 +71,8 @@ class AccumulationOffByOne(Rule):
         if sum(b.site == first.site for b in later.of(Backward)) >= 2 and _cleared_behind(later):
             related = [(first, "one micro-batch only before the first step")]
             repairs = [
-                Repair(_COUNT, lambda bench: bench.window.count_from_one(step)),
-                Repair(_COUNT, lambda bench: bench.window.count_from_one(step, everywhere=True)),
+                Repair(_COUNT, lambda bench: bench.count_from_one(step)),
+                Repair(_COUNT, lambda bench: bench.count_from_one(step, everywhere=True)),
             ]
             place = step.beside(step.counted_in)
             yield self.finding(step, boundary=step.boundary, related=related, repairs=repairs, place=place)

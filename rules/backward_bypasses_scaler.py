@@ -93,5 +93,5 @@ class BackwardBypassesScaler(Rule):
         first, backwards = state.pending[0], tuple(state.pending)
         yield self.finding(
             first, backward=short(first), step=short(step), related=[(step, "the scaler unscales here")],
-            repairs=[Repair("Scale the loss", lambda bench: bench.scaler.scale(backwards, step))],
+            repairs=[Repair("Scale the loss", lambda bench: bench.scale_losses(backwards, step))],
         )  # fmt: skip

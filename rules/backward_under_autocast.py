@@ -76,7 +76,7 @@ class BackwardUnderAutocast(Rule):
         if autocast is not None and not backward.framework.casts:
             yield self.finding(
                 backward, backward=short(backward), related=[(autocast, "autocast begins here")],
-                repairs=[Repair(_LEAVE, lambda bench: bench.scaler.leave_autocast(backward, autocast))],
+                repairs=[Repair(_LEAVE, lambda bench: bench.leave_autocast(backward, autocast))],
             )  # fmt: skip
 
 

@@ -71,5 +71,5 @@ class ClipExhaustedGenerator(Rule):
         if clip.exhausted_by is not None:
             yield self.finding(
                 clip, clip=short(clip), related=[(clip.exhausted_by, "the generator is used up here")],
-                repairs=[Repair("Keep the parameters in a list", lambda bench: bench.clip.make_list(clip))],
+                repairs=[Repair("Keep the parameters in a list", lambda bench: bench.make_list(clip))],
             )  # fmt: skip

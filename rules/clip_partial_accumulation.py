@@ -87,6 +87,6 @@ def _repairs(clip: Clip, step: Step) -> Iterator[Repair]:
     if step.framework.windows:
         framework = step.framework
         message = f"Clip only where {framework.name} steps"
-        yield Repair(message, lambda bench: bench.clip.when_synced(clip, framework))
+        yield Repair(message, lambda bench: bench.clip_when_synced(clip, framework))
     message = "Move the clip into the boundary, in front of the step"
     yield Repair(message, lambda bench: bench.move(clip, before=step))

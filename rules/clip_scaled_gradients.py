@@ -130,5 +130,5 @@ def _unscaled(first: Clip, backward: Backward | None, steps: list[Step], wide: b
     """`wide`: outside of the condition round it, because something behind that needs true gradients, too."""
     return outward(
         "Unscale the gradients first", first,
-        lambda bench, outer: bench.scaler.unscale(first, backward, steps, outer=outer, wide=wide),
+        lambda bench, outer: bench.insert_unscale(first, backward, steps, outer=outer, wide=wide),
     )  # fmt: skip

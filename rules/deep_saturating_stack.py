@@ -99,7 +99,7 @@ class DeepSaturatingStack(Rule):
         if not set(made) & set(places):
             related = [(made[0], "made here"), *related]
         # an activation that is the output's, too, or a gate, cannot be exchanged for the hidden layers alone
-        repairs = [Repair(_RELU, lambda bench: bench.layers.use_relu(made))] if stack.alone else []
+        repairs = [Repair(_RELU, lambda bench: bench.use_relu(made))] if stack.alone else []
         kind = min(names) if len(names) == 1 else "sigmoid and tanh"
         effect = _SIGMOID if "sigmoid" in names else _TANH
         count = len(stack.hidden)

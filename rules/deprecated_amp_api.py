@@ -85,7 +85,7 @@ class DeprecatedAmpApi(Rule):
         # what the new class makes is no instance of the old one
         asked = self.file.mentions(old)
         related = [(site, "the old class is asked for here") for site in asked[:1]]
-        repairs = [] if asked else [Repair(f"Use `{new}`", lambda bench: bench.scaler.migrate(call.function))]
+        repairs = [] if asked else [Repair(f"Use `{new}`", lambda bench: bench.migrate_amp(call.function))]
         yield self.finding(call.function, old=old, new=new, related=related, repairs=repairs)
 
 

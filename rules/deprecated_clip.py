@@ -61,5 +61,5 @@ class DeprecatedClip(Rule):
 
     def on_call(self, call: Call) -> Iterator[Draft]:
         old, new = "clip_grad_norm", "clip_grad_norm_"
-        rename = Repair(f"Write `{new}`", lambda bench: bench.call.rename(call.function, old, new))
+        rename = Repair(f"Write `{new}`", lambda bench: bench.rename_function(call.function, old, new))
         yield self.finding(call.function, repairs=[rename])

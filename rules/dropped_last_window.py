@@ -113,7 +113,7 @@ class DroppedLastWindow(Rule):
             return  # the counter runs on: the window is filled up in the next epoch
         if (step.site.path and step.size == 1) or self.file.is_one(step.window):
             return  # every batch is stepped
-        repair = Repair("Step at the end of the loader, too", lambda bench: bench.window.step_at_the_end(step))
+        repair = Repair("Step at the end of the loader, too", lambda bench: bench.step_at_the_end(step))
         place = step.beside(step.counted_in)
         yield self.finding(step, step=short(step), fate=_fate(following, state), repairs=[repair], place=place)
 

@@ -95,5 +95,5 @@ class ExpOfLogits(Rule):
         return self.finding(
             exp.site, exp=exp.shown(), instead=f"use `{instead}`",
             related=[(user.site, story)],
-            repairs=[Repair(f"Use `{instead}`", lambda bench: bench.numbers.fuse(user, exp))],
+            repairs=[Repair(f"Use `{instead}`", lambda bench: bench.fuse(user, exp))],
         )  # fmt: skip

@@ -87,7 +87,7 @@ class ForwardOutsideNoSync(Rule):
                 related=[] if elsewhere else [(backward.no_sync, begun)],
                 severity=Severity.ADVICE if window else None,  # on one device there is nothing to synchronise
                 # what else stands in a window would run with the forward: only you can tell
-                repairs=[] if window else [Repair(_PULL, lambda bench: bench.sync.pull_forward_in(backward))],
+                repairs=[] if window else [Repair(_PULL, lambda bench: bench.pull_forward_in(backward))],
             )
 
 

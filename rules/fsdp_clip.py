@@ -74,5 +74,5 @@ class FsdpClip(Rule):
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.wrap is Wrap.FSDP and clip.api is ClipApi.TORCH and clip.kind is ClipKind.NORM:
-            repair = Repair("Clip through the FSDP model", lambda bench: bench.clip.through_model(clip))
+            repair = Repair("Clip through the FSDP model", lambda bench: bench.clip_through_model(clip))
             yield self.finding(clip, clip=short(clip), repairs=[repair])

@@ -115,7 +115,7 @@ def _repairs(edit: Edit, state: GradientState, by: str) -> Iterator[Repair]:
     losses = list({b.site: b for b in state.window.of(Backward)}.values())
     edits = [edit, *(e for e in divisions.values() if e.site != edit.site)]
     message = f"Divide the loss by `{in_user_words(by)}` instead of the gradients"
-    act = outward(message, edit, lambda bench, outer: bench.loss.divide_not_gradients(edits, losses, outer))
+    act = outward(message, edit, lambda bench, outer: bench.divide_not_gradients(edits, losses, outer))
     yield from reversed(act)  # the call of a function that does nothing else goes, rather than what is in it
 
 

@@ -95,7 +95,7 @@ class ImplicitUseReentrant(Rule):
             return
         if any(self.file.assigns(replaced) for replaced in self.calls):
             return  # `torch.utils.checkpoint.checkpoint = partial(…)`: whoever writes that has decided
-        repairs = [Repair(_PASS, lambda bench: bench.call.pass_keyword(call.site, "use_reentrant", "False"))]
+        repairs = [Repair(_PASS, lambda bench: bench.pass_keyword(call.site, "use_reentrant", "False"))]
         refused = [key for key in call.keywords if key not in _ACCEPTED]
         message = self.raises if refused and name == "checkpoint" else None
         yield self.finding(

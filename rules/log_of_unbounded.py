@@ -96,7 +96,7 @@ class LogOfUnbounded(Rule):
             yield self.finding(
                 operation.site, operand=operation.operand_shown(), why=why,
                 related=[(operation.origin, "the probability is made here")] if operation.origin is not None else [],
-                repairs=[Repair(_CLAMP, lambda bench: bench.numbers.clamp(operation.site, operation.operand_site))],
+                repairs=[Repair(_CLAMP, lambda bench: bench.clamp_operand(operation.site, operation.operand_site))],
             )  # fmt: skip
 
 

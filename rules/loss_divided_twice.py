@@ -119,7 +119,7 @@ class LossDividedTwice(Rule):
 
 
 def _undivided(loss: Backward | Site, by: str) -> Repair:
-    return Repair(f"Drop the division by `{by}`", lambda bench: bench.loss.undivide(loss))
+    return Repair(f"Drop the division by `{by}`", lambda bench: bench.undivide(loss))
 
 
 def _is_frameworks_number(backward: Backward) -> bool:

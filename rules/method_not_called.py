@@ -72,7 +72,7 @@ class MethodNotCalled(Rule):
 
 
 def _called(site: Site) -> Repair:
-    return Repair("Add the parentheses", lambda bench: bench.call.add_parentheses(site))
+    return Repair("Add the parentheses", lambda bench: bench.add_parentheses(site))
 
 
 def _is_training(site: Site, method: str, file: File) -> bool:

@@ -118,7 +118,7 @@ class MissingClip(Rule):
 
 
 def _clipped(step: Step, model: str) -> Repair:
-    return Repair("Clip the norm to 1.0 before the step", lambda bench: bench.clip.insert(step, model))
+    return Repair("Clip the norm to 1.0 before the step", lambda bench: bench.insert_clip(step, model))
 
 
 def _clips(file: File) -> bool:

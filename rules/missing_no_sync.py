@@ -102,4 +102,4 @@ class MissingNoSync(Rule):
 
 def _wrapped(backward: Backward, step: Step) -> Repair:
     message = "Put forward and backward under no_sync, on all but the last micro-batch"
-    return Repair(message, lambda bench: bench.sync.wrap(backward, step))
+    return Repair(message, lambda bench: bench.wrap_in_no_sync(backward, step))

@@ -117,8 +117,8 @@ class MissingScalerUpdate(Rule):
 def _updated(steps: list[Step], scaler: str) -> Iterator[Repair]:
     """Behind the last step, behind its condition, behind the call that leads there."""
     message = f"Insert `{scaler}.update()`"
-    near = outward(message, steps[-1], lambda bench, outer: bench.scaler.update(steps, outer=outer))
-    wide = outward(message, steps[-1], lambda bench, outer: bench.scaler.update(steps, outer=outer, wide=True))
+    near = outward(message, steps[-1], lambda bench, outer: bench.insert_update(steps, outer=outer))
+    wide = outward(message, steps[-1], lambda bench, outer: bench.insert_update(steps, outer=outer, wide=True))
     for pair in zip(near, wide, strict=True):
         yield from pair
 

@@ -93,11 +93,11 @@ class MissingZeroGrad(Rule):
         early, late = (
             Repair(
                 _BEFORE,
-                lambda bench: bench.clear.first(
+                lambda bench: bench.clear_first(
                     first, _to_be_cleared(first, step, state), close=_another_comes_first(first, state)
                 ),
             ),
-            Repair("Clear the gradients behind the step", lambda bench: bench.clear.behind(step)),
+            Repair("Clear the gradients behind the step", lambda bench: bench.clear_behind(step)),
         )
         windowed = step.window or state.window.inner_loop or step.framework.windows
         repairs = [late, early] if windowed else [early, late]

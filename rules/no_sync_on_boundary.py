@@ -91,7 +91,7 @@ def _repairs(last: Backward, step: Step) -> Iterator[Repair]:
     """The condition is upside down, or another one than the boundary's."""
     no_sync = last.no_sync
     message = "Use no_sync before the boundary, not on it"
-    yield Repair(message, lambda bench: bench.sync.invert(last, no_sync, step))
+    yield Repair(message, lambda bench: bench.invert_no_sync(last, no_sync, step))
     if no_sync is not None and step.guard is not None:
         message = "Use no_sync exactly before the boundary"
-        yield Repair(message, lambda bench: bench.sync.ask_boundary(no_sync, step))
+        yield Repair(message, lambda bench: bench.ask_boundary(no_sync, step))

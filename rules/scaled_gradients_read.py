@@ -135,5 +135,5 @@ def _repairs(event: Read | Edit, state: GradientState) -> Iterator[Repair]:
     scaled, steps = state.scaled, [state.window.step] if state.window.step else []
     yield from outward(
         "Unscale the gradients first", event,
-        lambda bench, outer: bench.scaler.unscale(event, scaled, steps, outer=outer),
+        lambda bench, outer: bench.insert_unscale(event, scaled, steps, outer=outer),
     )  # fmt: skip

@@ -87,8 +87,8 @@ def _repairs(operation: Operation) -> Iterator[Repair]:
     if not operation.local:
         return
     if operation.kind is Kind.NLL:
-        yield Repair("Use `log_softmax`", lambda bench: bench.numbers.fuse(operation))
+        yield Repair("Use `log_softmax`", lambda bench: bench.fuse(operation))
     else:
         # whoever wrote a sigmoid may have meant one decision for each class
         safety = FixSafety.UNSAFE if operation.fact.prob is Prob.SIGMOID else None
-        yield Repair("Hand over the logits", lambda bench: bench.numbers.fuse(operation), safety)
+        yield Repair("Hand over the logits", lambda bench: bench.fuse(operation), safety)

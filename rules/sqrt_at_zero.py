@@ -80,7 +80,7 @@ class SqrtAtZero(Rule):
             at, operand=operation.operand_shown(), what=_what(operation), gradient=_gradient(fact.zero),
             instead=_instead(operation), severity=Severity.ADVICE if fact.zero in _RARELY_ZERO else None,
             # other roots get no fix: which eps is harmless depends on the size of the numbers
-            repairs=[Repair(_ABSOLUTE, lambda bench: bench.numbers.absolute(at, operand, tensor=tensor))]
+            repairs=[Repair(_ABSOLUTE, lambda bench: bench.root_to_absolute(at, operand, tensor=tensor))]
             if fact.zero in _SQUARES else [],
         )  # fmt: skip
 

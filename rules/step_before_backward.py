@@ -91,7 +91,7 @@ class StepBeforeBackward(Rule):
             sure = not any(isinstance(e, Backward) for e in between)
             yield self.finding(
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
-                repairs=[Repair(_MOVE, lambda bench: bench.clear.step_behind(step, backward, followers))]
+                repairs=[Repair(_MOVE, lambda bench: bench.step_behind(step, backward, followers))]
                 if sure else [],
             )  # fmt: skip
 

@@ -113,5 +113,5 @@ class StepBypassesScaler(Rule):
         )  # fmt: skip
         yield self.finding(
             step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")],
-            repairs=[Repair("Step through the scaler", lambda bench: bench.scaler.step_through(step, scaled, early))],
+            repairs=[Repair("Step through the scaler", lambda bench: bench.step_through_scaler(step, scaled, early))],
         )  # fmt: skip

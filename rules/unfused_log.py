@@ -105,10 +105,10 @@ class UnfusedLog(Rule):
 
 
 def _repairs(operation: Operation, fused: str) -> Iterator[Repair]:
-    yield Repair(f"Use `{fused}`", lambda bench: bench.numbers.fuse(operation))
+    yield Repair(f"Use `{fused}`", lambda bench: bench.fuse(operation))
     if operation.kind is Kind.BCE:
         # where the probabilities have another use, too
-        yield Repair(f"Use `{fused}`", lambda bench: bench.numbers.fuse(operation, elsewhere=True), FixSafety.UNSAFE)
+        yield Repair(f"Use `{fused}`", lambda bench: bench.fuse(operation, elsewhere=True), FixSafety.UNSAFE)
 
 
 def _probability(operation: Operation) -> str:

@@ -141,8 +141,8 @@ def _repairs(clips: list[Clip], trace: Trace) -> list[Repair]:
     if any(_is_scaled(clip, life) for clip in clips for life in trace.lives.values()):
         return []
     return [
-        Repair(_LOG, lambda bench: bench.clip.log_norm(clips)),
-        Repair(_LOG, lambda bench: bench.clip.log_norm(clips, beside=True)),
+        Repair(_LOG, lambda bench: bench.log_norm(clips)),
+        Repair(_LOG, lambda bench: bench.log_norm(clips, beside=True)),
     ]
 
 

@@ -144,13 +144,13 @@ def _steps_inside(file: File) -> bool:
 
 def _divided(backward: Backward, step: Step, n: str, unseen: str) -> Repair:
     safety = FixSafety.UNSAFE if unseen else None
-    return Repair(f"Divide the loss by {n}", lambda bench: bench.loss.divide(backward, step), safety)
+    return Repair(f"Divide the loss by {n}", lambda bench: bench.divide_by_window(backward, step), safety)
 
 
 def _redivided(backward: Backward, step: Step, n: str) -> Repair:
     """Not safe: the divisor that is there may be that of a mean over several terms."""
     message = f"Divide the loss by {n} instead of `{backward.divisor}`"
-    return Repair(message, lambda bench: bench.loss.redivide(backward, step), FixSafety.UNSAFE)
+    return Repair(message, lambda bench: bench.redivide(backward, step), FixSafety.UNSAFE)
 
 
 def _divides_more(backward: Backward, window: Window) -> bool:

@@ -88,8 +88,8 @@ class ValueClipping(Rule):
         if clip.kind is ClipKind.VALUE:
             # a limit that is sensible for each value may be tiny for the norm of all
             repairs = [
-                Repair(_BY_NORM, lambda bench: bench.clip.by_norm(clip)),
-                Repair(_BY_NORM, lambda bench: bench.clip.by_norm(clip, "1.0")),
+                Repair(_BY_NORM, lambda bench: bench.clip_by_norm(clip)),
+                Repair(_BY_NORM, lambda bench: bench.clip_by_norm(clip, "1.0")),
             ]
             yield self.finding(clip, clip=short(clip), repairs=repairs)
 

@@ -88,7 +88,7 @@ class ZeroGradInAccumulation(Rule):
 
 
 def _moved(zero: Zero, step: Step) -> Repair:
-    return Repair("Move the clearing behind the step", lambda bench: bench.clear.behind_window(zero, step))
+    return Repair("Move the clearing behind the step", lambda bench: bench.clear_behind_window(zero, step))
 
 
 def _between_micro_batches(lost: Backward, zero: Zero, again: Backward, state: GradientState) -> bool:

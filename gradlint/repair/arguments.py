@@ -147,7 +147,7 @@ def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
     return named(cst.Arg(value), name)
 
 
-def add_keyword(bench: Bench, call: Site, name: str, value: str) -> None:
+def pass_keyword(bench: Bench, call: Site, name: str, value: str) -> None:
     """`f(x)` -> `f(x, name=value)`."""
     node = bench.node(call)
     if not isinstance(node, cst.Call) or not node.args:
@@ -197,7 +197,7 @@ def _with_comment(
     return between.with_changes(first_line=closing.first_line, empty_lines=closing.empty_lines)
 
 
-def call_it(bench: Bench, at: Site) -> None:
+def add_parentheses(bench: Bench, at: Site) -> None:
     """A method that was only named is called; the user's own text stays."""
     node = bench.expression(at)
     bench.replace(node, cst.Call(bare(node), lpar=node.lpar, rpar=node.rpar))

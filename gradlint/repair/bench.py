@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -32,104 +31,7 @@ from gradlint.repair.tree import Statement
 from gradlint.rule import Repair
 from gradlint.subjects import Call
 
-P = ParamSpec("P")
 Origin = ast.expr | ast.stmt | ast.pattern
-
-
-class Verb(Generic[P]):
-    """A rewrite as a method of a family, or of the bench itself."""
-
-    def __init__(self, rewrite: Callable[Concatenate[Bench, P], object]) -> None:
-        self.rewrite = rewrite
-
-    def __get__(self, holder: Family | Bench, owner: type) -> Callable[P, None]:
-        bench = holder.bench if isinstance(holder, Family) else holder
-        return functools.partial(self.rewrite, bench)  # type: ignore[return-value]  # what it gives is nobody's business
-
-
-class Family:
-    """Verbs about one thing."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-
-
-class Calls(Family):
-    """One call: its arguments, its name, its parentheses."""
-
-    add_parentheses = Verb(arguments.call_it)
-    pass_keyword = Verb(arguments.add_keyword)
-    rename = Verb(renames.rename_function)
-
-
-class Clips(Family):
-    """Other clips, and what becomes of their norm."""
-
-    by_norm = Verb(clips.clip_by_norm)
-    through_model = Verb(clips.clip_through_model)
-    when_synced = Verb(clips.clip_when_synced)
-    insert = Verb(clips.insert_clip)
-    make_list = Verb(clips.make_list)
-    log_norm = Verb(clips.log_norm)
-
-
-class Scalers(Family):
-    """The scaler at work where it is missing, and autocast where it belongs."""
-
-    unscale = Verb(scaler.unscale)
-    step_through = Verb(scaler.step_through)
-    update = Verb(scaler.update)
-    scale = Verb(scaler.scale)
-    leave_autocast = Verb(scaler.leave_autocast)
-    migrate = Verb(renames.migrate_amp)
-
-
-class Losses(Family):
-    """Who divides the loss."""
-
-    divide = Verb(losses.divide_by_window)
-    redivide = Verb(losses.redivide)
-    divide_not_gradients = Verb(losses.divide_not_gradients)
-    undivide = Verb(losses.undivide)
-
-
-class Windows(Family):
-    """Where a window of micro-batches ends."""
-
-    count_from_one = Verb(boundary.count_from_one)
-    step_at_the_end = Verb(boundary.step_at_the_end)
-
-
-class Clearings(Family):
-    """The order of a plain loop: clear, backward, step."""
-
-    first = Verb(clear.clear_first)
-    behind = Verb(clear.clear_behind)
-    behind_window = Verb(clear.clear_behind_window)
-    step_behind = Verb(clear.step_behind)
-
-
-class Syncs(Family):
-    """no_sync round the micro-batches that do not end a window."""
-
-    wrap = Verb(sync.wrap)
-    pull_forward_in = Verb(sync.pull_forward_in)
-    invert = Verb(sync.invert)
-    ask_boundary = Verb(sync.ask_boundary)
-
-
-class Layers(Family):
-    """Other layers in a model."""
-
-    use_relu = Verb(renames.use_relu)
-
-
-class Numbers(Family):
-    """Numbers on the way to the loss: guards, and one function for two."""
-
-    clamp = Verb(guard.clamp_operand)
-    absolute = Verb(guard.root_to_absolute)
-    fuse = Verb(fuse.fuse)
 
 
 def _at_home(event: Event) -> Event | None:
@@ -152,13 +54,45 @@ class Bench:
         self.events = list({(e.places, type(e)): e for e in happened}.values())
         self._guards = {e.guard for e in happened if isinstance(e, Step) and e.guard is not None}
         self._names: dict[int, Names] = {}
-        self.call, self.clip, self.scaler, self.loss = Calls(self), Clips(self), Scalers(self), Losses(self)
-        self.window, self.clear, self.sync = Windows(self), Clearings(self), Syncs(self)
-        self.layers, self.numbers = Layers(self), Numbers(self)
 
-    move = Verb(statements.move)
-    move_all = Verb(statements.move_all)
-    delete = Verb(statements.delete)
+    # -- what rules ask for: functions of the families, which are given the bench first
+
+    move = statements.move
+    move_all = statements.move_all
+    delete = statements.delete
+    add_parentheses = arguments.add_parentheses
+    pass_keyword = arguments.pass_keyword
+    rename_function = renames.rename_function
+    use_relu = renames.use_relu
+    migrate_amp = renames.migrate_amp
+    clip_by_norm = clips.clip_by_norm
+    clip_through_model = clips.clip_through_model
+    clip_when_synced = clips.clip_when_synced
+    insert_clip = clips.insert_clip
+    make_list = clips.make_list
+    log_norm = clips.log_norm
+    insert_unscale = scaler.insert_unscale
+    insert_update = scaler.insert_update
+    scale_losses = scaler.scale_losses
+    step_through_scaler = scaler.step_through_scaler
+    leave_autocast = scaler.leave_autocast
+    divide_by_window = losses.divide_by_window
+    redivide = losses.redivide
+    divide_not_gradients = losses.divide_not_gradients
+    undivide = losses.undivide
+    count_from_one = boundary.count_from_one
+    step_at_the_end = boundary.step_at_the_end
+    clear_first = clear.clear_first
+    clear_behind = clear.clear_behind
+    clear_behind_window = clear.clear_behind_window
+    step_behind = clear.step_behind
+    wrap_in_no_sync = sync.wrap_in_no_sync
+    pull_forward_in = sync.pull_forward_in
+    invert_no_sync = sync.invert_no_sync
+    ask_boundary = sync.ask_boundary
+    clamp_operand = guard.clamp_operand
+    root_to_absolute = guard.root_to_absolute
+    fuse = fuse.fuse
 
     # -- reading
 
@@ -378,7 +312,6 @@ def carried_out(
         return NotFixable("this Python cannot read a statement near it")
     finally:
         document.root.let_go()
-        vars(bench).clear()  # its families know it
 
 
 def _last_name(func: ast.expr) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, close: bool = False) -> None:
-    """At the head of the loop that runs all; without one, or if it must be close, in front of the backward."""
+    """Clears at the head of the loop that runs all; without one, or if it must be close, in front of the backward."""
     for step in reversed(steps):
         code = _zero(bench, step)
         loop = None if close else _common_loop(bench, backward, step)
@@ -70,7 +70,7 @@ def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement
 
 
 def clear_behind(bench: Bench, step: Step) -> None:
-    """Behind the step and what belongs to it, once for the arms of a flag."""
+    """Clears behind the step and what belongs to it, once for the arms of a flag."""
     loop = next((x for x in bench.statement(step).ancestors() if isinstance(x.node, cst.For | cst.While)), None)
     choice = _choice(bench, step, None, loop) if loop is not None else _Choice.NOTHING
     if choice is _Choice.SKIP:

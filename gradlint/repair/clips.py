@@ -171,7 +171,7 @@ def _check_is_wrapped(bench: Bench, call: cst.Call, model: str) -> None:
 
 
 def clip_when_synced(bench: Bench, clip: Clip, framework: Framework) -> None:
-    """Where the framework says which micro-batch is the last of its window."""
+    """The clip acts only where the framework says that a micro-batch is the last of its window."""
     windows = [row for row in framework.rows if isinstance(row, Opens) and row.context is Switch.WINDOW]
     methods = {name: row.told_by for row in windows if row.told_by for name in row.methods}
     found = {(bench.code(receiver(x)), told_by) for name, told_by in methods.items() for x in bench.calls(name)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def divide_by_window(bench: Bench, backward: Backward, step: Step) -> None:
-    """By the N that the boundary uses; a divisor that is there and wrong makes way for it."""
+    """Divides the loss by the N that the boundary uses; a divisor that is there and wrong makes way for it."""
     if backward.norm is Norm.DIVIDED_BY_COUNTER:
         redivide(bench, backward, step)
         return
@@ -48,7 +48,7 @@ def _divide_argument(bench: Bench, backward: Backward, step: Step) -> None:
 
 
 def divide_not_gradients(bench: Bench, edits: Sequence[Edit], backwards: Sequence[Backward], outer: int = 0) -> None:
-    """By what the gradients were divided by, in the user's words; a loss that is divided already stays as it is."""
+    """Divides the loss by what the gradients were divided by; a loss that is divided already stays as it is."""
     by = divisor_of(bench, edits[0])
     for edit in edits:
         if _conditions_round(bench, edit, backwards):
@@ -141,7 +141,7 @@ def _operand(text: str) -> str:
 
 
 def redivide(bench: Bench, backward: Backward, step: Step) -> None:
-    """The N that the boundary uses in the place of the divisor that is there."""
+    """Puts the N that the boundary uses in the place of the divisor that is there."""
     size = size_of_window(bench, backward, step)
     found = list(_divisions(bench, backward))
     if len(found) != 1:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gradlint.repair.tree import Statement
 
 
-def unscale(
+def insert_unscale(
     bench: Bench, before: Clip | Read | Edit, backward: Backward | None, steps: Sequence[Step], *, outer: int = 0,
     wide: bool = False,
 ) -> None:  # fmt: skip
@@ -73,7 +73,7 @@ def _asked_by(bench: Bench, choice: Statement, inside: Statement) -> str:
     return bench.code(test) if any(x.holds(inside) for x in choice.blocks[0].items) else negated(bench, test)
 
 
-def step_through(bench: Bench, step: Step, backward: Backward, updates: Sequence[Update]) -> None:
+def step_through_scaler(bench: Bench, step: Step, backward: Backward, updates: Sequence[Update]) -> None:
     """`optimizer.step()` -> `scaler.step(optimizer)`; an update() that came too early follows it."""
     call = call_of(bench, step)
     if call.args:
@@ -106,7 +106,7 @@ def _step_in_arms(bench: Bench, step: Step, choice: Statement, code: str, made: 
     bench.document.fill(both.blocks[1], plain)
 
 
-def update(bench: Bench, steps: Sequence[Step], *, outer: int = 0, wide: bool = False) -> None:
+def insert_update(bench: Bench, steps: Sequence[Step], *, outer: int = 0, wide: bool = False) -> None:
     """`scaler.update()` behind the last of these steps; `wide`: outside of its condition."""
     last = steps[-1]
     anchor = bench.alone(bench.outer(last, outer))
@@ -119,7 +119,7 @@ def update(bench: Bench, steps: Sequence[Step], *, outer: int = 0, wide: bool = 
     bench.insert_behind(f"{scaler_of(bench, last)}.update()", anchor)
 
 
-def scale(bench: Bench, backwards: Iterable[Backward], step: Step) -> None:
+def scale_losses(bench: Bench, backwards: Iterable[Backward], step: Step) -> None:
     """`loss.backward()` -> `scaler.scale(loss).backward()`, for all that the step uses."""
     scaler = scaler_of(bench, step)
     for backward in {b.site: b for b in backwards}.values():

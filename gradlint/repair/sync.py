@@ -23,7 +23,7 @@ _WRAPPERS = DDP | FSDP1 | FSDP2
 Choice = tuple[str, str, str]
 
 
-def wrap(bench: Bench, backward: Backward, step: Step) -> None:
+def wrap_in_no_sync(bench: Bench, backward: Backward, step: Step) -> None:
     """`with model.no_sync() if … else nullcontext():` round forward and backward."""
     first, last = _span(bench, backward)
     if len(_wrapped(bench)) > 1 and len(backward.params.owners) != 1:
@@ -208,7 +208,7 @@ def _unify_arms(bench: Bench, block: Statement, backward: Backward) -> bool:
 # -- the other way round
 
 
-def invert(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -> None:
+def invert_no_sync(bench: Bench, backward: Backward, no_sync: Site | None, step: Step) -> None:
     """no_sync where the condition does not hold, and nothing where it does; without one, the flag of the model."""
     if no_sync is None:
         _invert_flag(bench, backward)

@@ -6,7 +6,7 @@ import libcst as cst
 import pytest
 
 from gradlint.events import Site
-from gradlint.repair.arguments import add_keyword, argument, by_keyword, keyword, named
+from gradlint.repair.arguments import argument, by_keyword, keyword, named, pass_keyword
 from gradlint.repair.nodes import NotFixable
 from tests.repair.benches import bench
 
@@ -58,7 +58,7 @@ def test_a_new_name_keeps_the_spaces_of_the_old_one() -> None:
 def test_one_more(before: str, after: str) -> None:
     on = bench(before)
     at = next(n for n in range(99) if isinstance(on.node(Site(n, "")), cst.Call))
-    add_keyword(on, Site(at, ""), "n", "1")
+    pass_keyword(on, Site(at, ""), "n", "1")
     assert on.document.text() == after
 
 
@@ -67,4 +67,4 @@ def test_no_place_for_one_more(code: str) -> None:
     on = bench(code)
     at = next(n for n in range(99) if isinstance(on.node(Site(n, "")), cst.Call))
     with pytest.raises(NotFixable):
-        add_keyword(on, Site(at, ""), "n", "1")
+        pass_keyword(on, Site(at, ""), "n", "1")
