@@ -13,7 +13,7 @@ from gradlint.repair.bench import Bench
 
 #: what hooks are called with, beside events
 SEEN = (
-    states.GradientState, states.Window, states.Life, states.Trace, events.Path, events.Params, events.Framework,
+    states.GradientState, states.Window, states.Life, states.Trace, states.Path, events.Params, events.Framework,
     subjects.Call, subjects.Argument, subjects.ClipSetting, subjects.DivisionSetting, subjects.Stack, subjects.Layer,
     subjects.Operation, subjects.File, subjects.Words,
 )  # fmt: skip

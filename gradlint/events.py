@@ -6,10 +6,9 @@ Both sources of events, the source code and a running script, use these types; t
 from __future__ import annotations
 
 import enum
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from gradlint.model import Grade
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -44,18 +43,14 @@ class Params:
     def may_meet(self, other: Params) -> bool:
         if not self.known or not other.known:
             return True
-        return any(_related(a, b) for a in self.owners for b in other.owners)
+        # `model` meets `model.encoder`: one is a part of the other
+        return any(a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.") for a in self.owners for b in other.owners)
 
     def union(self, other: Params) -> Params:
         return Params(self.owners | other.owners, self.known and other.known)
 
 
 ANY = Params()
-
-
-def _related(a: str, b: str) -> bool:
-    """`model` meets `model.encoder`: one is a part of the other."""
-    return a == b or a.startswith(b + ".") or b.startswith(a + ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +227,6 @@ class Event:
         """The calls that led here, from the outside in, and the place itself."""
         return (*self.via, self.site)
 
-    @property
-    def grade(self) -> Grade:
-        return Grade.SEEN if self.guess is None else Grade.GUESSED
-
     def beside(self, path: str | None) -> Site:
         """Its place; seen from another file that led here, the innermost call that stands in that file."""
         if path is None or path == self.site.path:
@@ -309,6 +300,11 @@ class Backward(Event):
     handed: frozenset[float] = frozenset()
     #: what made the loss, by its full name, if that stands in a file that is not seen: it may be a sum
     unseen: str = ""
+
+    @property
+    def scaled(self) -> bool:
+        """Its gradients are multiplied by the scale of a scaler that is at work, as far as is known."""
+        return self.scaler is not None and self.scaler.enabled is not False
 
     def same_loss(self, other: Backward) -> bool:
         """The same backward again, or another one of the same loss (in the other arm of a condition)."""
@@ -472,38 +468,3 @@ WINDOW = 3
 
 #: what may come between a step and the clearing behind it (a clip there is wrong, and has a rule of its own)
 BEHIND_STEP: tuple[type[Event], ...] = (Update, Schedule, Clip, Read, Step, Zero)
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """One way through the code: what happened in order, and what had to be assumed for it."""
-
-    events: tuple[Event, ...]
-    optimizers: Mapping[str, OptimizerRef]
-    #: how many decisions differ from the usual ones
-    unusual: int = 0
-    decisions: Mapping[str, bool] = field(default_factory=dict)
-    #: the function that the path starts with; "" where the program starts
-    entry: str = ""
-    #: the made-up loop round a function that is called for each batch from elsewhere
-    entry_loop: int = -1
-    #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
-    file_zeroes: frozenset[str] = frozenset()
-    file_unscales: bool = False
-    #: the number of its starting point (-1: the module), which tells functions of one name apart
-    start: int = -1
-    #: the decisions that differ from the usual ones
-    forced: frozenset[tuple[str, bool]] = frozenset()
-    #: its budget was spent before its end
-    exhausted: bool = False
-    #: it was decided on it that a window has one micro-batch: nothing accumulates
-    single: bool = False
-    #: unknown calls between the events
-    doubts: tuple[Doubt, ...] = ()
-    #: it is a run: no flag could have decided otherwise, and it may end with a call that torch refused
-    happened: bool = False
-
-    @property
-    def whole(self) -> bool:
-        """The path starts where the program starts, not at a function that others call."""
-        return not self.entry

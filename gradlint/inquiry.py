@@ -17,11 +17,12 @@ from gradlint.prefilter import prefilter
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
 from gradlint.registry import all_rules
+from gradlint.states import Path
 from gradlint.subjects import Kind
 
 if TYPE_CHECKING:
     from gradlint.config import Settings
-    from gradlint.events import Event, Path, Site
+    from gradlint.events import Event, Site
     from gradlint.python.anchor import Anchors
     from gradlint.python.project import Foreign, Project
     from gradlint.python.source import Source

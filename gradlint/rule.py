@@ -219,20 +219,21 @@ class Rule:
         self,
         at: Event | Call | Site,
         *,
-        related: Iterable[tuple[Event | Call | Site, str]] = (),
+        related: Iterable[tuple[Event | Call | Site | None, str]] = (),
         message: str | None = None,
         severity: Severity | None = None,
         repairs: Iterable[Repair] = (),
         place: Site | None = None,
         **names: object,
     ) -> Draft:
-        """Draft a finding at an event, filling the message's blanks; `related` tells the story, `repairs` mend it.
+        """Draft a finding at an event, filling the message's blanks; `related` tells the story, as far as its places
+        are known, `repairs` mend it.
 
         `place`: where it is told, if that is not where the event happens. What a helper in another file does wrong only
         because of what happens round its call is told at that call.
         """
         text = in_user_words((message or self.message).format(**names))
-        told = list(related)
+        told = [(place, said) for place, said in related if place is not None]
         lines = tuple((_site(e), in_user_words(said)) for e, said in told)
         story = tuple(e for e in (at, *(e for e, _ in told)) if isinstance(e, Event))
         place = place or (_seen_from(story) if isinstance(at, Event) else _site(at))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from gradlint.events import (
     Backward,
     Clip,
+    Doubt,
     Edit,
     EditKind,
     Event,
     Mark,
     Opaque,
     OptimizerRef,
-    Path,
     Save,
     ScalerRef,
     Step,
@@ -28,6 +28,53 @@ from gradlint.events import (
 from gradlint.records import dataclass, field
 
 E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way through the code: what happened in order, and what had to be assumed for it."""
+
+    events: tuple[Event, ...]
+    optimizers: Mapping[str, OptimizerRef]
+    #: how many decisions differ from the usual ones
+    unusual: int = 0
+    decisions: Mapping[str, bool] = field(default_factory=dict)
+    #: the function that the path starts with; "" where the program starts
+    entry: str = ""
+    #: the made-up loop round a function that is called for each batch from elsewhere
+    entry_loop: int = -1
+    #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
+    file_zeroes: frozenset[str] = frozenset()
+    file_unscales: bool = False
+    #: the number of its starting point (-1: the module), which tells functions of one name apart
+    start: int = -1
+    #: the decisions that differ from the usual ones
+    forced: frozenset[tuple[str, bool]] = frozenset()
+    #: its budget was spent before its end
+    exhausted: bool = False
+    #: it was decided on it that a window has one micro-batch: nothing accumulates
+    single: bool = False
+    #: unknown calls between the events
+    doubts: tuple[Doubt, ...] = ()
+    #: it is a run: no flag could have decided otherwise, and it may end with a call that torch refused
+    happened: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """The path starts where the program starts, not at a function that others call."""
+        return not self.entry
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events if isinstance(e, kind))
+
+    def before(self, event: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events[: event.index] if isinstance(e, kind))
+
+    def after(self, event: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events[event.index + 1 :] if isinstance(e, kind))
+
+    def between(self, first: Event, last: Event, kind: type[E]) -> Iterator[E]:
+        return (e for e in self.events[first.index + 1 : last.index] if isinstance(e, kind))
 
 
 @dataclass(slots=True)
@@ -77,6 +124,11 @@ class Window:
         if self.step is None or not self.accumulates:
             return False
         return bool(self.step.window) or bool(self.micro_loop) or self.step.framework.windows
+
+    @property
+    def steps_late(self) -> bool:
+        """Its step does not come in every turn: a condition, a loop round the backwards, or a framework delays it."""
+        return self.step is not None and (bool(self.step.window) or self.inner_loop or self.step.framework.windows)
 
     @property
     def micro_loop(self) -> str:
@@ -243,6 +295,12 @@ class GradientState:
         """Some backward on this path makes gradients for this optimizer."""
         return bool(self.life.events(Backward))
 
+    def foreign_backwards(self) -> Iterator[Backward]:
+        """Backwards that are not meant for this optimizer, and may make gradients for its parameters all the same."""
+        own = self.life.of_event
+        others = (b for b in self.path.of(Backward) if b.index not in own)
+        return (b for b in others if b.params.may_meet(self.optimizer.params))
+
     def advance(self, event: Event) -> None:
         """Move on."""
         match event:
@@ -258,7 +316,7 @@ class GradientState:
                     self.stale = self.last_step
                 self.pending.append(event)
                 self.phase, self.clip, self.saved = Phase.FILLED, None, False
-                if event.scaler is not None and event.scaler.enabled is not False:
+                if event.scaled:
                     self.scaled = event
             case Unscale():
                 self.unscaled, self.scaled = event, None
@@ -294,7 +352,8 @@ class GradientState:
 
     def own_losses(self) -> list[tuple[Backward, Zero]]:
         """What was cleared unused, without what another optimizer had its step for before."""
-        return [(b, z) for b, z in self.lost if not any(self._foreign(e) for e in self.path.events[b.index : z.index])]
+        mine = self.optimizer.id
+        return [(b, z) for b, z in self.lost if all(s.optimizer == mine for s in self.path.between(b, z, Step))]
 
     def handed_on(self, edit: Edit) -> tuple[Backward, Step] | None:
         """The last backward of another network whose gradients become those of this one, and the step that has used the
@@ -324,9 +383,6 @@ class GradientState:
     def _is_own(self, zero: Zero) -> bool:
         """Whatever this optimizer holds beside, gradients of another network would not be handed to what it steps."""
         return zero.optimizer == self.optimizer.id and not zero.params.known
-
-    def _foreign(self, event: Event) -> bool:
-        return isinstance(event, Step) and event.optimizer != self.optimizer.id
 
     def _step(self, step: Step) -> None:
         self.pending.clear()

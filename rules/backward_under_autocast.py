@@ -70,7 +70,7 @@ class BackwardUnderAutocast(Rule):
     message = "`{backward}` runs inside autocast: PyTorch asks for the backward outside; only the forward belongs in it"
 
     def on_backward(self, backward: Backward, state: GradientState) -> Iterator[Draft]:
-        if not any(isinstance(e, Step) for e in state.path.events):
+        if not any(state.path.of(Step)):
             return  # a look at gradients, no training
         autocast = backward.autocast
         if autocast is not None and not backward.framework.casts:

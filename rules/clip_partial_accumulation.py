@@ -74,7 +74,7 @@ class ClipPartialAccumulation(Rule):
         again = state.added_behind(clip)
         if again is None or any(state.window.between(clip, again, Zero)) or clip.same_turn(again):
             return
-        if step.window or state.window.inner_loop or step.framework.windows:
+        if state.window.steps_late:
             yield self.finding(
                 clip, clip=short(clip), step=short(step), n=state.window.size_shown,
                 related=[(again, "the next micro-batch adds to what was clipped"), (step, "used only here")],

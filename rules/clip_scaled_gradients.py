@@ -120,8 +120,8 @@ def _repairs(clip: Clip, backward: Backward | None, state: GradientState) -> Ite
     first = clips[0] if wide and clips else clip
     own = state.window.step
     yield from _unscaled(first, backward, [own] if own else [], wide)
-    later = [e for e in state.path.events[clip.index :] if isinstance(e, Step) and e.same_turn(clip)]
-    steps = list({e.optimizer: e for e in later if e.scaler is not None}.values())
+    later = (e for e in state.path.after(clip, Step) if e.same_turn(clip) and e.scaler is not None)
+    steps = list({e.optimizer: e for e in later}.values())
     if len(steps) > 1:
         yield from _unscaled(first, backward, steps, wide)
 

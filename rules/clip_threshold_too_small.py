@@ -91,5 +91,5 @@ class ClipThresholdTooSmall(Rule):
         if not isinstance(setting, ClipSetting) or setting.kind is not ClipKind.NORM or setting.site is None:
             return
         if setting.limit is not None and 0 < setting.limit < float(self.settings["threshold"]):
-            related = [(setting.number, "the number stands here")] if setting.number is not None else []
+            related = [(setting.number, "the number stands here")]
             yield self.finding(setting.site, clip=setting.text, threshold=setting.limit, related=related)

@@ -65,7 +65,7 @@ class DivisionByPrediction(Rule):
         why = _prediction(operation) if operation.exposed else ""
         if why:
             # no fix: what should come out where the divisor is 0 is not known
-            related = [(operation.origin, "the probability is made here")] if operation.origin is not None else []
+            related = [(operation.origin, "the probability is made here")]
             yield self.finding(operation.site, operand=operation.operand_shown(), why=why, related=related)
 
 

@@ -79,8 +79,8 @@ class DoubleScalerUpdate(Rule):
         scaled = state.pending[-1] if state.pending else None
         step = next(state.window.after(update, Step), None)
         if scaled is not None and scaled.scaler == update.scaler and step is not None and step.scaler == update.scaler:
-            others = [e for e in state.path.events[scaled.index : update.index] if isinstance(e, Step)]
-            if others and update.same_turn(step) and scaled.same_turn(update):
+            others = state.path.between(scaled, update, Step)
+            if any(others) and update.same_turn(step) and scaled.same_turn(update):
                 yield self.finding(
                     update, update=short(update), what=f"may change the scale before `{short(step)}` divides by it",
                     related=[(scaled, "scaled with the old factor here"), (step, "unscaled with the new one here")],

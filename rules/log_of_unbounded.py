@@ -95,7 +95,7 @@ class LogOfUnbounded(Rule):
         elif why:
             yield self.finding(
                 operation.site, operand=operation.operand_shown(), why=why,
-                related=[(operation.origin, "the probability is made here")] if operation.origin is not None else [],
+                related=[(operation.origin, "the probability is made here")],
                 repairs=[Repair(_CLAMP, lambda bench: bench.clamp_operand(operation.site, operation.operand_site))],
             )  # fmt: skip
 

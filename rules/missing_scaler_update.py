@@ -84,13 +84,12 @@ class MissingScalerUpdate(Rule):
         waiting = state.waiting_update
         if waiting is None or step.scaler is None or waiting.scaler is None or waiting.scaler.id != step.scaler.id:
             return
-        between = state.path.events[waiting.index : step.index]
-        if not any(isinstance(e, Backward) for e in between):
+        if not any(state.path.between(waiting, step, Backward)):
             return  # `for opt in optimizers: scaler.step(opt)`: one update follows them all
         if waiting.site == step.site:
             scaler = in_user_words(step.scaler.text)
             repairs = [*_updated([waiting, *_others(waiting, state)], scaler)]
-            late = next((e for e in state.path.events[step.index :] if isinstance(e, Update)), None)
+            late = next(state.path.after(step, Update), None)
             if late is not None:
                 repairs.append(_moved(late, waiting))
             yield self.finding(step, step=short(step), scaler=scaler, repairs=repairs)
@@ -129,5 +128,5 @@ def _moved(late: Update, step: Step) -> Repair:
 
 def _others(first: Step, state: GradientState) -> list[Step]:
     """The steps of other optimizers through the same scaler, later in the same turn: one update follows them all."""
-    later = [e for e in state.path.events[first.index + 1 :] if isinstance(e, Step)]
+    later = state.path.after(first, Step)
     return [s for s in later if s.scaler == first.scaler and s.same_turn(first) and s.frames == first.frames]

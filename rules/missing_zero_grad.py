@@ -86,7 +86,7 @@ class MissingZeroGrad(Rule):
         if self.file.once(_own_steps_clear) and not state.optimizer.kind:
             return  # it may well be one of these
         first = state.pending[0]
-        if any(isinstance(event, Edit) for event in state.path.events[stale.index : first.index]):
+        if any(state.path.between(stale, first, Edit)):
             return  # what is kept was chosen: momentum by hand
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
@@ -99,9 +99,8 @@ class MissingZeroGrad(Rule):
             ),
             Repair("Clear the gradients behind the step", lambda bench: bench.clear_behind(step)),
         )
-        windowed = step.window or state.window.inner_loop or step.framework.windows
-        repairs = [late, early] if windowed else [early, late]
-        if not windowed and state.life.steps_in_windows:
+        repairs = [late, early] if state.window.steps_late else [early, late]
+        if not state.window.steps_late and state.life.steps_in_windows:
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
@@ -132,9 +131,7 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
 def _another_comes_first(first: Backward, state: GradientState) -> bool:
     """Earlier in the turn the backward of another optimizer's loss runs through these parameters: what it leaves there
     has to be cleared, too."""
-    others = [e for e in state.path.events[: first.index] if isinstance(e, Backward) and e.same_turn(first)]
-    mine = state.life.of_event
-    return any(e.index not in mine and e.params.may_meet(state.optimizer.params) for e in others)
+    return any(e.index < first.index and e.same_turn(first) for e in state.foreign_backwards())
 
 
 def _own_steps_clear(file: File) -> bool:
@@ -146,8 +143,8 @@ def _to_be_cleared(first: Backward, step: Step, state: GradientState) -> list[St
     """The steps of all optimizers that share the loop and the fate of this one."""
     if _another_comes_first(first, state):
         return [step]
-    cleared = {e.optimizer for e in state.path.events if isinstance(e, Zero)}
-    steps = {e.optimizer: e for e in state.path.events if isinstance(e, Step) and e.frames == step.frames}
+    cleared = {e.optimizer for e in state.path.of(Zero)}
+    steps = {e.optimizer: e for e in state.path.of(Step) if e.frames == step.frames}
     return [e for e in steps.values() if e.optimizer not in cleared] or [step]
 
 

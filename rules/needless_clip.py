@@ -91,6 +91,6 @@ _MEASURES = 1000
 
 def _has_reasons(state: GradientState) -> bool:
     """Half precision overflows, adversaries and noise are what clips are for."""
-    steps = {e.optimizer for e in state.path.events if isinstance(e, Step)}
+    steps = {e.optimizer for e in state.path.of(Step)}
     scaled = any(loss.scaler is not None for loss in state.pending)
     return len(steps) > 1 or scaled or bool(state.life.events(Edit))

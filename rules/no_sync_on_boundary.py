@@ -80,9 +80,9 @@ class NoSyncOnBoundary(Rule):
             return
         if any(e.kind is EditKind.REDUCE for e in state.window.of(Edit)) or any(state.window.of(Opaque)):
             return  # reduced by hand instead
-        related = [(last.no_sync, "no_sync is active here")] if last.no_sync else []
         yield self.finding(
-            last, backward=short(last), step=short(step), related=[*related, (step, "the step uses local gradients")],
+            last, backward=short(last), step=short(step),
+            related=[(last.no_sync, "no_sync is active here"), (step, "the step uses local gradients")],
             repairs=_repairs(last, step),
         )  # fmt: skip
 

@@ -72,7 +72,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         yield self.finding(
             operation.site, operand=operation.operand_shown(40), prob=prob.value,
             loss=operation.function_shown(40), takes=_TAKES[operation.kind],
-            related=[(made, f"the {prob.value} is here")] if made is not None else [], repairs=_repairs(operation),
+            related=[(made, f"the {prob.value} is here")], repairs=_repairs(operation),
         )  # fmt: skip
 
 

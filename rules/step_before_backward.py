@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Schedule, Step, Update, Zero
+from gradlint.events import Backward, Event, Schedule, Step, Update, Zero
 from gradlint.rule import (
     Aspect,
     Category,
@@ -85,10 +85,9 @@ class StepBeforeBackward(Rule):
             # no fix: the run ended here, before the backward
             yield self.finding(step, message=_LAST, step=short(step), related=[(state.last_zero, "cleared here")])
         if backward is not None and step.same_turn(backward) and step.shares_loop(backward):
-            between = state.path.events[step.index + 1 : backward.index]
-            followers = [e for e in between if isinstance(e, Update | Schedule)]
+            followers = [e for e in state.path.between(step, backward, Event) if isinstance(e, Update | Schedule)]
             # no fix where it is not sure whose backward the step waits for
-            sure = not any(isinstance(e, Backward) for e in between)
+            sure = not any(state.path.between(step, backward, Backward))
             yield self.finding(
                 step, step=short(step), backward=short(backward), related=[(backward, "gradients are made only here")],
                 repairs=[Repair(_MOVE, lambda bench: bench.step_behind(step, backward, followers))]

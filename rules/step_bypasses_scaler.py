@@ -102,7 +102,7 @@ class StepBypassesScaler(Rule):
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
         if step.scaler is not None or step.framework.unscales:
             return
-        scaled = next((b for b in state.pending if b.scaler is not None and b.scaler.enabled is not False), None)
+        scaled = next((b for b in state.pending if b.scaled), None)
         if scaled is None:
             yield from self._again(step, state)
             return

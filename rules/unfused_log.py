@@ -83,10 +83,10 @@ class UnfusedLog(Rule):
         elif fused.endswith("log1p"):
             message = "`{operation}` is 0 where the small number beside 1 is rounded away: use `{fused}`"
             severity = Severity.ADVICE  # the gradient is the same, and the loss to seven digits
-        told = made is not None and not fused.endswith("log1p")
+        told = not fused.endswith("log1p")
         yield self.finding(
             operation.site, message=message, operation=_short(operation), fused=fused, prob=_probability(operation),
-            related=[(made, f"the {_kind(operation)} is taken here")] if made is not None and told else [],
+            related=[(made, f"the {_kind(operation)} is taken here")] if told else [],
             repairs=_repairs(operation, fused), severity=severity,
         )  # fmt: skip
 
@@ -97,10 +97,9 @@ class UnfusedLog(Rule):
             "let the model give logits and use `{fused}`"
         )
         fused = "nn.BCEWithLogitsLoss" if operation.criterion is not None else "binary_cross_entropy_with_logits"
-        made = operation.made_at
         return self.finding(
             operation.site, message=message, operation=_short(operation), fused=fused,
-            related=[(made, "the model's sigmoid")] if made is not None else [], severity=Severity.ADVICE,
+            related=[(operation.made_at, "the model's sigmoid")], severity=Severity.ADVICE,
         )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ _LOG = "Keep the norm that the clip returns, and log it"
 
 def _clips(trace: Trace, loop: int) -> list[Clip]:
     """The clips by norm in a loop, each place once, in their order; of inner loops only the first with one."""
-    inside = [e for e in trace.events if isinstance(e, Clip) and any(f.loop == loop for f in e.frames)]
+    inside = [e for e in trace.path.of(Clip) if any(f.loop == loop for f in e.frames)]
     first: dict[int, Clip] = {}
     for clip in inside:
         if clip.kind is ClipKind.NORM and [f.loop for f in clip.frames] == [f.loop for f in inside[0].frames]:
@@ -150,4 +150,4 @@ def _is_scaled(clip: Clip, life: Life) -> bool:
     window = life.of_event.get(clip.index)
     if window is None or clip.api is ClipApi.MANAGED or any(window.before(clip, Unscale)):
         return False
-    return any(b.scaler is not None and b.scaler.enabled is not False for b in window.before(clip, Backward))
+    return any(b.scaled for b in window.before(clip, Backward))

@@ -69,9 +69,7 @@ class ZeroGradInAccumulation(Rule):
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"
 
     def on_step(self, step: Step, state: GradientState) -> Iterator[Draft]:
-        if not state.lost or not state.pending or state.window.single:
-            return
-        if not (step.window or state.window.inner_loop or step.framework.windows):
+        if not state.lost or not state.pending or state.window.single or not state.window.steps_late:
             return
         for lost, zero in state.lost:
             again = next((b for b in state.pending if lost.same_loss(b)), None)
@@ -81,7 +79,7 @@ class ZeroGradInAccumulation(Rule):
                         zero, zero=short(zero), n=state.window.size_shown,
                         related=[(lost, "these gradients are thrown away"), (step, "used only here")],
                         # no fix where another loss runs back through the same parameters: this clears after it, too
-                        repairs=[] if _others_reach(state) else [_moved(zero, step)],
+                        repairs=[] if any(state.foreign_backwards()) else [_moved(zero, step)],
                         place=zero.beside(state.window.closed_in),
                     )  # fmt: skip
                     return
@@ -96,13 +94,6 @@ def _between_micro_batches(lost: Backward, zero: Zero, again: Backward, state: G
     turns = {f.loop: f.turn for f in again.frames}
     going = {f.loop for f in lost.frames if turns.get(f.loop, f.turn) != f.turn}
     innermost = lost.frames[-1].loop if lost.frames else None
-    if any(isinstance(e, Mark) and e.over and e.loop == innermost for e in state.path.events[lost.index : zero.index]):
+    if any(mark.over and mark.loop == innermost for mark in state.path.between(lost, zero, Mark)):
         return False  # the first micro-batch of another window clears what an earlier one has left
     return innermost in going and any(f.loop == innermost for f in zero.frames)
-
-
-def _others_reach(state: GradientState) -> bool:
-    """Some backward that is not meant for this optimizer makes gradients for its parameters."""
-    own = state.life.of_event
-    backwards = [e for e in state.path.events if isinstance(e, Backward) and e.index not in own]
-    return any(b.params.may_meet(state.optimizer.params) for b in backwards)

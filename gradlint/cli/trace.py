@@ -22,9 +22,9 @@ from gradlint.python.module import Module
 from gradlint.runner.files import read_bytes
 
 if TYPE_CHECKING:
-    from gradlint.events import Event, Path
+    from gradlint.events import Event
     from gradlint.paths.explorer import Explorer
-    from gradlint.states import GradientState
+    from gradlint.states import GradientState, Path
 
 #: the line of a node
 Line = Callable[[int], int]

@@ -16,7 +16,6 @@ from gradlint.events import (
     Event,
     Mark,
     Norm,
-    Path,
     Read,
     Schedule,
     Site,
@@ -30,7 +29,7 @@ from gradlint.events import (
 from gradlint.machine.trace import build
 from gradlint.records import dataclass
 from gradlint.rule import Aspect
-from gradlint.states import Trace
+from gradlint.states import Path, Trace
 
 _ASPECTS: dict[type[Event], Aspect] = {
     Backward: Aspect.BACKWARDS,

@@ -16,7 +16,6 @@ from gradlint.events import (
     Mark,
     Opaque,
     OptimizerRef,
-    Path,
     Role,
     Step,
     Unscale,
@@ -26,7 +25,7 @@ from gradlint.events import (
 from gradlint.machine.trace import build
 from gradlint.records import replace
 from gradlint.rule import EVENT_HOOKS, Draft, Rule, Severity, in_user_words, short
-from gradlint.states import GradientState, Life, Phase, Trace
+from gradlint.states import GradientState, Life, Path, Phase, Trace
 
 #: told the code of a rule (or the name of a part) and the exception that it raised
 OnCrash: TypeAlias = Callable[[str, Exception], None]

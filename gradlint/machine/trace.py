@@ -13,7 +13,6 @@ from gradlint.events import (
     Opaque,
     OptimizerRef,
     Params,
-    Path,
     Read,
     Save,
     Schedule,
@@ -23,7 +22,7 @@ from gradlint.events import (
     Update,
     Zero,
 )
-from gradlint.states import Life, Trace, Window
+from gradlint.states import Life, Path, Trace, Window
 
 
 def build(path: Path) -> Trace:

@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from gradlint.events import PLAIN, Event, Mark, Path, Turn
+from gradlint.events import PLAIN, Event, Mark, Turn
 from gradlint.knowledge import frameworks, naming
 from gradlint.paths import values as v
 from gradlint.paths.calls import Unwound, is_module
@@ -22,6 +22,7 @@ from gradlint.python.frame import define
 from gradlint.python.module import Module
 from gradlint.python.usage import Use
 from gradlint.records import dataclass, field
+from gradlint.states import Path
 
 #: the most paths of one starting point
 MAX_PATHS = 24

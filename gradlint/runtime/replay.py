@@ -18,7 +18,6 @@ from gradlint.events import (
     Norm,
     OptimizerRef,
     Params,
-    Path,
     Read,
     ScalerRef,
     Schedule,
@@ -51,6 +50,7 @@ from gradlint.runtime.recording import (
     Zeroed,
 )
 from gradlint.runtime.turns import Files, Turns, bound_to
+from gradlint.states import Path
 
 
 def superseded(recording: Recording) -> frozenset[int]:

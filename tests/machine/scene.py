@@ -12,7 +12,6 @@ from gradlint.events import (
     Mark,
     OptimizerRef,
     Params,
-    Path,
     ScalerRef,
     Schedule,
     Site,
@@ -22,6 +21,7 @@ from gradlint.events import (
     Update,
     Zero,
 )
+from gradlint.states import Path
 
 LOOP = 100
 OPTIMIZER = OptimizerRef("opt", "optimizer")

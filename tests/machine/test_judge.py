@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Event, OptimizerRef, Path, Step, Zero
+from gradlint.events import Backward, Clip, Event, OptimizerRef, Step, Zero
 from gradlint.machine.judge import Judge
 from gradlint.rule import Category, Draft, Rule, RuleMeta, Severity
-from gradlint.states import GradientState, Phase, Trace
+from gradlint.states import GradientState, Path, Phase, Trace
 from tests.machine.scene import OPTIMIZER, backward, clip, mark, owned, path, step, zero
 
 

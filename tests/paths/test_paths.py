@@ -9,11 +9,12 @@ import pytest
 
 from gradlint.config import Layer, Settings
 from gradlint.engine import lint
-from gradlint.events import Backward, Path, Step
+from gradlint.events import Backward, Step
 from gradlint.paths import explorer as module
 from gradlint.paths.explorer import FILE_BUDGET, MAX_PATHS, PATH_BUDGET, Explorer
 from gradlint.python import syntax as s
 from gradlint.python.module import Module
+from gradlint.states import Path
 from tests.paths.tracing import happened, names, paths, program
 
 

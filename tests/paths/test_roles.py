@@ -6,8 +6,9 @@ import textwrap
 
 import pytest
 
-from gradlint.events import Backward, Clip, Guess, Path, Role, Step, Unscale, Update, Zero
+from gradlint.events import Backward, Clip, Guess, Role, Step, Unscale, Update, Zero
 from gradlint.paths.roles import TABLE, suspect
+from gradlint.states import Path
 from tests.paths.tracing import happened, paths, program
 
 #: (role, name, a file that leaves no doubt, one that does)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Backward, Path, Step, Sync
+from gradlint.events import Backward, Step, Sync
 from gradlint.paths.run import TURNS
+from gradlint.states import Path
 from tests.paths.tracing import happened, paths, windows
 
 #: what another function of the file does, and a name that it does it with

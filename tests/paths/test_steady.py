@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from gradlint.events import Path
 from gradlint.paths.steady import Steady
+from gradlint.states import Path
 from tests.paths.tracing import happened, paths
 
 STEP = """

@@ -5,11 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from gradlint.events import Backward, Event, Mark, Path, Step
+from gradlint.events import Backward, Event, Mark, Step
 from gradlint.paths.explorer import Explorer
 from gradlint.python.lower import Lowering
 from gradlint.python.module import Module
 from gradlint.python.source import Source, read
+from gradlint.states import Path
 
 #: an event's type, and the turn of the innermost loop it happened in; -1 outside of all loops
 Told = tuple[str, int]

@@ -7,9 +7,9 @@ from pathlib import Path as File
 
 import pytest
 
-from gradlint.events import Path
 from gradlint.python import syntax as s
 from gradlint.python.slicing import Slice
+from gradlint.states import Path
 from tests.paths.test_following import SAME_STORY
 from tests.paths.tracing import Told, happened, names, paths, program, told, usual
 from tests.sampling import spread

@@ -13,7 +13,7 @@ import pytest
 
 from gradlint.config import Layer, Settings
 from gradlint.engine import fix, lint
-from gradlint.events import Clip, Event, Path, Step
+from gradlint.events import Clip, Event, Step
 from gradlint.inquiry import Inquiry, Reading
 from gradlint.machine import effects
 from gradlint.machine.effects import Licence
@@ -31,6 +31,7 @@ from gradlint.repair.edits import applied
 from gradlint.repair.nodes import NotFixable
 from gradlint.repair.trial import newly_unswitched
 from gradlint.rule import Draft, Repair
+from gradlint.states import Path
 from tests.rules.expectations import FIXTURES
 from tests.sources import CLIP_AFTER_STEP
 
