@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.model import (
@@ -22,7 +22,7 @@ from gradlint.model import (
 )
 from gradlint.python.source import lines_of
 from gradlint.records import dataclass, field, replace
-from gradlint.registry import by_code, by_name, default_codes
+from gradlint.registry import by_code, by_name, closest, default_codes
 
 if TYPE_CHECKING:
     from gradlint.model import Finding
@@ -201,14 +201,7 @@ def _meant(word: str) -> bool:
     """Whether a word without brackets round it is one that names a rule, and not the beginning of a reason."""
     if _CODE.fullmatch(word) or word.lower() in by_name():
         return True
-    return "-" in word and bool(_nearest(word.lower(), by_name(), 0.8))
-
-
-def _nearest(word: str, names: Iterable[str], cutoff: float) -> list[str]:
-    """The name that looks most like the word, if one does."""
-    import difflib
-
-    return difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    return "-" in word and closest(word.lower(), by_name(), 0.8) is not None
 
 
 def _selectors(codes: str, column: int) -> list[Selector]:
@@ -306,8 +299,8 @@ def _only_one(suppression: Suppression, line: str) -> bool:
 
 
 def _unknown(suppression: Suppression, selector: Selector) -> Finding:
-    close = _nearest(selector.text, [*by_name(), *by_code()], 0.6)
-    hint = f": did you mean `{close[0]}`?" if close else ", so this comment silences nothing"
+    close = closest(selector.text, (*by_name(), *by_code()), 0.6)
+    hint = f": did you mean `{close}`?" if close else ", so this comment silences nothing"
     return _finding(UNKNOWN_SUPPRESSION, suppression, selector, what=f"rule `{selector.text}`", hint=hint)
 
 

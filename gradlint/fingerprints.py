@@ -14,9 +14,8 @@ import warnings
 from collections import Counter
 from typing import NamedTuple
 
-from gradlint.model import FileResult
+from gradlint.model import FileResult, split_lines
 
-_ENDS = re.compile(r"\r\n|\r|\n")
 #: all of a line in front of its comment; a string that goes on in the next line takes the rest
 _CODE = re.compile(r"""(?:'(?:\\.?|[^'\\])*(?:'|$)|"(?:\\.?|[^"\\])*(?:"|$)|[^#'"])*""")
 #: a line of a notebook that is not Python
@@ -42,7 +41,7 @@ def fingerprints(result: FileResult, text: str | None) -> list[Print]:
     """One for each finding, in reading order; `text` is the program that was linted, None if it is gone."""
     if not result.findings:
         return []
-    lines = [] if text is None else _ENDS.split(text)
+    lines = [] if text is None else split_lines(text)
     scopes = None if text is None else _scopes(text)
     if scopes is None and text is not None:
         scopes = _scopes(_MAGIC.sub(r"\1pass", text))

@@ -21,6 +21,15 @@ def harmless(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+#: what ends a line, to Python: no form feed and no exotic separator
+LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines without their ends, as Python counts rows."""
+    return LINE_END.split(text)
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """`1 step`, `2 steps`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
@@ -233,6 +242,11 @@ class FileResult:
 
     def place(self, position: Position) -> Place:
         return place_in(self.cells, position)
+
+    def within(self, span: Span) -> Span:
+        """A span in rows of its cell, if it is in one."""
+        start, end = self.place(span.start), self.place(span.end)
+        return Span(Position(start.row, start.column), Position(end.row, end.column))
 
     def ordered(self) -> list[Finding]:
         """The findings in reading order."""

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 
 from gradlint.rule import Rule
@@ -48,6 +49,13 @@ def default_codes() -> frozenset[str]:
 def find(word: str) -> type[Rule] | None:
     """The rule of this code or name, in any case."""
     return by_code().get(word.upper()) or by_name().get(word.lower().replace("_", "-"))
+
+
+def closest(word: str, words: Iterable[str], cutoff: float) -> str | None:
+    """The one of these words that looks most like another one, if any does."""
+    import difflib  # costs milliseconds, and only mistakes need it
+
+    return next(iter(difflib.get_close_matches(word, [*words], n=1, cutoff=cutoff)), None)
 
 
 def _module_names(package: ModuleType) -> list[str]:

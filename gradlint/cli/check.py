@@ -15,6 +15,7 @@ from gradlint.cli.output import FormatType, Output, Progress, Target, targets
 from gradlint.cli.request import CACHE_DIR, STDIN, Fixing, Mode, Request, chosen, finder_of, overrides_of, refuse
 from gradlint.cli.selection import Function, rules_option, selecting
 from gradlint.config.load import FILES, ConfigTree
+from gradlint.config.reading import folders_up
 from gradlint.config.schema import SEVERITIES
 from gradlint.model import SYNTAX_ERROR, Severity
 from gradlint.records import replace
@@ -338,10 +339,5 @@ def cache_root(path: str) -> str:
     folder = os.path.abspath(path)
     if not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    while True:
-        if any(os.path.exists(os.path.join(folder, name)) for name in FILES):
-            return folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return os.getcwd()
-        folder = parent
+    marked = (each for each in folders_up(folder) if any(os.path.exists(os.path.join(each, name)) for name in FILES))
+    return next(marked, os.getcwd())

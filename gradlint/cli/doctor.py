@@ -18,8 +18,9 @@ import gradlint
 from gradlint import __version__
 from gradlint.baseline import BaselineError, read_baseline
 from gradlint.cli.check import cache_root
+from gradlint.cli.selection import FORMAT
 from gradlint.config.load import SOURCES, ConfigTree, folder_floor
-from gradlint.config.reading import ConfigError
+from gradlint.config.reading import ConfigError, folders_up
 from gradlint.config.selectors import preset_of
 from gradlint.model import counted
 from gradlint.registry import all_rules
@@ -54,7 +55,7 @@ class Line(NamedTuple):
 @click.command()
 @click.argument("path", default=".", type=click.Path(exists=True))
 @click.option("--no-torch", is_flag=True, help="Do not ask torch for its devices, which takes seconds.")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@FORMAT
 def doctor(path: str, no_torch: bool, output_format: str) -> int:
     """Say what gradlint finds: versions, extras, torch and its devices, the configuration of PATH, cache, git.
 
@@ -200,15 +201,12 @@ def _target(settings: Settings, folder: str) -> Line:
 
 def _stated_in(folder: str) -> str:
     """The dependency file that names the oldest torch."""
-    while True:
-        floor = folder_floor(folder, SOURCES)
+    for each in folders_up(folder):
+        floor = folder_floor(each, SOURCES)
         for name in SOURCES:
-            if floor is not None and folder_floor(folder, (name,)) == floor:
-                return os.path.join(folder, name)
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return "your dependencies"
-        folder = parent
+            if floor is not None and folder_floor(each, (name,)) == floor:
+                return os.path.join(each, name)
+    return "your dependencies"
 
 
 def _cache(path: str) -> Line:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import click
 
 from gradlint.cli.request import Fixing, Mode
-from gradlint.config.reading import unknown
+from gradlint.config.reading import folders_up, unknown
 from gradlint.config.schema import FORMATS
 from gradlint.model import FileResult
 from gradlint.report.paths import harmless_lines
@@ -172,9 +172,8 @@ def refuse_unwritable(file: str) -> None:
         if not os.access(file, os.W_OK):
             raise click.UsageError(f"{file} cannot be written: it is read-only.")
         return
-    folder = os.path.dirname(os.path.abspath(file))
-    while not os.path.lexists(folder):
-        folder = os.path.dirname(folder)
+    above = os.path.dirname(os.path.abspath(file))
+    folder = next(filter(os.path.lexists, folders_up(above)), above)
     if not os.path.isdir(folder):
         raise click.UsageError(f"{file} cannot be written: {folder} is not a folder.")
     if not os.access(folder, os.W_OK):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
-from gradlint.cli.selection import layer_of, selecting
+from gradlint.cli.selection import FORMAT, layer_of, selecting
 from gradlint.config.load import ConfigTree, Overrides
 from gradlint.runtime.launch.orders import Entry, find_module
 from gradlint.runtime.launch.run import Job, LaunchError, resolve, too_few, torch_is_installed
@@ -101,7 +101,7 @@ class _Command(click.Command):
 )
 @click.option("--no-fix", is_flag=True, help="Do not run the fixed copy.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the unsafe fixes to the copy as well.")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@FORMAT
 @click.option("--html", metavar="FILE", help="Write a report with the timeline of events and the norms.")
 @selecting
 @click.option("--config", metavar="FILE", help="Use this configuration file.")

@@ -7,10 +7,11 @@ import json
 import click
 
 from gradlint import DISTRIBUTION, __version__
+from gradlint.cli.selection import FORMAT
 
 
 @click.command()
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@FORMAT
 def version(output_format: str) -> int:
     """Say which version this is."""
     if output_format == "json":

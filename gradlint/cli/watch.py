@@ -13,7 +13,7 @@ import click
 
 from gradlint.cli.request import Request, finder_of, overrides_of
 from gradlint.config.load import FILES, SOURCES, ConfigTree
-from gradlint.config.reading import ConfigError
+from gradlint.config.reading import ConfigError, folders_up
 from gradlint.python.roots import digest_of_folder
 from gradlint.runner.files import UNKNOWN, MissingPathError, Stamp, read_bytes
 
@@ -154,14 +154,10 @@ class _Watch:
         stamps: Stamps = {os.path.abspath(file): _stamp(file) for file in given if file and os.path.isfile(file)}
         stamps |= {path: _stamp(path) for path in self._around}
         for path in self._paths:
-            folder = path
-            while True:
+            for folder in folders_up(path):
                 stamps |= {
                     whole: _stamp(whole) for name in _CONFIGURING if os.path.exists(whole := os.path.join(folder, name))
                 }
-                if os.path.dirname(folder) == folder:
-                    break
-                folder = os.path.dirname(folder)
         return stamps
 
 

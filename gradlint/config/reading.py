@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from gradlint.registry import closest
 
 #: what configuration and lists of dependencies may take; real ones are a hundredth of it
 LARGEST = 1_000_000
@@ -31,11 +33,9 @@ class ConfigError(Exception):
 
 def nearest(wrong: str, valid: Iterable[str]) -> str | None:
     """The valid word most like the wrong one, if any is like it at all."""
-    import difflib  # costs milliseconds, and only mistakes need it
-
     folded = {word.lower(): word for word in valid}
-    close = difflib.get_close_matches(wrong.lower(), list(folded), n=1, cutoff=0.5)
-    return folded[close[0]] if close else None
+    found = closest(wrong.lower(), folded, 0.5)
+    return None if found is None else folded[found]
 
 
 def unknown(kind: str, wrong: str, valid: Iterable[str], *, where: str = "") -> ConfigError:
@@ -59,6 +59,14 @@ def read_small(path: str, limit: int = LARGEST) -> bytes:
     if len(raw) > limit:
         raise ConfigError(f"{path}: larger than {limit:,} bytes, which is the most that is read")
     return raw
+
+
+def folders_up(folder: str) -> Iterator[str]:
+    """An absolute folder, and those that it stands in, from the inside out."""
+    inside = ""
+    while folder != inside:
+        yield folder
+        inside, folder = folder, os.path.dirname(folder)
 
 
 def parse_toml(raw: bytes, path: str) -> dict[str, object]:

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gradlint.config.globs import one_of
 from gradlint.config.selectors import Layer, expand, preset_codes, preset_of, resolve, resolve_fixable, severity_of
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 Pairs = tuple[tuple[str, tuple[str, ...]], ...]
 
 
+def _made(choices: FixChoice | RunChoice) -> dict[str, Any]:
+    """Those that are no None."""
+    return {name: value for name, value in choices._asdict().items() if value is not None}
+
+
 class FixChoice(NamedTuple):
     """The four switches of `--fix` and its companions, as one source of choices gives them."""
 
@@ -31,7 +36,7 @@ class FixChoice(NamedTuple):
 
     def over(self, below: FixChoice) -> FixChoice:
         """These choices where they were made, else those below."""
-        return FixChoice(*(own if own is not None else other for own, other in zip(self, below, strict=True)))
+        return below._replace(**_made(self))
 
 
 class RunChoice(NamedTuple):
@@ -44,13 +49,7 @@ class RunChoice(NamedTuple):
     cache_dir: str | None = None
 
     def over(self, below: RunChoice) -> RunChoice:
-        return RunChoice(
-            self.fail_on or below.fail_on,
-            self.output_format or below.output_format,
-            below.force_exclude if self.force_exclude is None else self.force_exclude,
-            below.respect_gitignore if self.respect_gitignore is None else self.respect_gitignore,
-            self.cache_dir or below.cache_dir,
-        )
+        return below._replace(**_made(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from gradlint.documents.ignores import ignoring
 from gradlint.documents.notebook import per_cell
 from gradlint.lsp.publishing import Analyses
 from gradlint.lsp.texts import Analysis, Program
-from gradlint.model import SYNTAX_ERROR, Edit, Finding, FixSafety, Position, Span
+from gradlint.model import SYNTAX_ERROR, Edit, Finding, FixSafety, Span
 from gradlint.repair.edits import difference
 
 QUICK_FIX = types.CodeActionKind.QuickFix.value
@@ -78,7 +78,7 @@ class Actions:
     ) -> Iterator[types.CodeAction]:
         told: set[tuple[str, int]] = set()
         for finding in here:
-            span = _within(analysis, finding.span)
+            span = analysis.result.within(finding.span)
             if finding.code == SYNTAX_ERROR or (finding.code, span.start.row) in told:
                 continue
             told.add((finding.code, span.start.row))
@@ -93,7 +93,7 @@ class Actions:
         """Where a finding is in a document; None if it is in another cell."""
         if program.uris().get(analysis.result.place(finding.span.start).cell or 0, program.uri) != uri:
             return None
-        return program.text(uri).range(_within(analysis, finding.span))
+        return program.text(uri).range(analysis.result.within(finding.span))
 
     def _workspace_edit(self, program: Program, edits: Mapping[str, Iterable[Edit]]) -> types.WorkspaceEdit:
         made = {uri: program.text(uri).edits(changes) for uri, changes in edits.items()}
@@ -120,12 +120,6 @@ def _touches(one: types.Range | None, other: types.Range) -> bool:
         return False
     (start, end), (first, last) = (((p.line, p.character) for p in (r.start, r.end)) for r in (one, other))
     return start <= last and first <= end
-
-
-def _within(analysis: Analysis, span: Span) -> Span:
-    """A span in rows of its cell, if it is in one."""
-    start, end = (analysis.result.place(p) for p in (span.start, span.end))
-    return Span(Position(start.row, start.column), Position(end.row, end.column))
 
 
 def _key(finding: Finding) -> tuple[str, Span, str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gradlint.model import split_lines
 from gradlint.report.lsp import utf16
 
 #: how many units so many characters of a line are
 Width = Callable[[str, int], int]
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def _utf8(line: str, characters: int) -> int:
@@ -52,7 +50,7 @@ class Shift(NamedTuple):
 
     @classmethod
     def of(cls, start: Spot, end: Spot, text: str, width: Width) -> Shift:
-        *above, last = _LINE_END.split(text)
+        *above, last = split_lines(text)
         reached = width(last, len(last))
         if above:
             return cls(start, end, Spot(start.line + len(above), reached))

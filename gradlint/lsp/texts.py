@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import re
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -16,13 +15,10 @@ from pygls.uris import to_fs_path
 from gradlint.config.settings import Settings
 from gradlint.documents.notebook import CodeCell, shown_program
 from gradlint.lsp.positions import Shift, Spot, Width, characters
-from gradlint.model import Edit, FileResult, Finding, Position, Span
+from gradlint.model import LINE_END, Edit, FileResult, Finding, Position, Span, split_lines
 from gradlint.python.source import lines_of
 from gradlint.records import dataclass, field
 from gradlint.repair.edits import ends
-from gradlint.report.text import split_lines
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 Diagnostics = dict[str, list[types.Diagnostic]]
 _LANGUAGE = "python"
@@ -67,7 +63,7 @@ class Text:
         )
 
     def _replace(self, place: types.Range, text: str, whole: str | None = None) -> Shift:
-        starts = [0, *(found.end() for found in _LINE_END.finditer(self._content))]
+        starts = [0, *(found.end() for found in LINE_END.finditer(self._content))]
         (start, low), (end, high) = self._inside(place.start, starts), self._inside(place.end, starts)
         self._content = self._content[:low] + text + self._content[max(low, high) :] if whole is None else whole
         self.__dict__.pop("lines", None)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from gradlint.config.load import FILES, SOURCES, ConfigTree, Overrides
-from gradlint.config.reading import ConfigError, unknown
+from gradlint.config.reading import ConfigError, folders_up, unknown
 from gradlint.config.selectors import Layer, check, preset_named
 from gradlint.config.settings import Settings
 from gradlint.model import SYNTAX_ERROR
@@ -227,13 +227,9 @@ class Workspace:
         for file in (self.options.configuration, self._settings_at(folder).baseline):
             if file is not None:
                 yield from _stamp(file)
-        while True:
+        for each in folders_up(folder):
             for name in WATCHED:
-                yield from _stamp(os.path.join(folder, name))
-            parent = os.path.dirname(folder)
-            if parent == folder:
-                return
-            folder = parent
+                yield from _stamp(os.path.join(each, name))
 
     def _settings_at(self, folder: str) -> Settings:
         try:

@@ -13,9 +13,10 @@ from gradlint.documents import program_text
 from gradlint.documents.cells import Joined, join
 from gradlint.documents.notebook import NotANotebook, Source, read
 from gradlint.fingerprints import Print, fingerprints
-from gradlint.model import Edit, FileResult, Finding, Fix, Position, Span
+from gradlint.model import Edit, FileResult, Finding, Fix, Position, split_lines
 from gradlint.python.source import lines_of
-from gradlint.report.text import ReadSource, split_lines
+from gradlint.report.paths import named
+from gradlint.report.text import ReadSource
 
 #: what most formats are made of
 Json = dict[str, object]
@@ -109,7 +110,13 @@ class Document:
         cell = next((cell for cell in self.result.cells if cell.number == number), None)
         return [] if cell is None else self.lines[cell.first_row - 1 : cell.first_row - 1 + cell.rows]
 
-    def named(self) -> Iterator[tuple[Finding, Print]]:
+    def story(self, finding: Finding, root: str) -> Iterator[tuple[str, str]]:
+        """Where else to look, in words, with other files named from the root; and what happened there."""
+        for related in finding.related:
+            place = self.result.beside(related.path).place(related.span.start)
+            yield f"{named(related.path, root)}, {place.said}" if related.path else place.said, related.message
+
+    def fingerprinted(self) -> Iterator[tuple[Finding, Print]]:
         """The findings in reading order, each with its fingerprint."""
         return zip(self.result.ordered(), fingerprints(self.result, self.text), strict=True)
 
@@ -123,9 +130,7 @@ class Document:
         return [CellEdit(cell, edit) for cell, edits in sorted(split.items()) for edit in edits]
 
     def _roughly(self, edit: Edit) -> CellEdit:
-        start, end = self.result.place(edit.span.start), self.result.place(edit.span.end)
-        span = Span(Position(start.row, start.column), Position(end.row, end.column))
-        return CellEdit(start.cell, Edit(span, edit.content))
+        return CellEdit(self.result.place(edit.span.start).cell, Edit(self.result.within(edit.span), edit.content))
 
     @cached_property
     def _joined(self) -> Joined | None:

@@ -20,7 +20,7 @@ def as_gitlab(report: Report) -> Iterator[str]:
     rows = [
         _finding(finding, made, document, relative(document.path, root))
         for document in report.documents()
-        for finding, made in document.named()
+        for finding, made in document.fingerprinted()
     ]
     yield json.dumps(rows, indent=2)
 

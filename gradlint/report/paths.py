@@ -11,6 +11,7 @@ import os
 import re
 from urllib.parse import quote_from_bytes
 
+from gradlint.config.reading import folders_up
 from gradlint.model import harmless
 
 STDIN = "-"
@@ -44,13 +45,8 @@ def root_folder(*variables: str) -> str:
         named = os.environ.get(name)
         if named and os.path.isdir(named):
             return os.path.abspath(named)
-    here = folder = os.getcwd()
-    while not os.path.exists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return here
-        folder = parent
-    return folder
+    here = os.getcwd()
+    return next((folder for folder in folders_up(here) if os.path.exists(os.path.join(folder, ".git"))), here)
 
 
 def relative(path: str, root: str) -> str:

@@ -23,8 +23,10 @@ def as_rdjson(report: Report) -> Iterator[str]:
 
 def _diagnostic(finding: Finding, document: Document, root: str) -> Json:
     place = document.result.place(finding.span.start)
+    # behind the message: the format has no place for it, and readers of it refuse what they do not know
+    story = (f" ({where}: {said})" for where, said in document.story(finding, root))
     return {
-        "message": "".join((place.in_cell, finding.message, *_story(finding, document, root))),
+        "message": "".join((place.in_cell, finding.message, *story)),
         "location": {"path": named(document.path, root), "range": _range(finding.span, document)},
         "severity": _SEVERITIES[finding.severity],
         "code": {"value": finding.code, "url": rule_url(finding.code)},
@@ -38,14 +40,6 @@ def _suggestions(fix: Fix | None, document: Document) -> Json:
         return {}
     (edit,) = fix.edits
     return {"suggestions": [{"range": _range(edit.span, document), "text": edit.content}]}
-
-
-def _story(finding: Finding, document: Document, root: str) -> Iterator[str]:
-    """Behind the message: the format has no place for it, and readers of it refuse what they do not know."""
-    for related in finding.related:
-        place = document.result.beside(related.path).place(related.span.start)
-        where = f"{named(related.path, root)}, " if related.path else ""
-        yield f" ({where}{place.said}: {related.message})"
 
 
 def _range(span: Span, document: Document) -> Json:

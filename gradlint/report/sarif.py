@@ -18,7 +18,7 @@ from gradlint.fingerprints import Print
 from gradlint.model import FileResult, Finding, Fix, Related, Severity, Span
 from gradlint.registry import HOME, by_code, rule_url
 from gradlint.report.document import Document, Json, Report
-from gradlint.report.paths import encoded, file_uri, is_absolute, named, relative, root_folder, writable
+from gradlint.report.paths import encoded, file_uri, is_absolute, relative, root_folder, writable
 from gradlint.report.text import help_text
 from gradlint.rule import Rule
 
@@ -108,7 +108,7 @@ class _File:
         self._artifact = _artifact(document.path, root)
 
     def results(self, codes: Sequence[str]) -> Iterator[Json]:
-        for finding, made in self._document.named():
+        for finding, made in self._document.fingerprinted():
             yield self._result(finding, made, codes.index(finding.code))
 
     def _result(self, finding: Finding, made: Print, index: int) -> Json:
@@ -134,10 +134,8 @@ class _File:
         """The story is linked from the text, or nobody would come upon it."""
         place = self._document.result.place(finding.span.start)
         told = [f"{place.in_cell.capitalize()}{_plain(finding.message)}"]
-        for number, related in enumerate(finding.related, start=1):
-            there = self._document.result.beside(related.path).place(related.span.start)
-            file = f"{_plain(named(related.path, self._root))}, " if related.path else ""
-            told.append(f"[{file}{there.said}]({number}): {_plain(related.message)}")
+        for number, (where, said) in enumerate(self._document.story(finding, self._root), start=1):
+            told.append(f"[{_plain(where)}]({number}): {_plain(said)}")
         return ". ".join((told[0], "; ".join(told[1:]))) if len(told) > 1 else told[0]
 
     def _related(self, related: Related) -> Json:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from gradlint.documents import program_text
-from gradlint.model import FileResult, Finding, FixSafety, Place, Position, Severity, Span, counted, harmless
+from gradlint.model import (
+    FileResult,
+    Finding,
+    FixSafety,
+    Place,
+    Position,
+    Severity,
+    Span,
+    counted,
+    harmless,
+    split_lines,
+)
 from gradlint.runner.files import shown_path
 
 if TYPE_CHECKING:
@@ -129,11 +139,6 @@ class Mark(NamedTuple):
     span: Span
     sign: str
     text: str
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines as Python counts rows: form feeds and exotic separators do not end one."""
-    return re.split(r"\r\n|\r|\n", text)
 
 
 def frame(finding: Finding, lines: Sequence[str], paint: Paint, result: FileResult = _PLAIN_FILE) -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import gradlint
 from gradlint import __version__
+from gradlint.config.reading import folders_up
 from gradlint.config.settings import Settings
 from gradlint.engine import root_for
 from gradlint.model import Cell, Edit, FileResult, Finding, Fix, FixSafety, Grade, Position, Related, Severity, Span
@@ -82,10 +83,8 @@ class Cache:
         """Whether results can be kept: there is a key, and the folder can be written, or made."""
         if not self._key or self.folder is None:
             return False
-        above = self.folder
-        while not os.path.exists(above):
-            above = os.path.dirname(above)
-        return os.access(above, os.W_OK)
+        there = next(filter(os.path.exists, folders_up(self.folder)), "")
+        return os.access(there, os.W_OK)
 
     def find(self, file: SourceFile, *, parsed: bool) -> Kept | None:
         """What was found in the file last time; `parsed` asks for a result that includes a syntax check.

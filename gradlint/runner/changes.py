@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from gradlint import documents
 from gradlint.fingerprints import fingerprints
-from gradlint.model import SYNTAX_ERROR, FileResult, Finding, Span
+from gradlint.model import SYNTAX_ERROR, FileResult, Finding, Span, split_lines
 from gradlint.records import replace
 from gradlint.runner.files import SourceFile
 
@@ -47,8 +47,6 @@ _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--ign
 #: what holds programs, line by line and in cells; git reads nothing else, however large it is
 _PROGRAMS, _NOTEBOOKS = (":(icase)*.py", ":(icase)*.md", ":(icase)*.markdown"), (":(icase)*.ipynb",)
 _ENDINGS = (".py", ".md", ".markdown", ".ipynb")
-
-_ENDS = re.compile(r"\r\n|\r|\n")
 
 
 class ChangesError(Exception):
@@ -419,7 +417,7 @@ class Touched:
 
     def _rows_after_fixes(self, text: str) -> frozenset[int]:
         """The changed rows where they are now, and the rows that the fixes wrote."""
-        old, new = _ENDS.split(self._text), _ENDS.split(text)
+        old, new = split_lines(self._text), split_lines(text)
         rows = set(range(1, len(new) + 1))
         for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
             for offset in range(block.size):
@@ -458,7 +456,7 @@ def _defines(text: str, function: str) -> bool:
 
 
 def _cell_texts(result: FileResult, text: str) -> list[str]:
-    lines = _ENDS.split(text)
+    lines = split_lines(text)
     return ["\n".join(lines[cell.first_row - 1 : cell.first_row - 1 + cell.rows]) for cell in result.cells]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gradlint.events import Turn
-from gradlint.report.text import split_lines
+from gradlint.model import split_lines
 from gradlint.runtime.recording import Place
 
 #: behind code; what holds a quote may be a part of a string

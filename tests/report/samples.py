@@ -20,9 +20,9 @@ from gradlint.model import (
     Severity,
     Span,
     Unreadable,
+    split_lines,
 )
 from gradlint.report.document import Report
-from gradlint.report.text import split_lines
 
 #: step and clip, with characters that count twice in UTF-16 in front of them
 TRAIN = """\

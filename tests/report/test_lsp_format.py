@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.model import FileResult, Position, Severity, Span
+from gradlint.model import FileResult, Position, Severity, Span, split_lines
 from gradlint.registry import rule_url
 from gradlint.report.document import Report
 from gradlint.report.lsp import as_lsp, diagnostic, utf16
-from gradlint.report.text import split_lines
 from tests.report.samples import ODD_PATHS, TRAIN, finding, notebook, one_file, report, span_of, train_finding
 
 

@@ -9,14 +9,13 @@ import pytest
 from gradlint.cli.output import Progress
 from gradlint.config import Settings
 from gradlint.documents import program_text
-from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span
+from gradlint.model import FileResult, Finding, Position, Related, RuleCrash, Severity, Span, split_lines
 from gradlint.report.text import (
     Paint,
     concise,
     frame,
     full,
     grouped,
-    split_lines,
     statistics,
     statistics_lines,
     summary,
