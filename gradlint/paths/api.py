@@ -105,7 +105,7 @@ class Api:
     def _make_scaler(self, a: v.Arguments, node: s.Call) -> v.Scaler:
         enabled = a.kwargs.get("enabled")
         state: bool | None = True
-        if isinstance(enabled, v.Known):
+        if isinstance(enabled, v.Constant):
             state = bool(enabled.value)
         elif enabled is not None:
             state = None if self.it.conditions.decide(enabled) else False
@@ -119,7 +119,7 @@ class Api:
                 first.wrap = wrap
                 return first
             return v.Model("", owner(first), wrap, first)
-        if tail in api.TRANSPARENT and first is not None and not isinstance(first, v.Known):
+        if tail in api.TRANSPARENT and first is not None and not isinstance(first, v.Constant):
             return first
         return None
 
@@ -133,11 +133,11 @@ class Api:
         if dotted == "torch.autograd.backward":
             first = a.get(0, "tensors") or v.Unknown("loss")
             self.it.gradients.backward(first, node, gradient=a.get(1, "grad_tensors"))
-            return v.Known("", None)
+            return v.NONE
         if tail in ("all_reduce", "allreduce_", "allreduce", "reduce_scatter_tensor") and a.args:
             first = a.args[0]
             group = a.get(2, "group")
-            if isinstance(first, v.Grad) and (group is None or isinstance(group, v.Known)):
+            if isinstance(first, v.Grad) and (group is None or isinstance(group, v.Constant)):
                 self.it.gradients.edit(
                     first, EditKind.REDUCE, None, node
                 )  # over another group it is none of DDP's business
@@ -172,7 +172,7 @@ class Api:
                 self.run.emit(Zero, node, params=grads[0].params)
             else:
                 self.it.gradients.grad_method(grads[0], name, Arguments(a.args[1:]), node)
-            return v.Known("", None)
+            return v.NONE
         made = (
             self.it.gradients.grad_method(grads[0], name, Arguments(a.args[1:]), node)
             if name in _NEW_GRADIENTS
@@ -186,7 +186,7 @@ class Api:
 
     def _context(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         mode = a.get(0, "mode")
-        found = switch(dotted, mode.value if isinstance(mode, v.Known) else None if mode is None else UNSETTLED)
+        found = switch(dotted, mode.value if isinstance(mode, v.Constant) else None if mode is None else UNSETTLED)
         if found is Switch.AUTOCAST:
             return self._autocast(dotted, a, node)
         if found is None and tail in ("nullcontext", "suppress", "contextmanager", "dummy_context"):
@@ -200,9 +200,9 @@ class Api:
             a.get(0) if "amp.autocast" in dotted and dotted.startswith("torch.c") else None
         )
         state: bool | None = True
-        if isinstance(enabled, v.Known) and isinstance(enabled.value, bool):
+        if isinstance(enabled, v.Constant) and isinstance(enabled.value, bool):
             state = enabled.value
-        elif enabled is not None and not isinstance(enabled, v.Known):
+        elif enabled is not None and not isinstance(enabled, v.Constant):
             state = None if self.it.conditions.decide(enabled) else False
         return v.Context(s.render(node), Switch.AUTOCAST, self.run.site(node), enabled=state)
 
@@ -219,7 +219,7 @@ class Api:
     def _plumbing(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         first = a.get(0)
         if tail in ("chain", "from_iterable") and "chain" in dotted:
-            parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Known)]
+            parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Constant)]
             params = self.it.expressions.params_of(v.Collection("", list(parts))) if parts else Params()
             return v.ParamsValue("", params, True)
         if tail == "partial" and first is not None:
@@ -252,7 +252,7 @@ class Api:
         if name in ("filter", "map") and len(a.args) > 1:
             return self._filtered(name, a, node)
         if name == "len":
-            return v.Known(s.render(node), _length(first), exact=False)
+            return v.Known(_length(first), s.render(node), exact=False)
         return self._builtin_value(name, a, node)
 
     def _builtin_value(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
@@ -263,7 +263,7 @@ class Api:
             numbers = [self.it.conditions.number(x) for x in a.args]
             if all(n is not None for n in numbers):
                 values = [n.value for n in numbers if n is not None and isinstance(n.value, int | float)]
-                return v.Known(s.render(node), max(values) if name == "max" else min(values), exact=False)
+                return v.Known(max(values) if name == "max" else min(values), s.render(node), exact=False)
             return next((x for x in a.args if isinstance(x, v.Unknown)), v.Unknown(s.render(node)))
         if name == "sum" and first is not None:
             merged = tensors.merge([first], s.render(node), tensors.kept_norm([first]))
@@ -273,11 +273,11 @@ class Api:
         if (
             name == "getattr"
             and len(a.args) > 1
-            and isinstance(a.args[1], v.Known)
+            and isinstance(a.args[1], v.Constant)
             and isinstance(a.args[1].value, str)
         ):
             return self.it.names.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
-        if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Known):
+        if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Constant):
             target = s.Attr(node.node, node.args[0], str(a.args[1].value))
             self.it.names.assign(target, a.args[2], node.args[2])
         if name == "zip":
@@ -288,7 +288,7 @@ class Api:
         if name in ("hasattr", "isinstance") and len(a.args) == 2:
             known = self._about_wrapper(name, a.args[0], a.args[1])
             if known is not None:
-                return v.Known(s.render(node), known)
+                return v.Known(known, s.render(node))
         if name in ("sum", "any", "all", "dict"):
             for value in a.every:
                 self.it.gradients.use_up(value, node)
@@ -299,7 +299,7 @@ class Api:
         """`hasattr(model, "clip_grad_norm_")`, `isinstance(model, FSDP)` of a model whose wrapper is known."""
         if not isinstance(value, v.Model) or value.wrap is Wrap.NONE:
             return None
-        if name == "hasattr" and isinstance(what, v.Known):
+        if name == "hasattr" and isinstance(what, v.Constant):
             has = {"clip_grad_norm_": (Wrap.FSDP,), "no_sync": (Wrap.DDP, Wrap.FSDP)}.get(str(what.value))
             return None if has is None else value.wrap in has
         tail = what.key.rpartition(".")[2]
@@ -380,7 +380,7 @@ class Api:
             return v.Unknown(text, called=tail)
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")
-            summed = isinstance(reduction, v.Known) and reduction.value == "sum"
+            summed = isinstance(reduction, v.Constant) and reduction.value == "sum"
             norm = Norm.SUMMED if summed else Norm.RAW
             return tensors.merge(a.every, text, norm) or v.Tensor(text, Params(), norm)
         merged = tensors.merge(a.every, text, tensors.kept_norm(a.every))

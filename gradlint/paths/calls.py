@@ -18,6 +18,7 @@ from gradlint.python.calls import Arguments, bind, evaluated
 from gradlint.python.contexts import switched
 from gradlint.python.frame import Frame
 from gradlint.python.scope import Scope
+from gradlint.records import replace
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -143,7 +144,7 @@ class Calls:
             self.it.run_body(definition.body)
             if self._gives(definition):
                 return v.Unknown(f"{function.key}()", called=function.key)  # `if known: return model`, and nothing else
-            return v.Known(f"{function.key}()", None)
+            return v.Known(None, f"{function.key}()")
         except Returned as result:
             return result.value
         except Raised:
@@ -239,11 +240,11 @@ class Calls:
 
     def _default(self, name: str, value: v.Value, scope: Scope) -> v.Value:
         """A default: others may pass the opposite of a flag."""
-        if isinstance(value, v.Known) and isinstance(value.value, bool):
+        if isinstance(value, v.Constant) and isinstance(value.value, bool):
             return self.it.names.flag(name, value.value, scope)
         value = self.it.conditions.settle(name, value, scope)
-        if isinstance(value, v.Known) and isinstance(value.value, int | float):
-            value = v.Known(value.key, value.value, value.exact, value.counter, value.window, value.modulo, True)
+        if isinstance(value, v.Constant) and isinstance(value.value, int | float):
+            value = replace(v.known(value), made_up=True, real=None, over="")
         return value
 
     # -- classes

@@ -65,11 +65,11 @@ class Conditions:
     def number(self, value: v.Value) -> v.Known | None:
         """The number this value is on this path; names that are used as a modulus have the size of a window."""
         match value:
-            case v.Known() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
-                return value
+            case v.Constant() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
+                return v.known(value)
             case v.Unknown() | v.External():
                 if self.run.does(Use.MODULUS, value):
-                    return v.Known(value.key, self.window_size(_last_name(value.key)), exact=True, made_up=True)
+                    return v.Known(self.window_size(_last_name(value.key)), value.key, exact=True, made_up=True)
                 return None
             case _:
                 return None
@@ -80,13 +80,14 @@ class Conditions:
 
     def settle(self, key: str, value: v.Value, scope: Scope) -> v.Value:
         """A constant that is bound to the name of a modulus is made small, so that loops stay short."""
-        if not isinstance(value, v.Known) or isinstance(value.value, bool) or not isinstance(value.value, int):
+        if not isinstance(value, v.Constant) or isinstance(value.value, bool) or not isinstance(value.value, int):
             return value
-        if not value.counter and not value.window and self.run.does_with(Use.MODULUS, key, scope):
+        now = v.known(value)
+        if not now.counter and not now.window and self.run.does_with(Use.MODULUS, key, scope):
             if value.value > 0:
                 name = _last_name(key)
                 return v.Known(
-                    name, self.window_size(name), exact=value.exact, made_up=True, real=v.number_of(value)
+                    self.window_size(name), name, exact=now.exact, made_up=True, real=v.number_of(value)
                 )  # fmt: skip
         return value
 
@@ -95,19 +96,19 @@ class Conditions:
         if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops:
             # a counter that lives elsewhere goes with the turns of the loop, from a start that is unknown
             if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
-                a = v.Known(left.key, self.run.loops[-1].number(), exact=False, counter=True)
+                a = v.Known(self.run.loops[-1].number(), left.key, exact=False, counter=True)
         if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.External | v.Symbol):
-            b = v.Known(right.key, WINDOW, made_up=True)
+            b = v.Known(WINDOW, right.key, made_up=True)
         if a is None or b is None:
             return None
         if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
-            b = v.Known(b.key, WINDOW, made_up=True, real=v.number_of(b))
+            b = v.Known(WINDOW, b.key, made_up=True, real=v.number_of(b))
         result = constants.binary(op, a.value, b.value)
         if not isinstance(result, int | float) or (isinstance(result, int) and abs(result) > 10**12):
             return None
         window = right.key or text if op == "%" else (a.window or b.window)
         return v.Known(
-            text, result, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
+            result, text, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
             modulo=op == "%" or a.modulo or b.modulo, made_up=a.made_up or b.made_up, real=_real(op, a, b),
         )  # fmt: skip
 
@@ -115,14 +116,14 @@ class Conditions:
 
     def compare(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
         """Known if both sides are, else a symbol to be decided where it is used."""
-        if op in ("is", "is not") and isinstance(right, v.Known) and right.value is None:
-            if isinstance(left, v.Known):
-                return v.Known(text, (left.value is None) == (op == "is"))
+        if op in ("is", "is not") and isinstance(right, v.Constant) and right.value is None:
+            if isinstance(left, v.Constant):
+                return v.Known((left.value is None) == (op == "is"), text)
             if not isinstance(left, v.Unknown | v.External | v.Symbol):
-                return v.Known(text, op == "is not")
+                return v.Known(op == "is not", text)
             return v.Symbol(text, op, [left, right])
-        a = left if isinstance(left, v.Known) else self._number_beside(left, right)
-        b = right if isinstance(right, v.Known) else self._number_beside(right, left)
+        a = v.known(left) if isinstance(left, v.Constant) else self._number_beside(left, right)
+        b = v.known(right) if isinstance(right, v.Constant) else self._number_beside(right, left)
         if a is None or b is None or _far_apart(a, b):
             return v.Symbol(text, op, [left, right])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
@@ -133,7 +134,7 @@ class Conditions:
         if not isinstance(result, bool):
             return v.Symbol(text, op, [left, right])
         return v.Known(
-            text, result, exact=a.exact and b.exact, counter=a.counter or b.counter,
+            result, text, exact=a.exact and b.exact, counter=a.counter or b.counter,
             window=a.window or b.window or self._counted_window(a, b), modulo=a.modulo or b.modulo,
         )  # fmt: skip
 
@@ -164,7 +165,7 @@ class Conditions:
 
         `closing` is told if the answer means that a window is full.
         """
-        if isinstance(value, v.Known):
+        if isinstance(value, v.Constant):
             return bool(value.value) and not (isinstance(node, s.If) and _is_handed_already(node))
         if isinstance(node, s.If) and self._asks_for_kind(node):
             return True
@@ -175,7 +176,7 @@ class Conditions:
 
     def _decide(self, value: v.Value, q: _Question) -> bool:
         match value:
-            case v.Known():
+            case v.Constant():
                 return bool(value.value)
             case v.Symbol():
                 return self._decide_symbol(value, q)
@@ -239,7 +240,7 @@ class Conditions:
     def _decide_equality(self, value: v.Symbol, q: _Question) -> bool:
         left, right = value.operands
         positive = value.op in ("is", "==", "in")
-        if isinstance(right, v.Known) and right.value is None:
+        if isinstance(right, v.Constant) and right.value is None:
             return self._decide_atom(left, q.inverted() if positive else q) != positive
         counted = self._reset_window(value, q)
         if counted is None:
@@ -247,7 +248,7 @@ class Conditions:
         if counted is not None:
             return counted == positive
         inner = q if positive else q.inverted()
-        if isinstance(right, v.Known) and value.op in ("==", "!="):
+        if isinstance(right, v.Constant) and value.op in ("==", "!="):
             if isinstance(right.value, bool):
                 truth = self._decide_atom(left, inner if right.value else inner.inverted())
                 return (truth == right.value) == positive
@@ -267,10 +268,10 @@ class Conditions:
             unknown = right if counter is left else left
             boundary = (body.steps and not body.backward) or (orelse.steps and not orelse.backward)
             if boundary and not naming.TOTAL.search(_last_name(unknown.key)):
-                a = left if counter is left else v.Known(left.key, WINDOW)
-                b = right if counter is right else v.Known(right.key, WINDOW)
-                assert isinstance(a, v.Known)
-                assert isinstance(b, v.Known)
+                a = left if counter is left else v.Known(WINDOW, left.key)
+                b = right if counter is right else v.Known(WINDOW, right.key)
+                assert isinstance(a, v.Constant)
+                assert isinstance(b, v.Constant)
                 q.closing.window = self.sized(unknown)
                 return constants.compare(value.op, a.value, b.value) is True
             if boundary:
@@ -369,7 +370,7 @@ class Conditions:
         for stmt in body:
             if isinstance(stmt, s.If):
                 held = self.it.program.words(stmt.body).jumps | self.it.program.words(stmt.orelse).jumps
-                if held and (self.it.program.said(stmt.test).called or isinstance(self.it.ev(stmt.test), v.Known)):
+                if held and (self.it.program.said(stmt.test).called or isinstance(self.it.ev(stmt.test), v.Constant)):
                     found |= held
             elif not isinstance(stmt, s.Def | s.Class):
                 for block in s.blocks(stmt):
@@ -438,9 +439,9 @@ def _far_apart(a: v.Known, b: v.Known) -> bool:
 def _limit(value: v.Symbol) -> float | None:
     """The number of a comparison between something that keeps its value and a number."""
     left, right = value.operands
-    if value.op not in _ORDERS or not isinstance(left, v.Unknown) or left.called or not isinstance(right, v.Known):
+    if value.op not in _ORDERS or not isinstance(left, v.Unknown) or left.called or not isinstance(right, v.Constant):
         return None
-    return None if right.counter else as_float(right.value)
+    return None if v.known(right).counter else as_float(right.value)
 
 
 def _real(op: str, a: v.Known, b: v.Known) -> float | None:
@@ -452,7 +453,7 @@ def _real(op: str, a: v.Known, b: v.Known) -> float | None:
 
 
 def _knownness(value: v.Value) -> int:
-    return 0 if isinstance(value, v.Known) else 1
+    return 0 if isinstance(value, v.Constant) else 1
 
 
 def _last_name(key: str) -> str:

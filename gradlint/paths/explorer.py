@@ -359,7 +359,7 @@ class Explorer:
         for param in value.node.params:
             if turn is not None and _counts(param):
                 exact = bool(naming.ZERO_BASED.search(param.name))
-                kwargs[param.name] = v.Known(param.name, turn, exact=exact, counter=True)
+                kwargs[param.name] = v.Known(turn, param.name, exact=exact, counter=True)
             elif param.name not in ("self", "cls") and not param.star:
                 kwargs[param.name] = v.Unknown(param.name, scope=scope)
         try:

@@ -12,6 +12,7 @@ from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers
 from gradlint.python.usage import Use
+from gradlint.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +40,7 @@ class Expressions:
         return self.it.calls.call(expr)
 
     def _ev_const(self, expr: s.Const) -> v.Value:
-        return v.Known(s.render(expr), expr.value)
+        return v.Constant(expr.value)
 
     def _ev_bin(self, expr: s.Bin) -> v.Value:
         right: v.Value
@@ -47,7 +48,9 @@ class Expressions:
         result = self.binary(expr.op, left, right, s.render(expr))
         if expr.op == "%" and isinstance(result, v.Known) and result.window:
             self.it.conditions.sized(right)
-            result.window = s.render(expr.right)  # N in the words that stand here, not those of a caller
+            result = replace(
+                result, window=s.render(expr.right)
+            )  # N in the words that stand here, not those of a caller
             self.run.counted_in[result.window] = self.run.frame.program.path
             number = v.whole_number(right)
             if number is not None:
@@ -81,14 +84,14 @@ class Expressions:
         result = self._binary(op, left, right, text)
         if isinstance(result, v.Known | v.Unknown) and op in "/*":
             sides = [x.over for x in (left, right) if isinstance(x, v.Known | v.Unknown) and x.over]
-            result.over = right.key if op == "/" else next(iter(sides), "")
+            return replace(result, over=right.key if op == "/" else next(iter(sides), ""))
         return result
 
     def _binary(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
         tensor = tensors.arithmetic(op, left, right, text)
         if tensor is not None:
             return tensor
-        if op == "%" and isinstance(left, v.Known) and isinstance(left.value, str):
+        if op == "%" and isinstance(left, v.Constant) and isinstance(left.value, str):
             return v.Unknown(text)
         number = self.it.conditions.arithmetic(op, left, right, text)
         if number is not None:
@@ -115,36 +118,36 @@ class Expressions:
     def _boolean(self, expr: s.Bool) -> v.Value:
         items = [self.it.ev(item) for item in expr.items]
         stop = expr.op == "or"
-        if all(isinstance(item, v.Known) for item in items):
+        if all(isinstance(item, v.Constant) for item in items):
             return self._combined(expr, items, stop)
         for item in items:
-            if isinstance(item, v.Known) and bool(item.value) == stop:
-                return v.Known(s.render(expr), stop, item.exact, item.counter, item.window, item.modulo)
-            if not isinstance(item, v.Known | v.Symbol | v.Unknown | v.External | v.Tensor) and expr.op == "or":
+            if isinstance(item, v.Constant) and bool(item.value) == stop:
+                return _like(item, stop, expr)
+            if not isinstance(item, v.Constant | v.Symbol | v.Unknown | v.External | v.Tensor) and expr.op == "or":
                 return item  # `params or []`, `scaler or GradScaler()`
         return v.Symbol(s.render(expr), expr.op, items)
 
     @staticmethod
     def _combined(expr: s.Bool, items: list[v.Value], stop: bool) -> v.Value:
-        known = [i for i in items if isinstance(i, v.Known)]
+        known = [v.known(i) for i in items if isinstance(i, v.Constant)]
         deciding = next((k for k in known if bool(k.value) == stop), known[-1])
         window = next((k for k in known if k.modulo), None) or next((k for k in known if k.window), None)
         exact = window.exact if window else all(k.exact for k in known)
         return v.Known(
-            s.render(expr), deciding.value, exact, any(k.counter for k in known),
+            deciding.value, s.render(expr), exact, any(k.counter for k in known),
             window.window if window else "", any(k.modulo for k in known),
         )  # fmt: skip
 
     def _unary(self, expr: s.Unary) -> v.Value:
         value = self.it.ev(expr.value)
         if expr.op == "not":
-            if isinstance(value, v.Known):
-                return v.Known(s.render(expr), not value.value, value.exact, value.counter, value.window, value.modulo)
+            if isinstance(value, v.Constant):
+                return _like(value, not value.value, expr)
             return v.Symbol(s.render(expr), "not", [value])
         if isinstance(value, v.Tensor):
             return value
-        if expr.op == "-" and isinstance(value, v.Known) and isinstance(value.value, int | float):
-            return v.Known(s.render(expr), -value.value, value.exact, value.counter, value.window, value.modulo)
+        if expr.op == "-" and isinstance(value, v.Constant) and isinstance(value.value, int | float):
+            return _like(value, -value.value, expr)
         return v.Unknown(s.render(expr))
 
     def _ifexp(self, expr: s.IfExp) -> v.Value:
@@ -165,7 +168,7 @@ class Expressions:
     def _item(self, expr: s.Item) -> v.Value:
         base, index = self.it.ev(expr.base), self.it.ev(expr.index)
         if isinstance(base, v.Collection):
-            if isinstance(index, v.Known):
+            if isinstance(index, v.Constant):
                 found = _entry(base, index)
                 if found is not None:
                     return found
@@ -244,7 +247,7 @@ class Expressions:
             case v.Collection() if iterable.items:
                 return list(iterable.items)
             case v.Collection() if iterable.entries:
-                return [v.Known(k, k.strip('"')) for k in iterable.entries]
+                return [v.Known(k.strip('"'), k) for k in iterable.entries]
             case v.ParamsValue():
                 one = v.Parameter(iterable.key, iterable.params, iterable.wrap, iterable.partial)
                 if iterable.named:
@@ -254,7 +257,7 @@ class Expressions:
                 iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
             ):
                 inner = iterable.inner.items
-                return [v.Collection(text, [v.Known(str(n), n + iterable.start), x]) for n, x in enumerate(inner)]
+                return [v.Collection(text, [v.Known(n + iterable.start, str(n)), x]) for n, x in enumerate(inner)]
             case v.Tensor():
                 return [iterable]
             case v.Grad():
@@ -275,7 +278,7 @@ class Expressions:
                     if '"params"' in value.entries
                     else [*value.items, *value.entries.values()]
                 )
-                parts = [p for p in parts if not isinstance(p, v.Known)]
+                parts = [p for p in parts if not isinstance(p, v.Constant)]
                 if not parts:
                     return Params()
                 return _union(self.params_of(p) for p in parts)
@@ -318,12 +321,18 @@ _EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
 }
 
 
-def _entry(base: v.Collection, index: v.Known) -> v.Value | None:
+def _entry(base: v.Collection, index: v.Constant) -> v.Value | None:
     if index.key in base.entries:
         return base.entries[index.key]
     if isinstance(index.value, int) and base.items:
         return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else base.items[0]
     return base.entries.get(index.key)
+
+
+def _like(value: v.Constant, number: int | float, expr: s.Expr) -> v.Known:
+    """What is computed of one value only."""
+    of = v.known(value)
+    return v.Known(number, s.render(expr), of.exact, of.counter, of.window, of.modulo)
 
 
 def _of_precision(expr: s.Expr) -> bool:

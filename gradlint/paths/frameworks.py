@@ -56,7 +56,7 @@ class Frameworks:
                 return _plugin(dotted, row, a)
             case Does(event=type() as event) if event is Backward:
                 self.it.gradients.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
-                return v.Known("", None)
+                return v.NONE
             case Opens(context=Switch.LOSS):
                 loss = self.it.gradients.as_loss(a.at(row.loss) or v.Unknown("loss"))
                 return v.Context(s.render(node), Switch.LOSS, self.run.site(node), value=loss.but(framework=framework))
@@ -148,7 +148,7 @@ class Frameworks:
             self.it.gradients.opaque(frozenset({ref.id}), node)
         elif row.event is not None or row.on is not Thing.SUBCLASS:
             return None
-        return v.Known("", None)
+        return v.NONE
 
     def _managed_backward(
         self, framework: Framework, row: Does, a: v.Arguments, node: s.Call, by: v.Managing | None, guess: Guess | None
@@ -217,7 +217,7 @@ class Frameworks:
         row = known.method(framework, name, Thing.ENGINE)
         if isinstance(row, Does):
             guess = optimizer.ref.guess if row.event is Backward else None
-            return self._does(framework, row, a, node, by=by, optimizer=optimizer, guess=guess) or v.Known("", None)
+            return self._does(framework, row, a, node, by=by, optimizer=optimizer, guess=guess) or v.NONE
         if name in ("parameters", "named_parameters"):
             return v.ParamsValue("", self.it.expressions.params_of(model), True, None, name == "named_parameters")
         if name in ("train", "eval"):
@@ -259,13 +259,13 @@ def _plugin(dotted: str, row: Makes, a: v.Arguments) -> v.Value:
         value = a.at(where)
         for config in row.within:
             value = value or _entry(a.at(config), key)
-        if value is not None and not (isinstance(value, v.Known) and isinstance(value.value, str)):
+        if value is not None and not (isinstance(value, v.Constant) and isinstance(value.value, str)):
             entries[f'"{key}"'] = value
     return v.Collection(naming.last(dotted), [], entries, s.Display.DICT)
 
 
 def _precision(value: v.Value | None) -> str:
-    if isinstance(value, v.Known):
+    if isinstance(value, v.Constant):
         return value.value if isinstance(value.value, str) and value.value != "no" else ""
     return value.key if value is not None else ""
 
@@ -279,7 +279,7 @@ def _given(a: v.Arguments) -> Given:
 
 
 def _argument(value: v.Value) -> Argument:
-    if isinstance(value, v.Known):
+    if isinstance(value, v.Constant):
         return Argument(value.key, True, value.value)
     if isinstance(value, v.Collection) and value.kind is s.Display.DICT:
         return Argument(value.key, entries={k.strip('"'): _argument(x) for k, x in value.entries.items()})
@@ -295,15 +295,15 @@ def _numbers(managing: v.Managing) -> set[str]:
 def _keeps_scale(row: Does, a: v.Arguments) -> bool:
     """The framework is told not to divide."""
     wanted = a.kwargs.get(row.undivided) if row.undivided else None
-    return wanted is not None and not (isinstance(wanted, v.Known) and wanted.value is True)
+    return wanted is not None and not (isinstance(wanted, v.Constant) and wanted.value is True)
 
 
 def _is_none(value: v.Value | None) -> bool:
-    return value is None or (isinstance(value, v.Known) and value.value is None)
+    return value is None or (isinstance(value, v.Constant) and value.value is None)
 
 
 def _says_value(algorithm: v.Value | None) -> bool:
     """By the string, or by a constant of an enumeration."""
     if isinstance(algorithm, v.External):
         return algorithm.key.endswith(".VALUE")
-    return isinstance(algorithm, v.Known) and str(algorithm.value).lower() == "value"
+    return isinstance(algorithm, v.Constant) and str(algorithm.value).lower() == "value"

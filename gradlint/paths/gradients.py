@@ -94,7 +94,7 @@ class Gradients:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
             self.it.calls.invoke(closure, Arguments(), node)
-        elif closure is not None and not isinstance(closure, v.Known):
+        elif closure is not None and not isinstance(closure, v.Constant):
             lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
             if lent is not None:
                 self.run.manage(optimizer, lent[0])
@@ -124,7 +124,7 @@ class Gradients:
     def scaler_method(self, scaler: v.Scaler, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         off = scaler.ref.enabled is False
         first = a.get(0, "optimizer", "outputs")
-        if name != "update" and isinstance(first, v.Known) and first.value is None:
+        if name != "update" and isinstance(first, v.Constant) and first.value is None:
             return v.Unknown(s.render(node))  # on this way there is no optimizer: nothing is trained
         if name == "scale":
             loss = first or v.Unknown("loss")
@@ -185,7 +185,7 @@ class Gradients:
                 self.run.emit(Zero, node, params=grad.params)
         elif name in ("clamp_", "clip_"):
             limit = a.get(1, "max")
-            value = as_float(limit.value) if isinstance(limit, v.Known) else None
+            value = as_float(limit.value) if isinstance(limit, v.Constant) else None
             self.run.emit(
                 Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
                 target=grad.key,
@@ -258,7 +258,7 @@ class Gradients:
     def assign_grad(self, base: v.Value, target: s.Attr, value: v.Value, source: s.Expr | None) -> None:
         """`p.grad = None` clears, `p.grad = p.grad / n` edits."""
         if not isinstance(base, v.Parameter | v.Unknown | v.Grad):
-            if not (isinstance(value, v.Known) and value.value is None):
+            if not (isinstance(value, v.Constant) and value.value is None):
                 self.new_gradient(
                     self.it.expressions.params_of(base), target
                 )  # of a tensor that was made here, of one layer
@@ -266,7 +266,7 @@ class Gradients:
         grad = self.it.names.attribute(base, "grad", target)
         if not isinstance(grad, v.Grad) or grad.copy:
             return
-        if isinstance(value, v.Known) and value.value is None:
+        if isinstance(value, v.Constant) and value.value is None:
             if not self.is_partial(grad):
                 self.run.emit(Zero, target, f"{s.render(target)} = None", params=grad.params)
             return
@@ -339,12 +339,12 @@ class Gradients:
     ) -> v.Value:  # fmt: skip
         target = a.get(0, "parameters", "params", "model", "optimizer")
         limit = a.get(1, "max_norm", "clip_value", "clip_val", "max_grad_norm", "gradient_clip_val", "clip_grad")
-        value = limit.value if isinstance(limit, v.Known) else None
+        value = limit.value if isinstance(limit, v.Constant) else None
         threshold = as_float(value)
         algorithm = a.kwargs.get("gradient_clip_algorithm")
-        if algorithm is not None and not (isinstance(algorithm, v.Known) and algorithm.value == "norm"):
+        if algorithm is not None and not (isinstance(algorithm, v.Constant) and algorithm.value == "norm"):
             threshold = None  # it may limit values
-        if api is ClipApi.CUSTOM and isinstance(limit, v.Known) and limit.value is None:
+        if api is ClipApi.CUSTOM and isinstance(limit, v.Constant) and limit.value is None:
             return v.Unknown(s.render(node), called="norm")  # no limit: it only measures
         exhausted: Site | None = None
         if isinstance(target, v.ParamsValue) and target.generator:
@@ -394,7 +394,7 @@ class Gradients:
             sync = Sync.MANAGED
         elif enabled is None:
             sync = Sync.OFF
-        elif isinstance(enabled, v.Known):
+        elif isinstance(enabled, v.Constant):
             sync = Sync.OFF if enabled.value else Sync.ON
         else:
             sync = Sync.MANAGED
@@ -427,4 +427,4 @@ _SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda",
 
 
 def _is_number(value: v.Value | None, number: int) -> bool:
-    return isinstance(value, v.Known) and value.value == number
+    return isinstance(value, v.Constant) and value.value == number

@@ -104,8 +104,8 @@ class Guesses:
                 inside += [*value.items, *value.entries.values()]
             if inside and any(self._speaks_of_window(x, depth + 1) for x in inside):
                 return True
-        if isinstance(value, v.Known):
-            return not value.counter and self._names_window(value.key)
+        if isinstance(value, v.Constant):
+            return not v.known(value).counter and self._names_window(value.key)
         return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
 
     def _names_window(self, text: str) -> bool:
@@ -343,7 +343,7 @@ class Guesses:
         self, name: str, a: v.Arguments, node: s.Call, made: v.Value | None = None, unseen: str = ""
     ) -> v.Value:
         reduction = a.kwargs.get("reduction")
-        norm = Norm.SUMMED if isinstance(reduction, v.Known) and reduction.value == "sum" else Norm.RAW
+        norm = Norm.SUMMED if isinstance(reduction, v.Constant) and reduction.value == "sum" else Norm.RAW
         inherited = tensors.kept_norm(a.every)
         if inherited in (Norm.DIVIDED, Norm.DIVIDED_BY_COUNTER, Norm.WEIGHTED):
             norm = inherited

@@ -105,7 +105,7 @@ class Interpreter:
                 self.names.assign(call.func.base, value)  # `loss.div_(n)`
 
     def _return(self, stmt: s.Return) -> None:
-        raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known("None", None))
+        raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known(None, "None"))
 
     def _for(self, stmt: s.For) -> None:
         self.loops.run_for(stmt)
@@ -145,17 +145,17 @@ class Interpreter:
             return
         text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
         result: v.Value
-        if isinstance(current, v.Unknown) and isinstance(value, v.Known) and isinstance(value.value, int):
+        if isinstance(current, v.Unknown) and isinstance(value, v.Constant) and isinstance(value.value, int):
             # a counter with an unknown start
             down = stmt.op == "-"
             result = v.Known(
-                s.render(stmt.target), WINDOW - value.value if down else value.value, exact=False, counter=True,
+                WINDOW - value.value if down else value.value, s.render(stmt.target), exact=False, counter=True,
                 window=current.key if down else "",
             )  # fmt: skip
         else:
             result = self.expressions.binary(stmt.op, current, value, text)
             if isinstance(result, v.Known) and stmt.op in "+-":
-                result = v.Known(s.render(stmt.target), result.value, result.exact, True, result.window)
+                result = v.Known(result.value, s.render(stmt.target), result.exact, True, result.window)
         self.names.assign(stmt.target, result)
 
     # -- branches

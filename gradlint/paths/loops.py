@@ -89,7 +89,7 @@ class Loops:
 
     def _refuses(self, stmt: s.While) -> bool:
         test = self.it.ev(stmt.test)
-        return isinstance(test, v.Known) and not test.value
+        return isinstance(test, v.Constant) and not test.value
 
     def _steady(self, loop: LoopState, stmt: s.For, iterable: v.Value, values: list[v.Value]) -> Steady | None:
         """Watches a loop whose turns can be alike: what they are given is, or nothing asks for the number."""
@@ -167,7 +167,7 @@ class Loops:
                 return [one] * self._usual_turns(stmt)
 
     def _counted(self, iterable: v.Counted, turn: int) -> v.Value:
-        number = v.Known(iterable.key, iterable.start + turn * iterable.step, exact=iterable.exact, counter=True)
+        number = v.Known(iterable.start + turn * iterable.step, iterable.key, exact=iterable.exact, counter=True)
         if not iterable.enumerate:
             if isinstance(iterable.inner, v.Collection):
                 columns = iterable.inner.items

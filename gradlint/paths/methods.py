@@ -78,7 +78,7 @@ class Methods:
                 return self.it.api.context_method(base, name, a, node)
             case v.Unknown():
                 return self._unknown_method(base, name, a, node)
-            case v.ParamsValue() | v.Counted() | v.Known():
+            case v.ParamsValue() | v.Counted() | v.Constant():
                 return v.Unknown(s.render(node), called=name)
             case _:
                 return None
@@ -103,18 +103,18 @@ class Methods:
     def _tensor_method(self, base: v.Tensor, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if name == "backward":
             self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
-            return v.Known("", None)
+            return v.NONE
         if name == "register_hook":
             self.it.gradients.hook(base, a.get(0, "hook"), node)
             return v.Unknown(s.render(node))
         if name == "zero_grad":
             self._zero_of_something(node)
-            return v.Known("", None)
+            return v.NONE
         if name == "step" and base.model is not None:
             return v.Unknown(s.render(node))
         if name == "update":
             self._update_entries(base, a)
-            return v.Known("", None)
+            return v.NONE
         if name in ("parameters", "named_parameters"):
             return v.ParamsValue("", Params(frozenset({base.key}), False), True, None, name != "parameters")
         return tensors.method(base, name, a.args, s.render(node))
@@ -155,7 +155,7 @@ class Methods:
             self.run.entries.setdefault(base.key, {}).update(new)
 
     def _instance_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
-        if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Known):
+        if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Constant):
             self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
         member = self.it.names.find_in_class(base.cls, name)
         if member is not None:
@@ -218,7 +218,7 @@ class Methods:
         if name in ("zero_grad", "zero_grad_"):
             guess = roles.suspect(self.run.programs, Role.MODEL, key) if isinstance(base, v.Unknown) else None
             self.run.emit(Zero, node, params=Params(frozenset({key}), True), guess=guess)
-            return v.Known("", None)
+            return v.NONE
         if name == "no_sync":
             return self.it.gradients.no_sync_context(base, node)
         if name == "clip_grad_norm_":
@@ -229,7 +229,7 @@ class Methods:
         if name in ("set_requires_gradient_sync", "set_is_last_backward", "set_gradient_accumulation_boundary"):
             flag = a.get(0, "requires_gradient_sync") or v.Unknown("sync")
             self.run.attributes[(key, "require_backward_grad_sync")] = flag
-            return v.Known("", None)
+            return v.NONE
         if name in ("backward", "step") and isinstance(base, v.Model | v.Unknown):
             return self.it.frameworks.engine_method(base, name, a, node)
         if name in _NO_FORWARD:
@@ -298,7 +298,7 @@ class Methods:
                 return self.it.gradients.optimizer_method(optimizer, name, a, node)
             if base.key == "self" or not (naming.MODEL.search(last) or self.run.does(Use.OWNER, base)):
                 self._zero_of_something(node)
-                return v.Known("", None)
+                return v.NONE
         if name in ("clip_grad_norm_", "zero_grad", "no_sync"):
             return self._model_method(base, name, a, node)
         return None
@@ -312,7 +312,7 @@ class Methods:
         else:
             guess = roles.unseen(text, "clears these gradients")
             self.run.emit(Zero, node, params=ref.params, optimizer=ref.id, guess=guess)
-        return v.Known("", None)
+        return v.NONE
 
     def _unknown_backward(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         last = naming.last(base.key)
@@ -320,14 +320,14 @@ class Methods:
         engine = frameworks.named(last, Thing.ENGINE) or (naming.MODEL.search(last) and not naming.LOSS.search(last))
         if first is not None and (engine or naming.OPTIMIZER.search(last)):
             return self.it.frameworks.engine_method(base, "backward", a, node)
-        if first is not None and not isinstance(first, v.Known) and naming.LOSS.search(naming.last(first.key)):
+        if first is not None and not isinstance(first, v.Constant) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
                 guess = roles.unseen(s.render(node), "is a plain backward")
                 self.it.gradients.backward(first, node, framework=HELPER, guess=guess)
-                return v.Known("", None)
+                return v.NONE
         self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
-        return v.Known("", None)
+        return v.NONE
 
     def _unknown_step(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value | None:
         last = naming.last(base.key)
@@ -335,7 +335,7 @@ class Methods:
             return v.Unknown(s.render(node), called="step")  # a pipeline's schedule, not a learning rate's
         if naming.SCHEDULER.search(last):
             self.it.gradients.scheduler_step(self.scheduler_for(base), node)
-            return v.Known("", None)
+            return v.NONE
         if frameworks.named(last, Thing.ENGINE) is not None:
             return self.it.frameworks.engine_method(base, "step", a, node)
         if naming.OPTIMIZER.search(last) or (self.run.does(Use.ZEROED, base) and not naming.MODEL.search(last)):

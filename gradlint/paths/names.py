@@ -51,11 +51,11 @@ class Names:
             value = self.it.gradients.put_aside(value, target, alias=is_name)
         match target:
             case s.Name():
-                if type(value) is v.Known:
+                if isinstance(value, v.Constant):
                     if isinstance(value.value, bool) and self._is_setting(target.id, value):
                         value = self.flag(target.id, value.value, self.run.frame.scope)
-                    elif value.counter and value.key != target.id:
-                        value = v.Known(target.id, value.value, value.exact, True, value.window, value.modulo)
+                    elif isinstance(value, v.Known) and value.counter and value.key != target.id:
+                        value = v.Known(value.value, target.id, value.exact, True, value.window, value.modulo)
                 self.run.entries.pop(target.id, None)
                 self.run.frame.bind(target.id, self.named(value, target.id, target.id))
             case s.Attr():
@@ -80,9 +80,10 @@ class Names:
             case _:
                 pass
 
-    def _is_setting(self, name: str, value: v.Known) -> bool:
+    def _is_setting(self, name: str, value: v.Constant) -> bool:
         """`use_amp = False`, once, at the top of a script: somebody will set it to True."""
-        if self.run.frame is not self.run.module or value.window or value.counter or self.run.loops:
+        computed = isinstance(value, v.Known) and (value.window or value.counter)
+        if self.run.frame is not self.run.module or computed or self.run.loops:
             return False
         scope = self.run.module.scope
         return scope.only(name) is not None and not self.run.does_with(Use.VARYING, name, scope)
@@ -244,7 +245,7 @@ class Names:
 
     def _unknown_attribute(self, base: v.Unknown, name: str) -> v.Value:
         if name == "requires_grad" and base.called and self.run.no_grad:
-            return v.Known(f"{base.key}.{name}", False)  # what is computed here has no gradient
+            return v.Known(False, f"{base.key}.{name}")  # what is computed here has no gradient
         if frameworks.tells_window(name) and frameworks.named(naming.last(base.key)) is not None:
             return self.framework_attribute(v.Managing(base.key), name)
         if name == "grad" and naming.last(base.key) not in ("x", "input", "inputs", "data", "img", "image", "images"):
@@ -263,7 +264,7 @@ class Names:
         if frameworks.tells_window(name):
             full = self.run.window_full
             return v.Known(
-                f"{base.key}.{name}", True if full is None else full, window=base.window or "the accumulation"
+                True if full is None else full, f"{base.key}.{name}", window=base.window or "the accumulation"
             )
         if name == "module" and base.model is not None:
             return base.model
@@ -321,7 +322,7 @@ class Names:
         if not isinstance(stmt, s.Assign):
             return None
         value = self.it.ev(stmt.value)
-        if stmt.annotation is not None and isinstance(value, v.Known):
+        if stmt.annotation is not None and isinstance(value, v.Constant):
             if isinstance(value.value, bool):
                 return self.flag(name, value.value)
             return None  # a field: whoever makes the object, or a command line, gives it another value

@@ -319,7 +319,7 @@ class Run:
             return context.sync
         flag = self.attributes.get((key, "require_backward_grad_sync"))
         if flag is not None:
-            if isinstance(flag, v.Known) and (flag.exact or flag.window):
+            if isinstance(flag, v.Constant) and (v.known(flag).exact or v.known(flag).window):
                 return Sync.ON if flag.value else Sync.OFF
             return Sync.MANAGED
         return Sync.ON

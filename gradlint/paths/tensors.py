@@ -159,7 +159,7 @@ def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
     if naming.BATCH_LENGTH.search(other.key):
         # a mean times the number of items is their sum
         return _as(result, tensor).but(norm=max(tensor.norm, Norm.SUMMED, key=_RANK.index))
-    if isinstance(other, v.Known) and isinstance(other.value, int | float) and abs(other.value) >= 1:
+    if isinstance(other, v.Constant) and isinstance(other.value, int | float) and abs(other.value) >= 1:
         kept = tensor.divisors if other.value == 1 else frozenset[float]()
         return _as(result, tensor).but(divisors=kept)
     # `loss * w`, and `loss / n * n` too: whoever writes that has thought about it; of plain numbers more is known
@@ -172,7 +172,7 @@ def weighted(tensor: v.Tensor, by: v.Value) -> v.Tensor:
     inverse = inverse_of(by)
     if inverse is None and all(map(_is_one, flatten([by]))):
         return tensor
-    if inverse is None and isinstance(by, v.Known) and not isinstance(by.value, int | float):
+    if inverse is None and isinstance(by, v.Constant) and not isinstance(by.value, int | float):
         return tensor
     if isinstance(by, v.Tensor | v.Collection):
         return tensor.but(norm=Norm.WEIGHTED, divisor="", divisors=frozenset())
@@ -181,7 +181,7 @@ def weighted(tensor: v.Tensor, by: v.Value) -> v.Tensor:
 
 def _is_one(by: v.Value) -> bool:
     """`torch.ones_like(loss)`, None, and what is called `ones`."""
-    if isinstance(by, v.Known):
+    if isinstance(by, v.Constant):
         return by.value is None
     if not isinstance(by, v.Unknown) or not (by.called or by.key.replace(".", "_").isidentifier()):
         return False

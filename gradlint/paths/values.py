@@ -9,6 +9,7 @@ from gradlint.knowledge.rows import Switch
 from gradlint.python.constants import as_float
 from gradlint.python.syntax import Display
 from gradlint.python.values import Class as Class
+from gradlint.python.values import Constant as Constant
 from gradlint.python.values import External as External
 from gradlint.python.values import Function as Function
 from gradlint.python.values import Value as Value
@@ -50,11 +51,11 @@ class Unknown(Named):
     kept: tuple[Value, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class Known(Named):
-    """A Python constant, or a number that was computed."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Known(Constant):
+    """A constant of which more is known: what it is called, or how it was computed."""
 
-    value: int | float | str | bool | bytes | complex | None = None
+    key: str = ""
     #: False when it grew from an unknown start
     exact: bool = True
     #: it changes from turn to turn
@@ -263,10 +264,21 @@ class Managing(Named):
 Arguments: TypeAlias = "calls.Arguments[Value]"
 
 
+#: what a call gives that gives nothing back
+NONE = Known(None)
+
+
+def known(value: Constant) -> Known:
+    """What a path knows of a constant: a plain one is what the file says."""
+    return value if isinstance(value, Known) else Known(value.value, value.key)
+
+
 def number_of(value: Value | None) -> float | None:
     """The number that the file says this is, if it is always the same."""
-    if not isinstance(value, Known) or (number := as_float(value.value)) is None:
+    if not isinstance(value, Constant) or (number := as_float(value.value)) is None:
         return None
+    if not isinstance(value, Known):
+        return number
     if value.made_up:
         return value.real
     return None if value.counter or not value.exact else number

@@ -7,10 +7,10 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Protocol
 
+from gradlint.python import syntax as s
 from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
-    from gradlint.python import syntax as s
     from gradlint.python.calls import Arguments
     from gradlint.python.frame import Frame
 
@@ -39,6 +39,10 @@ class Constant(Value):
     """A number, a string, True, False or None."""
 
     value: s.ConstValue
+
+    @property
+    def key(self) -> str:
+        return s.render(s.Const(-1, self.value))
 
     def signature(self) -> object:
         return type(self.value), self.value
