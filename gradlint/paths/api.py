@@ -91,7 +91,7 @@ class Api:
             self._use_up_all(first, node)
         framework = frameworks.maker(Thing.OPTIMIZER, kind)
         rate = a.kwargs.get("lr") or (a.args[1] if len(a.args) > 1 and not isinstance(first, v.External) else None)
-        groups = first.items if isinstance(first, v.Collection) else []
+        groups = first.each if isinstance(first, v.Collection) else []
         rates = [rate, *(_group_rate(group) for group in groups)]
         over = next((x.over for x in rates if isinstance(x, v.Known | v.Unknown) and x.over), "")
         return v.Optimizer("", OptimizerRef("", "", params, kind, framework, True, rate_over=over))
@@ -99,7 +99,7 @@ class Api:
     def _use_up_all(self, value: v.Value, node: s.Node) -> None:
         self.it.gradients.use_up(value, node)
         if isinstance(value, v.Collection):
-            for item in (*value.items, *value.entries.values()):
+            for item in value.each:
                 self._use_up_all(item, node)
 
     def _make_scaler(self, a: v.Arguments, node: s.Call) -> v.Scaler:
@@ -220,7 +220,7 @@ class Api:
         first = a.get(0)
         if tail in ("chain", "from_iterable") and "chain" in dotted:
             parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Constant)]
-            params = self.it.expressions.params_of(v.Collection("", list(parts))) if parts else Params()
+            params = self.it.expressions.params_of(v.Collection(list(parts))) if parts else Params()
             return v.ParamsValue("", params, True)
         if tail == "partial" and first is not None:
             return v.Partial(s.render(node), first, a.args[1:], a.kwargs)
@@ -247,8 +247,8 @@ class Api:
                 self.it.gradients.use_up(first, node)
                 return made
             if isinstance(first, v.Collection):
-                return v.Collection(first.key, list(first.items), dict(first.entries), s.Display(name), first.open)
-            return v.Collection("", [], {}, s.Display.LIST) if first is None else first
+                return v.Collection(list(first.items), dict(first.entries), v.Kind(name), first.expr)
+            return v.Collection() if first is None else first
         if name in ("filter", "map") and len(a.args) > 1:
             return self._filtered(name, a, node)
         if name == "len":
@@ -283,8 +283,8 @@ class Api:
         if name == "zip":
             rows = self._zipped(a)
             if len(rows) == 1:
-                return v.Counted(s.render(node), inner=v.Collection("", list(a.args)), loader=True)
-            return v.Collection(s.render(node), rows, {}, s.Display.LIST)
+                return v.Counted(s.render(node), inner=v.Collection(list(a.args)), loader=True)
+            return v.Collection(rows, expr=node)
         if name in ("hasattr", "isinstance") and len(a.args) == 2:
             known = self._about_wrapper(name, a.args[0], a.args[1])
             if known is not None:
@@ -310,7 +310,7 @@ class Api:
     def _zipped(self, a: v.Arguments) -> list[v.Value]:
         columns = [self.it.expressions.elements(x, x.key) for x in a.args]
         size = max((len(c) for c in columns), default=1)
-        return [v.Collection("", [c[min(n, len(c) - 1)] for c in columns if c]) for n in range(size)]
+        return [v.Collection([c[min(n, len(c) - 1)] for c in columns if c], {}, v.Kind.TUPLE) for n in range(size)]
 
     def _range(self, a: v.Arguments, node: s.Call) -> v.Value:
         numbers = [self.it.conditions.number(x) for x in a.args]
@@ -355,12 +355,8 @@ class Api:
         if isinstance(source, v.Unknown) and name == "filter":
             return v.ParamsValue("", self.it.expressions.params_of(source), True)
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
-            return v.Collection(
-                s.render(node),
-                [self.it.calls.invoke(a.args[0], Arguments([x]), node) for x in source.items],
-                {},
-                s.Display.LIST,
-            )
+            function = a.args[0]
+            return v.Collection([self.it.calls.invoke(function, Arguments([x]), node) for x in source.each], expr=node)
         return v.Unknown(s.render(node), called=name)
 
     # -- torch
@@ -391,7 +387,7 @@ class Api:
 
 
 def _group_rate(group: v.Value) -> v.Value | None:
-    return group.entries.get('"lr"') if isinstance(group, v.Collection) else None
+    return group.entries.get("lr") if isinstance(group, v.Collection) else None
 
 
 def _puts_into_slices(call: s.Call) -> bool:
@@ -402,6 +398,6 @@ def _puts_into_slices(call: s.Call) -> bool:
 
 
 def _length(value: v.Value | None) -> int:
-    if isinstance(value, v.Collection) and value.kind is not s.Display.GENERATOR and value.items and not value.open:
+    if isinstance(value, v.Collection) and value.kind is not v.Kind.GENERATOR and value.items and value.whole:
         return len(value.items)
     return TURNS

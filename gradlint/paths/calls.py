@@ -202,7 +202,7 @@ class Calls:
         active: list[v.Value] = list((self.run.yielded or [])[contexts:])
         self.run.yielded = None
         leaving = body[position + 1 :], self.run.frame
-        many = v.Collection("", active)
+        many = v.Collection(active)
         return v.Context(definition.name, Switch.OTHER, self.run.site(node), value=many, leaving=leaving)
 
     def bind(self, function: v.Function, given: v.Arguments, frame: Frame) -> None:
@@ -211,11 +211,10 @@ class Calls:
         for param in params:
             name = param.name
             if param.star == "*":
-                value: v.Value = v.Collection(f"*{name}", bound.rest)
+                value: v.Value = v.Collection(bound.rest, {}, v.Kind.TUPLE, s.Name(-1, f"*{name}"))
             elif param.star:
-                named = {f'"{k}"': x for k, x in bound.keywords.items()}
                 more: list[v.Value] = [v.Unknown(name)] if given.starred else []
-                value = v.Collection(f"**{name}", more, named, s.Display.DICT)
+                value = v.Collection(more, bound.keywords, v.Kind.DICT, s.Name(-1, f"**{name}"))
             elif name in bound.values:
                 value = self.it.conditions.settle(name, bound.values[name], frame.scope)
                 if isinstance(value, v.Optimizer | v.Scaler) and not value.key:
@@ -300,13 +299,11 @@ def _is_choice(default: s.Expr) -> bool:
 
 
 def _items(value: v.Value) -> list[v.Value] | None:
-    return value.items if isinstance(value, v.Collection) else None
+    return value.each if isinstance(value, v.Collection) else None
 
 
 def _entries(value: v.Value) -> dict[str, v.Value] | None:
-    if not isinstance(value, v.Collection) or value.items or any(key[:1] != '"' for key in value.entries):
-        return None
-    return {key.strip('"'): x for key, x in value.entries.items()}
+    return value.entries if isinstance(value, v.Collection) and not value.items else None
 
 
 def is_module(bases: set[str]) -> bool:

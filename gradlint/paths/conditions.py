@@ -182,10 +182,10 @@ class Conditions:
                 return self._decide_symbol(value, q)
             case v.Unknown() | v.External():
                 return self._decide_atom(value, q)
-            case v.Collection(kind=s.Display.DICT, items=[_, *_]):
+            case v.Collection(kind=v.Kind.DICT, items=[_, *_]):
                 return self._decide_atom(value, q)  # nobody knows what else is in it
             case v.Collection():
-                return bool(value.items or value.entries) or value.kind is s.Display.TUPLE
+                return bool(value.items or value.entries) or value.kind is v.Kind.TUPLE
             case v.Tensor():
                 return self._decide_atom(value, q)
             case _:

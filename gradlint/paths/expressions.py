@@ -11,6 +11,7 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers
+from gradlint.python.evaluate import KINDS
 from gradlint.python.usage import Use
 from gradlint.records import replace
 
@@ -107,7 +108,7 @@ class Expressions:
 
     def _joined(self, left: v.Value, right: v.Value, text: str) -> v.Value:
         if isinstance(left, v.Collection) and isinstance(right, v.Collection):
-            return v.Collection(text, [*left.items, *right.items], {}, left.kind)
+            return v.Collection([*left.items, *right.items], {}, left.kind)
         params = self.params_of(left).union(self.params_of(right))
         return v.ParamsValue(text, params, wrap=_first_wrap(self.run.wrap_of(left), self.run.wrap_of(right)))
 
@@ -168,47 +169,46 @@ class Expressions:
     def _item(self, expr: s.Item) -> v.Value:
         base, index = self.it.ev(expr.base), self.it.ev(expr.index)
         if isinstance(base, v.Collection):
-            if isinstance(index, v.Constant):
-                found = _entry(base, index)
-                if found is not None:
-                    return found
-            elif base.items:
-                return base.items[0]
+            found = base.at(index)
+            if found is not None:
+                return found
         if isinstance(base, v.Tensor):
             return self.run.entries.get(base.key, {}).get(index.key, base)
         if isinstance(base, v.Grad):
             return base
-        if isinstance(base, v.Grad):
-            return v.Grad(base.key, base.params, base.wrap, True, copy=base.copy)
         if isinstance(base, v.ParamsValue):
             return v.Parameter(f"{base.key}[{index.key}]", base.params, base.wrap, True)
         key = f"{base.key}[{index.key}]"
         stored = self.run.attributes.get((base.key, index.key))
         if stored is not None:
             return stored
+        if isinstance(base, v.Collection) and base.items:
+            return base.each[0]
         data = isinstance(base, v.Instance) and not base.module  # `dataset[0]`
         return v.Unknown(key, params=Params(known=True) if data else params_in(base))
 
     def _display(self, expr: s.Sequence) -> v.Value:
-        return v.Collection(s.render(expr), self.spread(expr.items), {}, expr.kind)
-
-    def spread(self, exprs: list[s.Expr]) -> list[v.Value]:
-        """The values of these, with what a star in front of one of them stands for."""
         values: list[v.Value] = []
-        for expr in exprs:
-            value = self.it.ev(expr)
-            if isinstance(expr, s.Star) and isinstance(value, v.Collection):
+        for item in expr.items:
+            value = self.it.ev(item)
+            if isinstance(item, s.Star) and isinstance(value, v.Collection):
                 values.extend(value.items)
             else:
                 values.append(value)
-        return values
+        return v.Collection(values, {}, KINDS[expr.kind], expr)
 
     def _dict(self, expr: s.Dict) -> v.Value:
-        entries = {}
-        for number, (key, value) in enumerate(expr.pairs):
-            name = self.it.ev(key).key if key is not None else f"**{number}"
-            entries[name] = self.it.ev(value)
-        return v.Collection(s.render(expr), [], entries, s.Display.DICT)
+        found = v.Collection(kind=v.Kind.DICT, expr=expr)
+        for key, item in expr.pairs:
+            value = self.it.ev(item)
+            if key is not None:
+                found.put(self.it.ev(key), value)
+            elif isinstance(value, v.Collection):
+                found.items.extend(value.items)
+                found.entries.update(value.entries)
+            else:
+                found.items.append(value)
+        return found
 
     def _comprehension(self, expr: s.Comprehension) -> v.Value:
         iterable = self.it.ev(expr.iterable)
@@ -235,9 +235,9 @@ class Expressions:
                 params = params.union(item.params)
             filtered = any(_filters(c) for c in expr.conditions)
             return v.ParamsValue(text, params, lazy, None, False, owners[0].wrap, filtered)
-        return v.Collection(
-            text, items, {}, s.Display.GENERATOR if lazy else s.Display.LIST, not isinstance(iterable, v.Collection)
-        )
+        known = isinstance(iterable, v.Collection) and iterable.whole
+        items = items if known else [v.Rest(x) for x in items]
+        return v.Collection(items, {}, v.Kind.GENERATOR if lazy else v.Kind.LIST, expr)
 
     # -- iteration
 
@@ -245,19 +245,20 @@ class Expressions:
         """What the turns of a loop over this give: known entries, or one stand-in."""
         match iterable:
             case v.Collection() if iterable.items:
-                return list(iterable.items)
+                return iterable.each
             case v.Collection() if iterable.entries:
-                return [v.Known(k.strip('"'), k) for k in iterable.entries]
+                return [*map(v.Constant, iterable.entries)]
             case v.ParamsValue():
                 one = v.Parameter(iterable.key, iterable.params, iterable.wrap, iterable.partial)
                 if iterable.named:
-                    return [v.Collection(text, [v.Unknown(f"{text} name"), one])]
+                    return [v.Collection([v.Unknown(f"{text} name"), one], {}, v.Kind.TUPLE)]
                 return [one]
             case v.Counted() if (
                 iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
             ):
-                inner = iterable.inner.items
-                return [v.Collection(text, [v.Known(n + iterable.start, str(n)), x]) for n, x in enumerate(inner)]
+                inner = iterable.inner.each
+                numbered = ([v.Known(n + iterable.start, str(n)), x] for n, x in enumerate(inner))
+                return [v.Collection(row, {}, v.Kind.TUPLE) for row in numbered]
             case v.Tensor():
                 return [iterable]
             case v.Grad():
@@ -273,11 +274,7 @@ class Expressions:
             case v.ParamsValue() | v.Parameter() | v.Grad():
                 return value.params
             case v.Collection():
-                parts = (
-                    [value.entries['"params"']]
-                    if '"params"' in value.entries
-                    else [*value.items, *value.entries.values()]
-                )
+                parts = [value.entries["params"]] if "params" in value.entries else value.each
                 parts = [p for p in parts if not isinstance(p, v.Constant)]
                 if not parts:
                     return Params()
@@ -319,14 +316,6 @@ _EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
     s.Yield: Expressions._ev_yield,
     s.Other: Expressions._ev_other,
 }
-
-
-def _entry(base: v.Collection, index: v.Constant) -> v.Value | None:
-    if index.key in base.entries:
-        return base.entries[index.key]
-    if isinstance(index.value, int) and base.items:
-        return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else base.items[0]
-    return base.entries.get(index.key)
 
 
 def _like(value: v.Constant, number: int | float, expr: s.Expr) -> v.Known:

@@ -82,7 +82,7 @@ class Frameworks:
         model = (a.at(row.model) if row.model is not None else None) or v.Unknown("model")
         ref = OptimizerRef("", "", self.it.expressions.params_of(model), "", framework, True)
         engine, scheduler = self._object(framework, row, a, model), v.Scheduler("", None, True, framework)
-        return v.Collection(s.render(node), [engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler])
+        return v.Collection([engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler], {}, v.Kind.TUPLE, node)
 
     def _passed(self, framework: Framework, row: Passes, a: v.Arguments) -> v.Value | None:
         if row.argument is not None:
@@ -91,7 +91,13 @@ class Frameworks:
         if row.prepares:
             for value in values:
                 self._prepare(framework, value)
-        return values[0] if len(values) == 1 else v.Collection("", list(values)) if values or row.prepares else None
+        return (
+            values[0]
+            if len(values) == 1
+            else v.Collection(list(values), {}, v.Kind.TUPLE)
+            if values or row.prepares
+            else None
+        )
 
     def _prepare(self, framework: Framework, value: v.Value) -> None:
         """From here on it is the framework's."""
@@ -260,8 +266,8 @@ def _plugin(dotted: str, row: Makes, a: v.Arguments) -> v.Value:
         for config in row.within:
             value = value or _entry(a.at(config), key)
         if value is not None and not (isinstance(value, v.Constant) and isinstance(value.value, str)):
-            entries[f'"{key}"'] = value
-    return v.Collection(naming.last(dotted), [], entries, s.Display.DICT)
+            entries[key] = value
+    return v.Collection([], entries, v.Kind.DICT, s.Name(-1, naming.last(dotted)))
 
 
 def _precision(value: v.Value | None) -> str:
@@ -271,7 +277,7 @@ def _precision(value: v.Value | None) -> str:
 
 
 def _entry(config: v.Value | None, key: str) -> v.Value | None:
-    return config.entries.get(f'"{key}"') if isinstance(config, v.Collection) else None
+    return config.entries.get(key) if isinstance(config, v.Collection) else None
 
 
 def _given(a: v.Arguments) -> Given:
@@ -281,8 +287,8 @@ def _given(a: v.Arguments) -> Given:
 def _argument(value: v.Value) -> Argument:
     if isinstance(value, v.Constant):
         return Argument(value.key, True, value.value)
-    if isinstance(value, v.Collection) and value.kind is s.Display.DICT:
-        return Argument(value.key, entries={k.strip('"'): _argument(x) for k, x in value.entries.items()})
+    if isinstance(value, v.Collection) and value.kind is v.Kind.DICT:
+        return Argument(value.key, entries={k: _argument(x) for k, x in value.entries.items()})
     return Argument(value.key)
 
 

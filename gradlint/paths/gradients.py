@@ -146,7 +146,7 @@ class Gradients:
 
     def as_loss(self, value: v.Value) -> v.Tensor:
         if isinstance(value, v.Collection):
-            value = tensors.merge(list(value.items), value.key, tensors.kept_norm(list(value.items))) or value
+            value = tensors.merge(value.each, value.key, tensors.kept_norm(value.each)) or value
         if isinstance(value, v.Tensor):
             return value
         params = value.params if isinstance(value, v.Unknown) and value.params.owners else Params()
@@ -367,7 +367,7 @@ class Gradients:
     def clip_params(self, target: v.Value | None) -> Params:
         if target is None:
             return Params()
-        if isinstance(target, v.Collection) and any(isinstance(i, v.Grad) for i in target.items):
+        if isinstance(target, v.Collection) and any(isinstance(i, v.Grad) for i in target.each):
             return Params()
         return self.it.expressions.params_of(target)
 

@@ -101,7 +101,7 @@ class Guesses:
             entries = self.run.entries.get(value.key) if value.key else None
             inside = [] if entries is None else [*entries.values()]
             if isinstance(value, v.Collection):
-                inside += [*value.items, *value.entries.values()]
+                inside += value.each
             if inside and any(self._speaks_of_window(x, depth + 1) for x in inside):
                 return True
         if isinstance(value, v.Constant):
@@ -285,7 +285,7 @@ class Guesses:
             self.run.reached = reached
             self.run.budget = budget
         if isinstance(found, v.Collection):
-            parts = [found.entries.get('"loss"'), *found.items, *found.entries.values()]
+            parts = [found.entries.get("loss"), *found.each]
             found = next((part for part in parts if part is not None), found)
         return found if isinstance(found, v.Tensor) else None
 

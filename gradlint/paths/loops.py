@@ -57,8 +57,8 @@ class Loops:
 
     def _around(self, iterable: v.Value) -> list[Guard]:
         """A loop over optimizers is one step of all of them: the window that is full round it is full in it."""
-        many = iterable.items if isinstance(iterable, v.Collection) else []
-        rows = [x for item in many for x in (item.items if isinstance(item, v.Collection) else [item])]
+        many = iterable.each if isinstance(iterable, v.Collection) else []
+        rows = [x for item in many for x in (item.each if isinstance(item, v.Collection) else [item])]
         together = any(isinstance(x, v.Optimizer) for x in rows)
         if isinstance(iterable, v.Counted):
             together = self._counts_training_objects(iterable)
@@ -146,8 +146,8 @@ class Loops:
     def _turns(self, stmt: s.For, iterable: v.Value) -> list[v.Value]:
         text = s.render(stmt.iterable)
         match iterable:
-            case v.Collection() if iterable.open and iterable.items:
-                return [iterable.items[0]] * self._usual_turns(stmt)
+            case v.Collection() if iterable.items and not iterable.whole:
+                return [iterable.each[0]] * self._usual_turns(stmt)
             case v.Collection() if iterable.items or iterable.entries:
                 return self.it.expressions.elements(iterable, text)[:4]
             case v.ParamsValue() | v.Grad():
@@ -175,14 +175,14 @@ class Loops:
                     self._counted(c, turn) if isinstance(c, v.Counted) else self.it.expressions.elements(c, c.key)[0]
                     for c in columns
                 ]
-                return v.Collection("", row)
+                return _row(*row)
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
         inner = iterable.inner
         if isinstance(inner, v.Counted):
-            return v.Collection("", [number, self._counted(inner, turn)])
+            return _row(number, self._counted(inner, turn))
         if isinstance(inner, v.Collection) and inner.items:
-            return v.Collection("", [number, inner.items[0]])
-        return v.Collection("", [number, v.Unknown(f"{inner.key if inner else ''}[*]")])
+            return _row(number, inner.each[0])
+        return _row(number, v.Unknown(f"{inner.key if inner else ''}[*]"))
 
     def _usual_turns(self, stmt: s.For | s.While) -> int:
         """Enough for two windows and a rest where gradients are made or used; two epochs; once for the rest."""
@@ -227,7 +227,7 @@ class Loops:
         inner = iterable.inner
         if isinstance(inner, v.Counted):
             return self._counts_training_objects(inner)
-        columns = inner.items if isinstance(inner, v.Collection) else [inner]
+        columns = inner.each if isinstance(inner, v.Collection) else [inner]
         return any(isinstance(c, v.Unknown) and self._over_training_objects(c) for c in columns)
 
     # -- what it goes over
@@ -271,6 +271,10 @@ def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> 
             yield value
 
 
+def _row(*values: v.Value) -> v.Value:
+    return v.Collection([*values], {}, v.Kind.TUPLE)
+
+
 def _holds_loop(stmt: s.Stmt) -> bool:
     return isinstance(stmt, s.For | s.While) or _holds_any_loop([x for b in s.blocks(stmt) for x in b])
 
@@ -287,7 +291,7 @@ def _outside_of_loops(body: list[s.Stmt]) -> Iterator[s.Stmt]:
 
 def _all_known(value: v.Value | None) -> bool:
     """A list with these entries and no more; what a comprehension made goes on as long as its source does."""
-    return isinstance(value, v.Collection) and bool(value.items) and not value.open
+    return isinstance(value, v.Collection) and bool(value.items) and value.whole
 
 
 def _holds_any_loop(body: list[s.Stmt]) -> bool:

@@ -128,16 +128,17 @@ class Methods:
         elif name == "extend" and a.args and isinstance(a.args[0], v.Collection):
             base.items.extend(a.args[0].items)
         elif name in ("values", "copy"):
-            return v.Collection(base.key, [*base.items, *base.entries.values()], {}, s.Display.LIST)
+            return v.Collection(base.parts, expr=base.expr)
         elif name == "items":
-            pairs: list[v.Value] = [v.Collection(k, [v.Known(k, k), x]) for k, x in base.entries.items()]
-            return v.Collection(base.key, pairs, {}, s.Display.LIST)
+            names = [*[v.Unknown("") for _ in base.items], *map(v.Constant, base.entries)]
+            pairs = zip(names, base.each, strict=True)
+            return v.Collection([v.Collection([k, x], {}, v.Kind.TUPLE) for k, x in pairs], expr=base.expr)
         elif name in ("get", "pop") and a.args:
-            return base.entries.get(a.args[0].key) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
+            return base.at(a.args[0]) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
         elif name == "update":
             self._update_entries(base, a)
         elif name in ("step", "zero_grad"):
-            for item in (*base.items, *base.entries.values()):
+            for item in base.each:
                 optimizer = self.run.optimizer_for(item)
                 if optimizer is not None:
                     self.it.gradients.optimizer_method(optimizer, name, a, node)
@@ -145,14 +146,14 @@ class Methods:
 
     def _update_entries(self, base: v.Value, a: v.Arguments) -> None:
         """`out.update(loss=…)`, `out.update({"loss": …})`."""
-        new = {f'"{name}"': value for name, value in a.kwargs.items()}
+        new = dict(a.kwargs)
         for value in a.args:
             if isinstance(value, v.Collection):
                 new.update(value.entries)
         if isinstance(base, v.Collection):
             base.entries.update(new)
         elif base.key:
-            self.run.entries.setdefault(base.key, {}).update(new)
+            self.run.entries.setdefault(base.key, {}).update({v.Constant(k).key: x for k, x in new.items()})
 
     def _instance_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Constant):

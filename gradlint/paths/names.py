@@ -70,7 +70,8 @@ class Names:
                 key = f"{base.key}[{index.key}]"
                 named = self.named(value, key, key)
                 if isinstance(base, v.Collection):
-                    base.entries[index.key] = named
+                    if not base.put(index, named):
+                        base.add(named)
                 self.run.entries.setdefault(base.key, {})[index.key] = named
                 self.run.attributes[(base.key, index.key)] = named
             case s.Sequence():
@@ -109,10 +110,11 @@ class Names:
         self.run.attributes[(base.key, target.name)] = self.named(value, target.name, key)
 
     def _unpack(self, target: s.Sequence, value: v.Value) -> None:
-        items = list(value.items) if isinstance(value, v.Collection) and value.items else None
+        items = value.each if isinstance(value, v.Collection) and value.items else None
+        more = isinstance(value, v.Collection) and not value.whole
         for number, element in enumerate(target.items):
-            if items is not None and number < len(items) and not isinstance(element, s.Star):
-                self.assign(element, items[number])
+            if items is not None and (more or number < len(items)) and not isinstance(element, s.Star):
+                self.assign(element, items[min(number, len(items) - 1)])
             elif isinstance(value, v.Tensor):
                 self.assign(element, value)
             else:
@@ -144,7 +146,7 @@ class Names:
                 return value
             case v.Collection():
                 # optimizers in a list are different ones, whatever a loop calls them in turn
-                for number, item in enumerate(value.items):
+                for number, item in enumerate(x.value if isinstance(x, v.Rest) else x for x in value.items):
                     if isinstance(item, v.Optimizer) and not item.key:
                         self.named(item, name, f"{key}[{number}]")
                 for entry, item in value.entries.items():

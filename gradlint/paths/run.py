@@ -228,7 +228,7 @@ class Run:
                     return self._infer_optimizer(value.key, text or value.key)
                 return None
             case v.Collection():
-                for item in (*value.items, *value.entries.values()):
+                for item in value.each:
                     found = self.optimizer_for(item)
                     if found is not None:
                         return found
@@ -329,7 +329,7 @@ class Run:
             case v.Model() | v.Instance() | v.ParamsValue() | v.Parameter() | v.Grad() | v.Tensor():
                 return value.wrap
             case v.Collection():
-                for item in value.items:
+                for item in value.each:
                     if self.wrap_of(item) is not Wrap.NONE:
                         return self.wrap_of(item)
                 return Wrap.NONE

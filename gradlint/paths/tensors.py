@@ -60,7 +60,7 @@ def flatten(parts: list[v.Value], depth: int = 0) -> list[v.Value]:
     out: list[v.Value] = []
     for part in parts:
         if depth < 3 and isinstance(part, v.Collection):
-            out.extend(flatten([*part.items, *part.entries.values()], depth + 1))
+            out.extend(flatten(part.each, depth + 1))
         else:
             out.append(part)
     return out

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.knowledge.rows import Switch
 from gradlint.python.constants import as_float
-from gradlint.python.syntax import Display
 from gradlint.python.values import Class as Class
+from gradlint.python.values import Collection as Collection
 from gradlint.python.values import Constant as Constant
 from gradlint.python.values import External as External
 from gradlint.python.values import Function as Function
+from gradlint.python.values import Kind as Kind
+from gradlint.python.values import Rest as Rest
 from gradlint.python.values import Value as Value
 from gradlint.records import dataclass, field, replace
 
@@ -205,17 +207,6 @@ class Context(Named):
 @dataclass(slots=True, eq=False)
 class Never(Named):
     """What a call gives that does not come back: an exit of the program."""
-
-
-@dataclass(slots=True, eq=False)
-class Collection(Named):
-    """A tuple, list or dict whose entries are known."""
-
-    items: list[Value] = field(default_factory=list)
-    entries: dict[str, Value] = field(default_factory=dict)
-    kind: Display = Display.TUPLE
-    #: there are more of the kind that `items` shows
-    open: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -194,7 +194,7 @@ class Evaluator:
                 items.extend(value.items)
             else:
                 items.append(Rest(value))
-        return Collection(items, {}, _DISPLAYS[expr.kind])
+        return Collection(items, {}, KINDS[expr.kind])
 
     def _dict(self, expr: s.Dict) -> Value:
         found = Collection(kind=Kind.DICT)
@@ -251,24 +251,14 @@ class Evaluator:
                 value = self.domain.store(target, base, value)
                 if isinstance(base, Collection):
                     self.change(base)
-                    self._put(base, self.ev(target.index), value)
+                    if not base.put(self.ev(target.index), value):
+                        base.items = [Rest(self.joined([*base.parts, value]))]
             case s.Sequence():
                 self._unpack(target, value)
             case s.Star():
                 self.assign(target.value, self.domain.item(value, None, target.value))
             case _:
                 pass
-
-    def _put(self, base: Collection, index: Value, value: Value) -> None:
-        key = index.value if isinstance(index, Constant) else None
-        if isinstance(key, str):
-            base.entries[key] = value
-        elif isinstance(key, int) and base.whole and -len(base.items) <= key < len(base.items):
-            base.items[key] = value
-        elif base.kind is Kind.DICT:
-            base.add(value)
-        else:
-            base.items = [Rest(self.joined([*base.parts, value]))]
 
     def _unpack(self, target: s.Sequence, value: Value) -> None:
         items = _items(value) or []
@@ -479,7 +469,7 @@ def _entries(value: Value) -> dict[str, Value] | None:
     return value.entries if isinstance(value, Collection) and not value.items else None
 
 
-_DISPLAYS = {s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST}
+KINDS = {s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST}
 
 # by type, not by match: this runs for every expression
 _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {

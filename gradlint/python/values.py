@@ -56,6 +56,8 @@ class Kind(enum.Enum):
     DICT = "dict"
     #: an object that is nothing but its fields: a dataclass, a NamedTuple
     RECORD = "record"
+    #: what gives its values once
+    GENERATOR = "generator"
     #: modules that run one after the other
     ROW = "row"
 
@@ -77,6 +79,12 @@ class Collection(Value):
     items: list[Value] = field(default_factory=list)
     entries: dict[str, Value] = field(default_factory=dict)
     kind: Kind = Kind.LIST
+    #: where it is written
+    expr: s.Expr | None = None
+
+    @property
+    def key(self) -> str:
+        return s.render(self.expr)
 
     def signature(self) -> object:
         return (
@@ -93,6 +101,11 @@ class Collection(Value):
     def parts(self) -> list[Value]:
         """What it holds, by whatever name."""
         return [*self.items, *self.entries.values()]
+
+    @property
+    def each(self) -> list[Value]:
+        """The same; of what there may be any number of, one."""
+        return [x.value if isinstance(x, Rest) else x for x in self.parts]
 
     def at(self, index: Value) -> Value | None:
         """What a constant picks; None if that is not known."""
@@ -118,15 +131,28 @@ class Collection(Value):
                 items = self.items[low:high]
             case _:
                 return None
-        return Collection(items, {}, self.kind)
+        return Collection(items, {}, self.kind, self.expr)
 
     def add(self, value: Value) -> None:
         """One more, as long as there are not too many."""
         if len(self.items) < LONGEST:
             self.items.append(value)
 
+    def put(self, index: Value, value: Value) -> bool:
+        """An entry under a key, or in the place of an item; False if nobody knows which one it is."""
+        key = index.value if isinstance(index, Constant) else None
+        if isinstance(key, str):
+            self.entries[key] = value
+        elif isinstance(key, int) and self.whole and -len(self.items) <= key < len(self.items):
+            self.items[key] = value
+        elif self.kind is Kind.DICT:
+            self.add(value)
+        else:
+            return False
+        return True
+
     def copy(self) -> Collection:
-        return Collection(list(self.items), dict(self.entries), self.kind)
+        return Collection(list(self.items), dict(self.entries), self.kind, self.expr)
 
 
 @dataclass(frozen=True, slots=True)
