@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.facts.functions import CRITERIA
+from gradlint.facts.joined import run
 from gradlint.facts.tensors import POINTED, PROBABILITIES, Tensors
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
@@ -32,12 +33,12 @@ def operations(program: Module, *, divisions: bool = False) -> list[Operation]:
     tensors = Tensors(program)
     core = tensors.core
     try:
-        core.run(program.body)
+        run(core, program.body)
         for function in tensors.entries(program.body, None):
             if id(function.node) not in core.followed:
-                core.follow(function, function.node, Arguments())
+                core.enter(function, function.node, Arguments())
         for function in tensors.inherited():
-            core.follow(function, function.node, Arguments())
+            core.enter(function, function.node, Arguments())
     except (Enough, RecursionError):
         pass  # what was seen until here counts
     finally:

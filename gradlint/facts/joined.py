@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gradlint.python import syntax as s
+from gradlint.python.calls import Arguments
 from gradlint.python.contexts import turns_off
 from gradlint.python.evaluate import Container, Evaluator, Journal
+from gradlint.python.frame import Frame
 from gradlint.python.values import Class, Collection, Constant, External, Function, Instance, Rest, Value
 
 #: containers that a branch changed, and what they held at its end
@@ -14,12 +16,37 @@ Names = dict[str, Value]
 _DEEP = 8
 
 
+class Joined:
+    """Runs a function once for the same arguments."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Value] = {}
+
+    def follow(self, ev: Evaluator, function: Function, node: s.Node, given: Arguments[Value]) -> Value:
+        return ev.enter(function, node, given)
+
+    def returned(self, ev: Evaluator, function: Function, node: s.Node) -> Value:
+        frame, code = ev.frame, function.node
+        assert isinstance(code, s.Def)
+        key = (id(code), function.owner, frame.no_grad, frame.state,
+               tuple((name, value.signature()) for name, value in frame.names.items()))  # fmt: skip
+        known = self._known.get(key)
+        if known is None:
+            run(ev, code.body)
+            known = self._known[key] = ev.joined(frame.returns) if frame.returns else Constant(None)
+        return known
+
+    def elsewhere(self, ev: Evaluator, expr: s.Expr, frame: Frame, name: str) -> Value:
+        return ev.evaluated(expr, frame)
+
+
 def run(ev: Evaluator, body: list[s.Stmt]) -> bool:
     """Runs a block; False if its end is not reached."""
     return all(_statement(ev, stmt) for stmt in body)
 
 
 def _statement(ev: Evaluator, stmt: s.Stmt) -> bool:
+    ev.spend()
     match stmt:
         case s.Assign():
             value = ev.ev(stmt.value)
@@ -46,12 +73,8 @@ def _statement(ev: Evaluator, stmt: s.Stmt) -> bool:
             return False
         case s.Jump():
             return False
-        case s.Def():
-            ev.frame.names[stmt.name] = Function(stmt, ev.names.seen(ev.frame))
-        case s.Class():
-            ev.frame.names[stmt.name] = Class(stmt, ev.names.seen(ev.frame))
-        case s.Import():
-            ev.frame.names.update({local: External(dotted) for local, dotted in stmt.bindings.items()})
+        case s.Def() | s.Class() | s.Import() | s.Scope():
+            ev.declare(stmt)
         case s.Delete():
             for target in stmt.targets:
                 _delete(ev, target)
@@ -66,7 +89,7 @@ def _augmented(ev: Evaluator, stmt: s.AugAssign) -> None:
         ev.extend(before, added)
         return
     node = s.Bin(stmt.node, stmt.op, stmt.target, stmt.value)
-    ev.assign(stmt.target, ev.operate(node, [before, added]))
+    ev.assign(stmt.target, ev.domain.operate(node, [before, added]))
 
 
 def _delete(ev: Evaluator, target: s.Expr) -> None:
@@ -85,7 +108,7 @@ def _delete(ev: Evaluator, target: s.Expr) -> None:
 
 
 def _if(ev: Evaluator, stmt: s.If) -> bool:
-    holds = ev.domain.truth(ev.ev(stmt.test), stmt.test)
+    holds = ev.domain.truth(ev.ev(stmt.test), stmt)
     if holds is not None:
         return run(ev, stmt.body if holds else stmt.orelse)
     before = ev.frame.names
@@ -139,7 +162,7 @@ def _joined(ev: Evaluator, one: Container, other: Container) -> Container:
     if isinstance(one, Instance) and isinstance(other, Instance):
         names: Names = {}
         _merge(ev, names, one.attributes, other.attributes)
-        return Instance(one.cls, one.outer, attributes=names)
+        return Instance(one.cls, attributes=names)
     assert isinstance(one, Collection)
     assert isinstance(other, Collection)
     entries: Names = {}

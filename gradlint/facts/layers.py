@@ -17,6 +17,7 @@ from gradlint.python.calls import Arguments, bind, written
 from gradlint.python.evaluate import Evaluator
 from gradlint.python.values import (
     LONGEST,
+    Class,
     Collection,
     Constant,
     Enough,
@@ -76,23 +77,23 @@ class Layers:
 
     def __init__(self, program: Module) -> None:
         self.program = program
-        self.core = Evaluator(program, self, joined.run, budget=40_000, depth=12, words=_FOLLOWED)
+        self.core = Evaluator(program, self, joined.Joined(), budget=10_000, depth=12, words=_FOLLOWED)
         self.chains = Chains()
         #: every `nn.Sequential`, as it is in the end
         self._rows: list[Collection] = []
 
     def run(self) -> None:
         wanted = _with_saturating(self.program)
-        self.core.run(self.program.body)
+        joined.run(self.core, self.program.body)
         methods = {id(x): stmt for stmt in self.program.statements() if isinstance(stmt, s.Class) for x in stmt.body}
         for stmt in self.program.statements():
             if isinstance(stmt, s.Class) and stmt.name in wanted:
                 self._model(stmt)
             elif isinstance(stmt, s.Def) and stmt.name in wanted and self._builds(stmt):
                 function = Function(stmt, self.core.module)
-                self.core.follow(function, stmt, self._given(stmt.name, stmt.params, method=id(stmt) in methods))
-        for made in self.core.made:  # it grows on the way: they make others
-            self.core.ready(made)
+                self.core.enter(function, stmt, self._given(stmt.name, stmt.params, method=id(stmt) in methods))
+        for made in self.core.objects.made:  # it grows on the way: they make others
+            self.core.objects.ready(made)
         for row in self._rows:
             self._through(row, FRESH)
 
@@ -104,8 +105,8 @@ class Layers:
         """Builds a class as the file does, and runs its `forward`."""
         init = self.core.classes.method(cls, "__init__")
         given = self._given(cls.name, init.params[1:] if init is not None else [], method=False)
-        made = Instance(cls, self.core.module, given)
-        forward = self.core.member(made, "forward")
+        made = Instance(Class(cls, self.core.module), given)
+        forward = self.core.objects.member(made, "forward")
         if forward is not None:
             self.core.call(forward, s.Call(cls.node, s.Name(cls.node, cls.name), [], {}), Arguments())
         else:
@@ -135,10 +136,11 @@ class Layers:
     def unknown(self, name: str) -> Value:
         return UNKNOWN
 
-    def parameter(self, param: s.Param, given: Value | None, default: Value | None, function: s.Def) -> Value:
+    def parameter(self, param: s.Param, given: Value | None, default: Value | None, frame: Frame) -> Value:
         if given is not None:
             return given
-        if function.name != "forward":
+        function = frame.function
+        if function is None or function.name != "forward":
             return SETTING if default is None else _plain(default)
         # tensors, but for switches; what may be None may be anything
         if default == Constant(None):
@@ -158,10 +160,13 @@ class Layers:
         return SETTING if isinstance(base, Setting) else None
 
     def operate(self, expr: s.Expr, values: list[Value]) -> Value:
+        known = self.core.folded(expr, values)
+        if known is not None:
+            return known
         if isinstance(expr, s.Compare):
             return _compared(expr.op, *values)
         if isinstance(expr, s.Unary):
-            holds = self.truth(values[0], expr) if expr.op == "not" else None
+            holds = _holds(values[0]) if expr.op == "not" else None
             return (
                 values[0]
                 if isinstance(values[0], Tensor | Setting)
@@ -203,13 +208,12 @@ class Layers:
             return END
         return SETTING if isinstance(one, Constant | Setting) and isinstance(other, Constant | Setting) else UNKNOWN
 
-    def truth(self, value: Value, expr: s.Expr) -> bool | None:
-        if isinstance(value, Constant):
-            return bool(value.value)
-        items = _items(value)
-        return bool(items) if items is not None else None
+    def truth(self, value: Value, node: s.If | s.IfExp | s.Comprehension) -> bool | None:
+        return _holds(value)
 
-    def store(self, target: s.Expr | s.Return, base: Value | None, value: Value) -> Value:
+    def store(
+        self, target: s.Expr | s.Return | s.Assign, base: Value | None, value: Value, source: s.Expr | None = None
+    ) -> Value:
         if isinstance(target, s.Item) and isinstance(target.base, s.Name) and isinstance(base, Tensor):
             self.core.frame.names[target.base.id] = FRESH
         return value
@@ -217,6 +221,8 @@ class Layers:
     # -- calls
 
     def call(self, callee: Value, node: s.Call, given: Arguments[Value]) -> Value:
+        if isinstance(callee, Class):
+            return self.core.objects.make(callee, given)
         if isinstance(callee, External):
             if callee.dotted.startswith("torch."):
                 return self._torch(callee, node, given)
@@ -306,7 +312,7 @@ class Layers:
         return made
 
     def _is_row(self, module: Instance) -> bool:
-        foreign = self.core.classes_of(module.cls).foreign(module.cls)
+        foreign = self.core.classes_of(module.cls.node).foreign(module.cls.node)
         return any(base.endswith("Sequential") for base in foreign)
 
     def _through(
@@ -321,9 +327,9 @@ class Layers:
             case Collection(kind=Kind.ROW):
                 return self._one_by_one(module.items, tensor)
             case Instance():
-                forward = self.core.member(module, "forward")
+                forward = self.core.objects.member(module, "forward")
                 if forward is not None:
-                    call = s.Call(module.cls.node, s.Name(module.cls.node, ""), [], {})
+                    call = s.Call(module.cls.node.node, s.Name(module.cls.node.node, ""), [], {})
                     return self.core.call(forward, call, given or Arguments([tensor]))
                 row = self._is_row(module)
                 return self._one_by_one([*module.attributes.values()], tensor) if row else FRESH
@@ -362,6 +368,13 @@ def _compared(op: str, left: Value, right: Value) -> Value:
 
 def _unfollowed(given: Arguments[Value]) -> Value:
     return FRESH if any(isinstance(value, Tensor) for value in given.args) else UNKNOWN
+
+
+def _holds(value: Value) -> bool | None:
+    if isinstance(value, Constant):
+        return bool(value.value)
+    items = _items(value)
+    return bool(items) if items is not None else None
 
 
 def _is_module(value: Value) -> bool:

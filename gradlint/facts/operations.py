@@ -336,7 +336,7 @@ def _state(frame: Frame) -> State:
 
 def _class_of(frame: Frame) -> s.Class | None:
     """The class of the object, or that which a static method stands in."""
-    return frame.owner.cls if isinstance(frame.owner, Instance) else frame.scope.cls
+    return frame.owner.cls.node if isinstance(frame.owner, Instance) else frame.scope.cls
 
 
 def gives_loss(node: s.Def, cls: s.Class | None) -> bool:

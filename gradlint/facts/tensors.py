@@ -70,7 +70,7 @@ class Tensors:
 
     def __init__(self, program: Module) -> None:
         self.program = program
-        self.core = Evaluator(program, self, joined.run, budget=60_000, depth=7, words=PROBABILITIES)
+        self.core = Evaluator(program, self, joined.Joined(), budget=15_000, depth=7, words=PROBABILITIES)
         self.core.module.state = State()
         self.losses = Losses(program, self.core)
         self.functions = Functions(self.losses)
@@ -82,10 +82,10 @@ class Tensors:
         found: list[Function] = []
         for stmt in body:
             if isinstance(stmt, s.Def):
-                if self._is_entry(stmt, owner.cls if owner is not None else None):
+                if self._is_entry(stmt, owner.cls.node if owner is not None else None):
                     found.append(self._entry(stmt, owner))
             elif isinstance(stmt, s.Class):
-                found += self.entries(stmt.body, Instance(stmt, self.core.module))
+                found += self.entries(stmt.body, Instance(Class(stmt, self.core.module)))
             else:
                 for block in s.blocks(stmt):
                     found += self.entries(block, owner)
@@ -101,11 +101,11 @@ class Tensors:
         """What classes have from their bases, with their own objects: they have other models and criteria."""
         for cls in self.program.classes.values():
             bases = self.core.classes.lineage(cls)[1:]
-            me = Instance(cls, self.core.module)
+            me = Instance(Class(cls, self.core.module))
             for method in (stmt for base in bases for stmt in base.body if isinstance(stmt, s.Def)):
                 if method.name in OF_MODELS or not self._is_entry(method, cls):
                     continue
-                found = self.core.member(me, method.name)
+                found = self.core.objects.member(me, method.name)
                 if isinstance(found, Function) and found.node is method:
                     self._lent.add(method.node)
                     yield found
@@ -116,7 +116,7 @@ class Tensors:
         return here or (operation.function is not None and operation.function.node in self._lent)
 
     def _entry(self, function: s.Def, owner: Instance | None) -> Function:
-        member = self.core.classes.member(owner.cls, function.name) if owner is not None else None
+        member = self.core.classes.member(owner.cls.node, function.name) if owner is not None else None
         static = member is not None and member.function is function and member.kind is MemberKind.STATIC
         return Function(function, self.core.module, None if static else owner)
 
@@ -128,7 +128,7 @@ class Tensors:
     def unknown(self, name: str) -> Value:
         return by_name(name)
 
-    def parameter(self, param: s.Param, given: Value | None, default: Value | None, function: s.Def) -> Value:
+    def parameter(self, param: s.Param, given: Value | None, default: Value | None, frame: Frame) -> Value:
         if given is not None and given is not UNKNOWN:
             return given
         if given is None and default is not None:
@@ -139,10 +139,12 @@ class Tensors:
         if isinstance(param.annotation, s.Name):
             meant = self.core.module.names.get(param.annotation.id)
             if isinstance(meant, Class):
-                return Instance(meant.node, meant.outer)
+                return Instance(meant)
         return by_name(param.name)
 
-    def store(self, target: s.Expr | s.Return, base: Value | None, value: Value) -> Value:
+    def store(
+        self, target: s.Expr | s.Return | s.Assign, base: Value | None, value: Value, source: s.Expr | None = None
+    ) -> Value:
         if isinstance(target, s.Return):
             return self._returned(value)
         if self.core.frame.no_grad and isinstance(value, Fact) and value.grad is not False:
@@ -201,6 +203,9 @@ class Tensors:
         return named.but(ops=base.ops) if isinstance(named, Fact) else named
 
     def operate(self, expr: s.Expr, values: list[Value]) -> Value:
+        known = self.core.folded(expr, values)
+        if known is not None:
+            return known
         facts = [as_fact(value) for value in values]
         match expr:
             case s.Bin():
@@ -259,7 +264,10 @@ class Tensors:
     def join(self, one: Value, other: Value) -> Value:
         return join(one, other)
 
-    def truth(self, value: Value, expr: s.Expr) -> bool | None:
+    def truth(self, value: Value, node: s.If | s.IfExp | s.Comprehension) -> bool | None:
+        return None if isinstance(node, s.Comprehension) else self._holds(node.test)
+
+    def _holds(self, expr: s.Expr) -> bool | None:
         """`self.training` holds in training; nothing else is settled."""
         match expr:
             case s.Attr(name="training"):
@@ -267,7 +275,7 @@ class Tensors:
             case s.Unary(op="not", value=s.Attr(name="training")):
                 return False
             case s.Bool(op="and"):
-                return False if any(self.truth(value, item) is False for item in expr.items) else None
+                return False if any(self._holds(item) is False for item in expr.items) else None
             case _:
                 return None
 
@@ -277,6 +285,8 @@ class Tensors:
         match callee:
             case External():
                 return self._external(callee.dotted, node, given)
+            case Class():
+                return self.core.objects.make(callee, given)
             case Instance():
                 return self._forward(callee, node, given)
             case Layer():
@@ -388,7 +398,7 @@ class Tensors:
         return value.but(pure=False) if isinstance(value, Fact) else value
 
     def _forward(self, owner: Instance, node: s.Call, given: Arguments[Value]) -> Value:
-        method = self.core.member(owner, "forward")
+        method = self.core.objects.member(owner, "forward")
         if method is None:
             return combine(facts_of(given)).but(grad=True, raw=True)
         return self.core.call(method, node, given)

@@ -40,6 +40,9 @@ class Api:
         home, _, tail = dotted.rpartition(".")
         if home == "builtins":
             return self._builtin(tail, a, node)
+        owned = self.it.methods.of_import(dotted, a, node)
+        if owned is not None:
+            return owned
         if tail == "cast" and home in ("typing", "typing_extensions") and len(a.args) == 2:
             return a.args[1]
         for handler in (self._training_object, self._gradient_function, self._context, self._plumbing):
@@ -86,7 +89,7 @@ class Api:
         if isinstance(first, v.External) and len(a.args) > 1:
             first = a.args[1]  # DistributedOptimizer(optim.SGD, params, …)
         inner = self.run.optimizer_for(first) if first is not None else None
-        params = inner.ref.params if inner else self.it.expressions.params_of(first) if first is not None else Params()
+        params = inner.ref.params if inner else self.it.domain.params_of(first) if first is not None else Params()
         if first is not None:
             self._use_up_all(first, node)
         framework = frameworks.maker(Thing.OPTIMIZER, kind)
@@ -220,10 +223,8 @@ class Api:
         first = a.get(0)
         if tail in ("chain", "from_iterable") and "chain" in dotted:
             parts = [p for p in tensors.flatten(a.args) if not isinstance(p, v.Constant)]
-            params = self.it.expressions.params_of(v.Collection(list(parts))) if parts else Params()
+            params = self.it.domain.params_of(v.Collection(list(parts))) if parts else Params()
             return v.ParamsValue("", params, True)
-        if tail == "partial" and first is not None:
-            return v.Partial(s.render(node), first, a.args[1:], a.kwargs)
         if tail in ("tqdm", "trange", "track", "auto") and (first is not None or tail == "trange"):
             return self._builtin("range" if tail == "trange" else "tqdm", a, node)
         if tail in ("cycle", "count", "islice", "repeat") and dotted.startswith("itertools"):
@@ -276,10 +277,10 @@ class Api:
             and isinstance(a.args[1], v.Constant)
             and isinstance(a.args[1].value, str)
         ):
-            return self.it.names.attribute(a.args[0], a.args[1].value, s.Attr(node.node, node, a.args[1].value))
+            return self.it.core.attribute(a.args[0], s.Attr(node.node, node, a.args[1].value))
         if name == "setattr" and len(a.args) == 3 and len(node.args) == 3 and isinstance(a.args[1], v.Constant):
             target = s.Attr(node.node, node.args[0], str(a.args[1].value))
-            self.it.names.assign(target, a.args[2], node.args[2])
+            self.it.core.assign(target, a.args[2], node.args[2])
         if name == "zip":
             rows = self._zipped(a)
             if len(rows) == 1:
@@ -308,7 +309,7 @@ class Api:
         return None
 
     def _zipped(self, a: v.Arguments) -> list[v.Value]:
-        columns = [self.it.expressions.elements(x, x.key) for x in a.args]
+        columns = [self.it.domain.elements(x) for x in a.args]
         size = max((len(c) for c in columns), default=1)
         return [v.Collection([c[min(n, len(c) - 1)] for c in columns if c], {}, v.Kind.TUPLE) for n in range(size)]
 
@@ -353,10 +354,10 @@ class Api:
             self.it.gradients.use_up(source, node)
             return v.ParamsValue("", source.params, True, None, source.named, source.wrap, source.partial)
         if isinstance(source, v.Unknown) and name == "filter":
-            return v.ParamsValue("", self.it.expressions.params_of(source), True)
+            return v.ParamsValue("", self.it.domain.params_of(source), True)
         if isinstance(source, v.Collection) and isinstance(a.args[0], v.Function):
             function = a.args[0]
-            return v.Collection([self.it.calls.invoke(function, Arguments([x]), node) for x in source.each], expr=node)
+            return v.Collection([self.it.core.call(function, node, Arguments([x])) for x in source.each], expr=node)
         return v.Unknown(s.render(node), called=name)
 
     # -- torch
@@ -364,7 +365,7 @@ class Api:
     def _torch_function(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value:
         """Any other torch function: a computation from its arguments."""
         text = s.render(node)
-        if self.run.no_grad or tail.endswith("_like"):
+        if self.it.core.frame.no_grad or tail.endswith("_like"):
             return v.Unknown(text, called=tail)  # of a tensor's shape no gradient is made
         first = a.get(0)
         if isinstance(first, v.Tensor) and tail in _TENSOR_METHODS:
@@ -372,7 +373,7 @@ class Api:
         if tail[:1].isupper():
             # a module: calling it computes
             if "Loss" in tail:
-                return v.Partial(text, v.External(f"torch.nn.functional.{tail.lower()}"), [], a.kwargs)
+                return v.Partial(v.External(f"torch.nn.functional.{tail.lower()}"), Arguments([], a.kwargs), node)
             return v.Unknown(text, called=tail)
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")

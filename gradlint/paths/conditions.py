@@ -152,7 +152,7 @@ class Conditions:
             self.run.sizes.pop(size.key, None)
         else:
             self.run.sizes[size.key] = number
-        self.run.counted_in[size.key] = self.run.frame.program.path
+        self.run.counted_in[size.key] = self.it.core.frame.program.path
         return size.key
 
     def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:

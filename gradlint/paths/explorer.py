@@ -13,7 +13,7 @@ from gradlint.paths.calls import Unwound, is_module
 from gradlint.paths.interpreter import Interpreter
 from gradlint.paths.oracle import AMP, Oracle, alternatives
 from gradlint.paths.roles import settle
-from gradlint.paths.run import TURNS, LoopState, OutOfBudget, Run
+from gradlint.paths.run import TURNS, LoopState, Run
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
 from gradlint.python.callees import components
@@ -21,7 +21,8 @@ from gradlint.python.calls import Arguments
 from gradlint.python.frame import define
 from gradlint.python.module import Module
 from gradlint.python.usage import Use
-from gradlint.records import dataclass, field
+from gradlint.python.values import Enough
+from gradlint.records import dataclass, field, replace
 from gradlint.states import Path
 
 #: the most paths of one starting point
@@ -217,7 +218,7 @@ class Explorer:
         """The first path, on a budget of its own; None if nothing happens, whatever is decided."""
         oracle = Oracle()
         run = self._run(oracle, entry.function, entry.cls, entry.budget)
-        entry.steps = entry.budget - max(run.budget, 0)
+        entry.steps = entry.budget - max(run.core.budget, 0)
         if run.exhausted:
             self.exhausted.append(f"{entry.name} is too long to be followed to its end")
         entry.waiting.extend(alternatives(oracle, _last(run)))
@@ -247,7 +248,7 @@ class Explorer:
                 oracle = Oracle(forced)
                 budget = min(PATH_BUDGET, max(self.left, 500))
                 run = self._run(oracle, entry.function, entry.cls, budget)
-                self.left -= budget - max(run.budget, 0)
+                self.left -= budget - max(run.core.budget, 0)
                 path = self._path(run, oracle, entry.function, entry.number)
                 if path.events == entry.events:
                     entry.idle |= forced.keys() - {AMP}
@@ -288,17 +289,17 @@ class Explorer:
         return any(naming.MICRO.search(text) and oracle.implied(text, ">", 1) is False for text in oracle.numbers)
 
     def _run(self, oracle: Oracle, function: s.Def | None, cls: s.Class | None, budget: int) -> Run:
-        run = Run.of(self.program, oracle, budget)
-        interpreter = Interpreter(run)
+        run = Run.of(self.program, oracle)
+        interpreter = Interpreter(run, budget)
         self._interpreters.append(interpreter)
         try:
             if function is None:
                 interpreter.run_program()
             else:
                 self._start(interpreter, run, function, cls)
-        except OutOfBudget:
+        except Enough:
             run.exhausted = True
-        self.steps += budget - max(run.budget, 0)
+        self.steps += budget - max(run.core.budget, 0)
         self.reached |= run.reached
         self.reached_elsewhere |= run.reached_elsewhere
         if function is None and self._module_run is None:
@@ -309,7 +310,7 @@ class Explorer:
         """Calls a function from nowhere: its parameters are unknown, its object is made as far as possible."""
         self._module_names(interpreter, run)
         me = self._make_self(interpreter, run, cls, function.name) if cls is not None else None
-        frame = interpreter.names.known.frame_of(self.program.owner(function.node))
+        frame = run.core.names.frame_of(self.program.owner(function.node))
         value = v.Function(function, frame, me, function.name)
         if self._has_step_loop(function) or function.name.startswith("test"):
             self._call(interpreter, run, value, None)
@@ -317,7 +318,7 @@ class Explorer:
         # called once for each batch, as its own loop would do
         loop = LoopState(function.node, function.body, 0, TURNS)
         run.loops.append(loop)
-        steady = Steady(run, loop) if not any(_counts(param) for param in function.params) else None
+        steady = Steady(run, loop, me=me) if not any(_counts(param) for param in function.params) else None
         for turn in range(TURNS):
             if steady is not None and turn < steady.over:
                 continue
@@ -327,7 +328,7 @@ class Explorer:
             frames = (Turn(loop.id, turn),)
             run.events.append(Mark(run.site(function, ""), frames, len(run.events), loop=loop.id))
             self._call(interpreter, run, value, turn)
-            if steady is not None and steady.reached(run.module):
+            if steady is not None and steady.reached(run.core.module):
                 steady.repeat()
         run.loops.pop()
 
@@ -363,34 +364,36 @@ class Explorer:
             elif param.name not in ("self", "cls") and not param.star:
                 kwargs[param.name] = v.Unknown(param.name, scope=scope)
         try:
-            interpreter.calls.invoke(value, Arguments([], kwargs), value.node)
+            run.core.enter(value, value.node, Arguments([], kwargs))
         except Unwound:
             pass
 
     def _module_names(self, interpreter: Interpreter, run: Run) -> None:
         """Definitions, imports and constants of the module, without running its code again."""
+        module = run.core.module
         if self._module_run is not None:
-            run.module.names.update(self._module_run.module.names)
-        define(self.program.core, run.module)
-        for value in run.module.names.values():
-            if isinstance(value, v.Function | v.Class) and value.outer.scope is run.module.scope:
-                value.outer = run.module
+            names = self._module_run.core.module.names.items()
+            # what an object has is another thing on each path
+            module.names.update({k: replace(x, attributes={}) if isinstance(x, v.Instance) else x for k, x in names})
+        define(self.program.core, module)
+        for value in module.names.values():
+            if isinstance(value, v.Function | v.Class) and value.outer.scope is module.scope:
+                value.outer = module
             if isinstance(value, v.Optimizer):
                 run.register(value.ref)
-        run.frame = run.module
 
     def _make_self(self, interpreter: Interpreter, run: Run, cls: s.Class, entry: str) -> v.Instance:
-        value = run.module.find(cls.name)
+        value = run.core.module.find(cls.name)
         if not isinstance(value, v.Class):
-            value = v.Class(cls, run.module)
+            value = v.Class(cls, run.core.module)
         bases = interpreter.names.base_names(value)
-        me = v.Instance("self", value, is_module(bases))
+        me = v.Instance(value, key="self", module=is_module(bases))
         run.behind = PLAIN
-        init = interpreter.names.find_in_class(value, "__init__")
-        if isinstance(init, v.Function) and isinstance(init.node, s.Def):
-            bound = v.Function(init.node, init.outer, me, init.key)
+        init = run.core.objects.function(value, "__init__")
+        if init is not None:
+            init.owner = me
             reached = set(run.reached)
-            self._call(interpreter, run, bound, None)
+            self._call(interpreter, run, init, None)
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
             run.doubts.clear()

@@ -80,7 +80,7 @@ class Frameworks:
 
     def _engine(self, framework: Framework, row: Makes, a: v.Arguments, node: s.Call) -> v.Value:
         model = (a.at(row.model) if row.model is not None else None) or v.Unknown("model")
-        ref = OptimizerRef("", "", self.it.expressions.params_of(model), "", framework, True)
+        ref = OptimizerRef("", "", self.it.domain.params_of(model), "", framework, True)
         engine, scheduler = self._object(framework, row, a, model), v.Scheduler("", None, True, framework)
         return v.Collection([engine, v.Optimizer("", ref), v.Unknown("loader"), scheduler], {}, v.Kind.TUPLE, node)
 
@@ -225,7 +225,7 @@ class Frameworks:
             guess = optimizer.ref.guess if row.event is Backward else None
             return self._does(framework, row, a, node, by=by, optimizer=optimizer, guess=guess) or v.NONE
         if name in ("parameters", "named_parameters"):
-            return v.ParamsValue("", self.it.expressions.params_of(model), True, None, name == "named_parameters")
+            return v.ParamsValue("", self.it.domain.params_of(model), True, None, name == "named_parameters")
         if name in ("train", "eval"):
             return base
         return v.Unknown(s.render(node), called=name)
@@ -236,7 +236,7 @@ class Frameworks:
             seen = isinstance(base, v.Managing)
             what = f"is a {framework.name} engine"
             guess = None if seen else roles.suspect(self.run.programs, Role.FRAMEWORK, base.key, what)
-            params = self.it.expressions.params_of(model)
+            params = self.it.domain.params_of(model)
             ref = OptimizerRef(f"{base.key} engine", base.key, params, "", framework, False, guess=guess)
             found = v.Optimizer(base.key, ref)
             self.run.inferred[(base.key, Thing.ENGINE)] = found

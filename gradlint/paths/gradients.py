@@ -93,7 +93,8 @@ class Gradients:
     ) -> None:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if isinstance(closure, v.Function):
-            self.it.calls.invoke(closure, Arguments(), node)
+            call = node if isinstance(node, s.Call) else s.Call(node.node, s.Name(node.node, ""), [], {})
+            self.it.core.call(closure, call, Arguments())
         elif closure is not None and not isinstance(closure, v.Constant):
             lent = frameworks.on_any("step", Thing.OPTIMIZER, naming.last(closure.key))
             if lent is not None:
@@ -260,10 +261,10 @@ class Gradients:
         if not isinstance(base, v.Parameter | v.Unknown | v.Grad):
             if not (isinstance(value, v.Constant) and value.value is None):
                 self.new_gradient(
-                    self.it.expressions.params_of(base), target
+                    self.it.domain.params_of(base), target
                 )  # of a tensor that was made here, of one layer
             return
-        grad = self.it.names.attribute(base, "grad", target)
+        grad = self.it.core.attribute(base, s.Attr(target.node, target.base, "grad"))
         if not isinstance(grad, v.Grad) or grad.copy:
             return
         if isinstance(value, v.Constant) and value.value is None:
@@ -309,16 +310,12 @@ class Gradients:
 
     def _scales(self, base: v.Value, function: v.Value, node: s.Call) -> bool:
         """Whether a hook may multiply or divide what it is given; of one from elsewhere nobody knows."""
-        if isinstance(function, v.Partial):
-            args, inner = list(function.args), function.func
-        else:
-            args, inner = [], function
-        if not isinstance(inner, v.Function):
+        if not isinstance(function.func if isinstance(function, v.Partial) else function, v.Function):
             return True
         params = base.params if isinstance(base, v.Parameter) else Params()
         before, reached = len(self.run.events), set(self.run.reached)
-        args.append(base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params))
-        result = self.it.calls.invoke(inner, Arguments(args), node)
+        handed = base if "accumulate" in s.render(node.func) else v.Grad("the gradient", params)
+        result = self.it.core.call(function, node, Arguments([handed]))
         edits = [e for e in self.run.events[before:] if isinstance(e, Edit)]
         del self.run.events[before:]
         self.run.reached = reached
@@ -361,15 +358,15 @@ class Gradients:
     def _is_handed(self, node: s.Call, limit: v.Value | None) -> bool:
         """Whether a limit is a parameter of the function that runs, which whoever called it has chosen."""
         names = {x.id for x in (*node.args, *node.kwargs.values()) if isinstance(x, s.Name)}
-        given = names & {param.name for param in self.run.frame.scope.params}
-        return limit is not None and any(self.run.frame.names.get(name) is limit for name in given)
+        given = names & {param.name for param in self.it.core.frame.scope.params}
+        return limit is not None and any(self.it.core.frame.names.get(name) is limit for name in given)
 
     def clip_params(self, target: v.Value | None) -> Params:
         if target is None:
             return Params()
         if isinstance(target, v.Collection) and any(isinstance(i, v.Grad) for i in target.each):
             return Params()
-        return self.it.expressions.params_of(target)
+        return self.it.domain.params_of(target)
 
     # -- the rest
 
@@ -383,7 +380,7 @@ class Gradients:
 
     def forward(self, model: v.Value, a: v.Arguments, node: s.Call) -> v.Value:
         key = owner(model)
-        if self.run.no_grad:
+        if self.it.core.frame.no_grad:
             return v.Unknown(s.render(node), called=key)
         wrap = self.run.wrap_of(model)
         result = tensors.forward(s.render(node), key, wrap=wrap, sync=self.run.sync_of(key), inputs=a.every)

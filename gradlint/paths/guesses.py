@@ -11,11 +11,12 @@ from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import Thing
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
-from gradlint.paths.run import OutOfBudget, owner
+from gradlint.paths.run import owner
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, hands_self_on, identifiers, target_names
 from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
+from gradlint.python.values import Enough
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -73,12 +74,12 @@ class Guesses:
         self._touch(last, a, every, node)
         for value in every:
             self.it.gradients.use_up(value, node)
-        if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.run.no_grad:
+        if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.it.core.frame.no_grad:
             if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
                 return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
             return self.criterion(last, a, node, unseen=name if imported else "")
         wraps = next((x for x in every if isinstance(x, v.Optimizer)), None) if last[:1].isupper() else None
-        if self.run.no_grad or wraps is not None:
+        if self.it.core.frame.no_grad or wraps is not None:
             return v.Unknown(s.render(node), called=name, wraps=wraps)
         merged = tensors.merge(self.with_models(every), s.render(node), tensors.kept_norm(every)) if every else None
         if merged is not None and _has_tensors(every):
@@ -111,7 +112,7 @@ class Guesses:
     def _names_window(self, text: str) -> bool:
         if len(text) >= 80:
             return False
-        scope = self.run.frame.scope
+        scope = self.it.core.frame.scope
         asked = text, scope, len(self.run.programs)
         known = self._windows.get(asked)
         if known is None:
@@ -175,7 +176,7 @@ class Guesses:
             self.it.gradients.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
             self._doubt(every, node, clears=False)
         elif "grad" in low and any(w in low for w in ("zero_grad", "clear_grad", "reset_grad")):
-            params = self.it.expressions.params_of(a.args[0]) if a.args else Params()
+            params = self.it.domain.params_of(a.args[0]) if a.args else Params()
             self.run.emit(Zero, node, params=params, guess=roles.unseen(s.render(node), "clears gradients"))
         elif naming.MAY_CHANGE_GRADIENTS.search(low) and not naming.ONLY_READS.search(low):
             self._doubt(every, node, clears=bool(naming.CLEARS.search(low)))
@@ -211,7 +212,7 @@ class Guesses:
         """`get_grads(model)` from elsewhere puts gradients aside, `set_grads(model, …)` writes others."""
         if naming.NO_GRADIENTS.search(name):
             return False
-        params = self.it.expressions.params_of(whose) if whose is not None else Params()
+        params = self.it.domain.params_of(whose) if whose is not None else Params()
         if naming.GETS_GRADIENTS.search(name):
             self.run.emit(Save, node, "", params=params)
             return True
@@ -245,7 +246,7 @@ class Guesses:
         return v.Unknown(s.render(node), called="scaler")
 
     def module_forward(self, value: v.Instance, method: str, a: v.Arguments, node: s.Call) -> v.Value:
-        name = value.cls.key if value.cls else value.key
+        name = value.cls.key
         result = (
             self.criterion(name, a, node) if naming.LOSS.search(name) else self.it.gradients.forward(value, a, node)
         )
@@ -253,10 +254,10 @@ class Guesses:
 
     def normalised_inside(self, value: v.Instance, name: str, a: v.Arguments, result: v.Value, node: s.Call) -> v.Value:
         """A module of this file may divide what it returns: its method is run to see whether it does."""
-        if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.run.no_grad:
+        if not isinstance(result, v.Tensor) or result.norm is not Norm.RAW or self.it.core.frame.no_grad:
             return result
-        method = self.it.names.find_in_class(value.cls, name)
-        if not isinstance(method, v.Function) or not isinstance(method.node, s.Def) or not method.node.body:
+        method = self.it.core.objects.function(value.cls, name)
+        if method is None or not isinstance(method.node, s.Def) or not method.node.body:
             return result
         key = (value.key, id(method.node))
         if key not in self.run.own_norms:
@@ -269,21 +270,21 @@ class Guesses:
         """What a method returns; nothing that happens in it is told."""
         if not self._may_resize(method):
             return None
-        before, reached, budget = len(self.run.events), set(self.run.reached), self.run.budget
+        before, reached, budget = len(self.run.events), set(self.run.reached), self.it.core.budget
         doubts = len(self.run.doubts)
-        self.run.budget = min(budget, _SMALL_BUDGET)
+        self.it.core.budget = min(budget, _SMALL_BUDGET)
         found: v.Value
         try:
             self._keep_numbers(value)
             bound = v.Function(method.node, method.outer, value, method.key)
-            found = self.it.calls.invoke(bound, a, node)
-        except OutOfBudget:
-            return v.Tensor(unseen=value.cls.key if value.cls is not None else method.key)
+            found = self.it.core.enter(bound, node, a)
+        except Enough:
+            return v.Tensor(unseen=value.cls.key)
         finally:
             del self.run.events[before:]
             del self.run.doubts[doubts:]
             self.run.reached = reached
-            self.run.budget = budget
+            self.it.core.budget = budget
         if isinstance(found, v.Collection):
             parts = [found.entries.get("loss"), *found.each]
             found = next((part for part in parts if part is not None), found)
@@ -306,14 +307,15 @@ class Guesses:
 
     def _keep_numbers(self, value: v.Instance) -> None:
         """The numbers that its constructor keeps; whatever else it does is not run."""
-        init = self.it.names.find_in_class(value.cls, "__init__")
-        if value.made_with is None or not value.key or not isinstance(init, v.Function):
+        init = self.it.core.objects.function(value.cls, "__init__")
+        if value.given is None or not value.key or init is None:
             return
-        given, value.made_with = value.made_with, None
+        given, value.given = value.given, None
         assert isinstance(init.node, s.Def)
+        init.owner = value
         frame = init.outer.entered(init.node)
-        self.it.calls.bind(v.Function(init.node, init.outer, value, init.key), given, frame)
-        outer, self.run.frame = self.run.frame, frame
+        frame.names = self.it.core.bound(init, given, frame)
+        outer, self.it.core.frame = self.it.core.frame, frame
         try:
             for stmt in s.walk_stmts(init.node.body):
                 kept = stmt.value if isinstance(stmt, s.Assign | s.ExprStmt) else None
@@ -322,7 +324,7 @@ class Guesses:
                 if isinstance(stmt, s.Assign) or "register_buffer" in self.it.program.said(kept).callees:
                     self.it.run_body([stmt])
         finally:
-            self.run.frame = outer
+            self.it.core.frame = outer
 
     def _as_inside(self, result: v.Tensor, inside: v.Tensor) -> v.Tensor:
         """A mean over a batch's own items and a weight of a term are no division by the number of micro-batches."""
@@ -358,7 +360,7 @@ class Guesses:
             is_model = isinstance(part, v.Model | v.Managing) or (isinstance(part, v.Instance) and part.module)
             if isinstance(part, v.Unknown) and not part.params.owners and self.run.does(Use.OWNER, part):
                 is_model = True
-            if is_model and not self.run.no_grad:
+            if is_model and not self.it.core.frame.no_grad:
                 out.append(v.Unknown(part.key, params=Params(frozenset({owner(part)}), True)))
             else:
                 out.append(part)

@@ -14,17 +14,18 @@ from gradlint.paths import values as v
 from gradlint.paths.api import Api
 from gradlint.paths.calls import Calls, Raised, Returned, Unwound
 from gradlint.paths.conditions import Closing, Conditions
-from gradlint.paths.expressions import Expressions
+from gradlint.paths.domain import Training
 from gradlint.paths.frameworks import Frameworks
 from gradlint.paths.gradients import Gradients
 from gradlint.paths.guesses import Guesses
 from gradlint.paths.loops import Break, Continue, Loops
 from gradlint.paths.methods import Methods
 from gradlint.paths.names import Names
-from gradlint.paths.run import Guard, Run
+from gradlint.paths.run import MAX_DEPTH, Guard, Run
 from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers, last
+from gradlint.python.evaluate import Evaluator
 
 if TYPE_CHECKING:
     from gradlint.python.frame import Frame
@@ -46,11 +47,10 @@ _LIMITS = frozenset({"<", "<=", ">", ">="})
 class Interpreter:
     """Runs statements; all else is done by its parts, each of which knows it as `it`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, budget: int) -> None:
         self.run = run
         self.conditions = Conditions(self)
         self.names = Names(self)
-        self.expressions = Expressions(self)
         self.gradients = Gradients(self)
         self.frameworks = Frameworks(self)
         self.api = Api(self)
@@ -58,25 +58,19 @@ class Interpreter:
         self.methods = Methods(self)
         self.calls = Calls(self)
         self.loops = Loops(self)
+        self.domain = Training(self)
+        self.core = self.run.core = Evaluator(run.program, self.domain, self.calls, budget=budget, depth=MAX_DEPTH)
         #: the value of an expression
-        self.ev = self.expressions.ev
+        self.ev = self.core.ev
 
     @property
     def program(self) -> Module:
         """The file whose code is running."""
-        return self.run.frame.scope.program
-
-    def evaluated(self, expr: s.Expr, frame: Frame) -> v.Value:
-        """The value of an expression in another frame."""
-        outer, self.run.frame = self.run.frame, frame
-        try:
-            return self.ev(expr)
-        finally:
-            self.run.frame = outer
+        return self.core.frame.program
 
     def let_go(self) -> None:
         """Nothing is run any more: its parts, which know it, are gone at once."""
-        self.names.known.let_go()
+        self.core.let_go()
         vars(self).clear()
 
     def run_body(self, body: list[s.Stmt]) -> None:
@@ -90,7 +84,7 @@ class Interpreter:
             pass
 
     def _statement(self, stmt: s.Stmt) -> None:
-        self.run.spend()
+        self.core.spend()
         handler = _RUN.get(type(stmt))
         if handler is not None:
             handler(self, stmt)
@@ -102,7 +96,7 @@ class Interpreter:
         call = stmt.value
         if isinstance(value, v.Tensor) and isinstance(call, s.Call) and isinstance(call.func, s.Attr):
             if call.func.name in IN_PLACE and isinstance(call.func.base, s.Name | s.Attr):
-                self.names.assign(call.func.base, value)  # `loss.div_(n)`
+                self.core.assign(call.func.base, value)  # `loss.div_(n)`
 
     def _return(self, stmt: s.Return) -> None:
         raise Returned(self.ev(stmt.value) if stmt.value is not None else v.Known(None, "None"))
@@ -113,18 +107,8 @@ class Interpreter:
     def _while(self, stmt: s.While) -> None:
         self.loops.run_while(stmt)
 
-    def _def(self, stmt: s.Def) -> None:
-        self.run.frame.bind(stmt.name, v.Function(stmt, self.names.known.seen(self.run.frame), key=stmt.name))
-
-    def _class(self, stmt: s.Class) -> None:
-        self.run.frame.bind(stmt.name, v.Class(stmt, self.names.known.seen(self.run.frame)))
-
-    def _import(self, stmt: s.Import) -> None:
-        for local, dotted in stmt.bindings.items():
-            self.run.frame.bind(local, v.External(dotted))
-
-    def _scope(self, stmt: s.Scope) -> None:
-        self.run.frame.shared.update(stmt.names)
+    def _declaration(self, stmt: s.Def | s.Class | s.Import | s.Scope) -> None:
+        self.core.declare(stmt)
 
     def _jump(self, stmt: s.Jump) -> None:
         raise _LEAVE[stmt.kind]
@@ -132,7 +116,7 @@ class Interpreter:
     def _assignment(self, stmt: s.Assign) -> None:
         value = self.ev(stmt.value)
         for target in stmt.targets:
-            self.names.assign(target, value, stmt.value)
+            self.core.assign(target, value, stmt.value)
 
     def _aug_assign(self, stmt: s.AugAssign) -> None:
         current, value = self.ev(stmt.target), self.ev(stmt.value)
@@ -141,7 +125,7 @@ class Interpreter:
             return
         if tensors.gradients_in(value) is not None:
             self.gradients.put_aside(value, stmt.target)
-            self.names.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
+            self.core.assign(stmt.target, v.Unknown(s.render(stmt.target), called="sum"))
             return
         text = f"{s.render(stmt.target)} {stmt.op} {s.render(stmt.value)}"
         result: v.Value
@@ -153,10 +137,10 @@ class Interpreter:
                 window=current.key if down else "",
             )  # fmt: skip
         else:
-            result = self.expressions.binary(stmt.op, current, value, text)
+            result = self.domain.binary(stmt.op, current, value, text)
             if isinstance(result, v.Known) and stmt.op in "+-":
                 result = v.Known(result.value, s.render(stmt.target), result.exact, True, result.window)
-        self.names.assign(stmt.target, result)
+        self.core.assign(stmt.target, result)
 
     # -- branches
 
@@ -223,7 +207,7 @@ class Interpreter:
             if isinstance(part, s.Call) and any(map(_speaks_of_gradients, identifiers(part))):
                 return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
-                value = self.run.frame.find(part.id)
+                value = self.core.frame.find(part.id)
                 if isinstance(value, v.Unknown) and value.key.endswith(" name"):
                     return True
         return False
@@ -248,7 +232,7 @@ class Interpreter:
     # -- contexts and exceptions
 
     def _with(self, stmt: s.With) -> None:
-        depth, no_grad = len(self.run.contexts), self.run.no_grad
+        depth, no_grad = len(self.run.contexts), self.core.frame.no_grad
         leaving: list[tuple[list[s.Stmt], Frame]] = []
         for item, target in stmt.items:
             value = self.ev(item)
@@ -260,15 +244,16 @@ class Interpreter:
                     self.frameworks.enter_window(context.value)
             if target is not None:
                 inner = value.value if isinstance(value, v.Context) and value.value is not None else value
-                self.names.assign(target, inner)
+                self.core.assign(target, inner)
         try:
             self.run_body(stmt.body)
         finally:
-            self.run.close(depth, no_grad=no_grad)
+            del self.run.contexts[depth:]
+            self.core.frame.no_grad = no_grad
         for body, frame in reversed(leaving):
-            outer, self.run.frame = self.run.frame, frame
+            outer, self.core.frame = self.core.frame, frame
             self.run_body(body)
-            self.run.frame = outer
+            self.core.frame = outer
 
     def _entered(self, value: v.Value) -> list[v.Context]:
         match value:
@@ -312,10 +297,10 @@ _RUN: dict[type[s.Node], Callable[[Interpreter, Any], None]] = {
     s.Try: Interpreter._try,
     s.Return: Interpreter._return,
     s.Jump: Interpreter._jump,
-    s.Def: Interpreter._def,
-    s.Class: Interpreter._class,
-    s.Import: Interpreter._import,
-    s.Scope: Interpreter._scope,
+    s.Def: Interpreter._declaration,
+    s.Class: Interpreter._declaration,
+    s.Import: Interpreter._declaration,
+    s.Scope: Interpreter._declaration,
 }
 
 

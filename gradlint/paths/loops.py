@@ -110,8 +110,10 @@ class Loops:
         program = self.it.program
         if name in program.own_words(body).seen:
             return True
+        if self.it.core.frame is not self.it.core.module:
+            return False
         functions = (d for definitions in program.functions.values() for d in definitions)
-        return self.run.frame is self.run.module and any(name in program.own_words(d.body).seen for d in functions)
+        return any(name in program.own_words(d.body).seen for d in functions)
 
     def _loop(
         self, loop: LoopState, stmt: s.For | s.While, values: Iterable[v.Value], around: Iterable[Guard] = (),
@@ -124,17 +126,17 @@ class Loops:
                 self.run.guards = list(around)
                 self.run.emit(Mark, stmt, "", loop=loop.id, loader=loop.loader)
                 if isinstance(stmt, s.For):
-                    self.it.names.assign(stmt.target, value)
+                    self.it.core.assign(stmt.target, value)
                 try:
                     self.it.run_body(stmt.body)
                 except Continue:
                     pass
                 except Break:
                     break
-                if steady is not None and steady.reached(self.run.frame):
+                if steady is not None and steady.reached(self.it.core.frame):
                     steady.repeat()
                     if steady.counter is not None:
-                        self.it.names.assign(*steady.counter)
+                        self.it.core.assign(*steady.counter)
         finally:
             self.run.guards = guards
             self.run.loops.pop()
@@ -144,16 +146,15 @@ class Loops:
     # -- how often
 
     def _turns(self, stmt: s.For, iterable: v.Value) -> list[v.Value]:
-        text = s.render(stmt.iterable)
         match iterable:
             case v.Collection() if iterable.items and not iterable.whole:
                 return [iterable.each[0]] * self._usual_turns(stmt)
             case v.Collection() if iterable.items or iterable.entries:
-                return self.it.expressions.elements(iterable, text)[:4]
+                return self.it.domain.elements(iterable)[:4]
             case v.ParamsValue() | v.Grad():
-                return self.it.expressions.elements(iterable, text)
+                return self.it.domain.elements(iterable)
             case v.Counted() if iterable.enumerate and _all_known(iterable.inner):
-                return self.it.expressions.elements(iterable, text)[:4]
+                return self.it.domain.elements(iterable)[:4]
             case v.Counted() if self._counts_training_objects(iterable):
                 return [self._counted(iterable, 0)]
             case v.Counted():
@@ -161,7 +162,7 @@ class Loops:
                 count = iterable.turns if iterable.turns is not None else usual
                 return [self._counted(iterable, n) for n in range(count)]
             case _:
-                one = self.it.expressions.elements(iterable, text)[0]
+                one = self.it.domain.elements(iterable)[0]
                 if self._over_training_objects(iterable):
                     return [one]
                 return [one] * self._usual_turns(stmt)
@@ -172,17 +173,17 @@ class Loops:
             if isinstance(iterable.inner, v.Collection):
                 columns = iterable.inner.items
                 row = [
-                    self._counted(c, turn) if isinstance(c, v.Counted) else self.it.expressions.elements(c, c.key)[0]
+                    self._counted(c, turn) if isinstance(c, v.Counted) else self.it.domain.elements(c)[0]
                     for c in columns
                 ]
-                return _row(*row)
+                return v.row(*row)
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
         inner = iterable.inner
         if isinstance(inner, v.Counted):
-            return _row(number, self._counted(inner, turn))
+            return v.row(number, self._counted(inner, turn))
         if isinstance(inner, v.Collection) and inner.items:
-            return _row(number, inner.each[0])
-        return _row(number, v.Unknown(f"{inner.key if inner else ''}[*]"))
+            return v.row(number, inner.each[0])
+        return v.row(number, v.Unknown(f"{inner.key if inner else ''}[*]"))
 
     def _usual_turns(self, stmt: s.For | s.While) -> int:
         """Enough for two windows and a rest where gradients are made or used; two epochs; once for the rest."""
@@ -269,10 +270,6 @@ def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> 
             if steady is not None:
                 steady.begin()
             yield value
-
-
-def _row(*values: v.Value) -> v.Value:
-    return v.Collection([*values], {}, v.Kind.TUPLE)
 
 
 def _holds_loop(stmt: s.Stmt) -> bool:

@@ -38,18 +38,27 @@ class Methods:
         self.it = it
         self.run = it.run
 
-    def method(self, base: v.Value, func: s.Attr, a: v.Arguments, node: s.Call) -> v.Value | None:
+    def method(self, base: v.Value, name: str, node: s.Call, given: v.Arguments) -> v.Value:
+        result = self._known_method(base, name, given, node)
+        if result is not None:
+            return result
+        func = node.func
+        if not isinstance(func, s.Attr) or func.name != name:
+            func = s.Attr(func.node, s.Name(func.node, base.key), name)
+        value = self.it.core.attribute(base, func)
+        if isinstance(value, v.Bound):
+            return self.it.guesses.unknown_call(value.key, given, node)
+        return self.it.core.call(value, node, given)
+
+    def _known_method(self, base: v.Value, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """The effect of `base.name(…)` if base is something known; None to look the attribute up instead."""
-        name = func.name
-        if (base.key, name) in self.run.attributes:
+        if (base.key, name) in self.run.attributes and not isinstance(base, v.Instance):
             return None
         if name in _STORES and not isinstance(base, v.Grad):
             a = Arguments([self.it.gradients.put_aside(x, node) for x in a.args], a.kwargs)
         match base:
             case v.Unknown() | v.Model() if self.it.guesses.hands_gradients(name, base, a, node):
                 return v.Unknown(s.render(node), called=name)
-            case v.External():
-                return self._dotted_method(base, name, a, node)
             case v.Optimizer():
                 return self.it.gradients.optimizer_method(base, name, a, node)
             case v.Scheduler():
@@ -72,6 +81,8 @@ class Methods:
                 return self._collection_method(base, name, a, node)
             case v.Instance():
                 return self._instance_method(base, name, a, node)
+            case v.Super():
+                return self._of_base(name, a, node)
             case v.Model():
                 return None if self._is_own_method(base.inner, name) else self._model_method(base, name, a, node)
             case v.Context():
@@ -87,18 +98,17 @@ class Methods:
 
     def _is_own_method(self, value: v.Value | None, name: str) -> bool:
         """A method that the file defines itself, on the model inside a wrapper."""
-        return isinstance(value, v.Instance) and isinstance(self.it.names.find_in_class(value.cls, name), v.Function)
+        return isinstance(value, v.Instance) and self.it.core.objects.function(value.cls, name) is not None
 
-    def _dotted_method(self, base: v.External, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
-        """An imported object: `accelerator.backward(loss)` with a global from another module, else a function."""
-        if self.it.program.elsewhere(f"{base.key}.{name}") is not None:
-            return None
-        last = naming.last(base.key)
-        foreign = base.key.startswith(("torch", "builtins")) or base.key.partition(".")[0] in frameworks.PACKAGES
-        if name in EVENT_METHODS and not foreign:
+    def of_import(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Value | None:
+        """`accelerator.backward(loss)` with a global from another module; None if it is a function."""
+        home, _, name = dotted.rpartition(".")
+        last = naming.last(home)
+        foreign = home.startswith(("torch", "builtins")) or home.partition(".")[0] in frameworks.PACKAGES
+        if home and name in EVENT_METHODS and not foreign:
             if naming.OPTIMIZER.search(last) or frameworks.named(last) is not None or naming.SCALER.search(last):
-                return self._unknown_method(v.Unknown(base.key), name, a, node)
-        return self.it.api.call_dotted(f"{base.key}.{name}", a, node)
+                return self._unknown_method(v.Unknown(home), name, a, node)
+        return None
 
     def _tensor_method(self, base: v.Tensor, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         if name == "backward":
@@ -120,24 +130,9 @@ class Methods:
         return tensors.method(base, name, a.args, s.render(node))
 
     def _collection_method(self, base: v.Collection, name: str, a: v.Arguments, node: s.Call) -> v.Value:
-        if name == "append" and a.args:
-            one = a.args[0]
-            if isinstance(one, v.Parameter):
-                one = v.Parameter(one.key, one.params, one.wrap, True)  # picked one by one: perhaps not all
-            base.items.append(one)
-        elif name == "extend" and a.args and isinstance(a.args[0], v.Collection):
-            base.items.extend(a.args[0].items)
-        elif name in ("values", "copy"):
-            return v.Collection(base.parts, expr=base.expr)
-        elif name == "items":
-            names = [*[v.Unknown("") for _ in base.items], *map(v.Constant, base.entries)]
-            pairs = zip(names, base.each, strict=True)
-            return v.Collection([v.Collection([k, x], {}, v.Kind.TUPLE) for k, x in pairs], expr=base.expr)
-        elif name in ("get", "pop") and a.args:
+        if name in ("get", "pop") and a.args:
             return base.at(a.args[0]) or (a.args[1] if len(a.args) > 1 else v.Unknown(s.render(node)))
-        elif name == "update":
-            self._update_entries(base, a)
-        elif name in ("step", "zero_grad"):
+        if name in ("step", "zero_grad"):
             for item in base.each:
                 optimizer = self.run.optimizer_for(item)
                 if optimizer is not None:
@@ -150,23 +145,12 @@ class Methods:
         for value in a.args:
             if isinstance(value, v.Collection):
                 new.update(value.entries)
-        if isinstance(base, v.Collection):
-            base.entries.update(new)
-        elif base.key:
+        if base.key:
             self.run.entries.setdefault(base.key, {}).update({v.Constant(k).key: x for k, x in new.items()})
 
     def _instance_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         if name in ("register_buffer", "__setattr__") and len(a.args) > 1 and isinstance(a.args[0], v.Constant):
-            self.run.attributes[(base.key, str(a.args[0].value))] = a.args[1]
-        member = self.it.names.find_in_class(base.cls, name)
-        if member is not None:
-            if name == "forward" and base.module:
-                return self.it.guesses.module_forward(base, "forward", a, node)
-            if base.module and not self._follows(member):
-                if self.run.no_grad:
-                    return None
-                return self.it.guesses.normalised_inside(base, name, a, self.it.gradients.forward(base, a, node), node)
-            return None
+            self.it.core.set(base, str(a.args[0].value), a.args[1])
         called_by = frameworks.calling(self.it.names.base_names(base.cls)) or self._alike(base)
         if called_by is not None:
             managed = self.it.frameworks.derived_method(base, called_by[0], name, a, node)
@@ -178,16 +162,9 @@ class Methods:
                 return result
         return self._inherited_method(base, name, a, node)
 
-    def _follows(self, member: v.Value) -> bool:
-        if not isinstance(member, v.Function) or not isinstance(member.node, s.Def):
-            return False
-        words = self.it.program.words_of(member.node)
-        return words.events or words.contexts or bool(words.called & api.PARAMETER_METHODS)
-
     def _alike(self, base: v.Instance) -> tuple[Framework, Calls] | None:
         """Its base is not known, but its methods are those that a framework calls."""
-        cls = base.cls
-        return frameworks.alike(lambda name: bool(self.it.names.find_in_class(cls, name))) if cls is not None else None
+        return frameworks.alike(lambda name: self.it.core.objects.has(base.cls, name))
 
     def _inherited_method(self, base: v.Instance, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """A method that comes from a base class in another file, or that does not exist at all."""
@@ -196,7 +173,7 @@ class Methods:
         if name == "zero_grad":
             self._zero_of_something(node)
         elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
-            if base.cls is not None and base.cls.node is not None and base.cls.node.bases:
+            if base.cls.node.bases:
                 self.it.gradients.opaque(None, node)
         elif self.it.program.callees.is_missing(node):
             self.run.doubt(node, Params(), clears=True)
@@ -208,6 +185,15 @@ class Methods:
         if merged is not None:
             return merged
         return v.Unknown(s.render(node), called=name, params=Params(known=True))
+
+    def _of_base(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
+        """`super().name(…)` of a base that is not known."""
+        merged = tensors.merge(a.every, s.render(node), Norm.RAW) if name in ("forward", "__call__") else None
+        if merged is not None:
+            return merged
+        if name != "__init__" and naming.TOUCHES_GRADIENTS.search(name):
+            self.it.gradients.opaque(None, node)
+        return v.Unknown(s.render(node), called=name)
 
     def _model_method(self, base: v.Value, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         key = owner(base)
@@ -236,9 +222,7 @@ class Methods:
         if name in _NO_FORWARD:
             return v.Unknown(s.render(node), called=name)
         if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
-            self.it.gradients.edit(
-                v.Grad("gradients", self.it.expressions.params_of(base)), EditKind.PERHAPS, None, node
-            )
+            self.it.gradients.edit(v.Grad("gradients", self.it.domain.params_of(base)), EditKind.PERHAPS, None, node)
             return v.Unknown(s.render(node), called=name)
         if isinstance(base, v.Model) or (isinstance(base, v.Instance) and base.module):
             return self.it.gradients.forward(base, a, node)
@@ -268,10 +252,10 @@ class Methods:
         if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
             self.it.gradients.edit(v.Grad("gradients", Params()), EditKind.PERHAPS, None, node)
             return v.Unknown(text, called=name)
-        if base.params.owners and not self.run.no_grad:
+        if base.params.owners and not self.it.core.frame.no_grad:
             as_tensor = v.Tensor(base.key, base.params, Norm.UNKNOWN)
             return tensors.method(as_tensor, name, a.args, text)
-        if self.run.does(Use.OWNER, base) and not self.run.no_grad and not naming.OPTIMIZER.search(base.key):
+        if self.run.does(Use.OWNER, base) and not self.it.core.frame.no_grad and not naming.OPTIMIZER.search(base.key):
             return self.it.gradients.forward(base, a, node)
         return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
 
@@ -368,7 +352,7 @@ class Methods:
     def _assigned(self, key: str) -> Iterator[s.Expr]:
         """What a name is given; a parameter, or something else than a name, what any of that name is given."""
         scopes, name = self.it.program.once(Scopes), naming.last(key)
-        owner = self.run.frame.scope.owner(name) if key == name else None
+        owner = self.it.core.frame.scope.owner(name) if key == name else None
         is_settled = owner is not None and all(param.name != name for param in owner.params)
         for scope in [owner] if owner is not None and is_settled else scopes.all:
             yield from (binding.value for binding in scope.names.get(name, ()))

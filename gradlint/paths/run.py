@@ -29,13 +29,13 @@ from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.python import syntax as s
 from gradlint.python.contexts import without_gradients
-from gradlint.python.frame import Frame
-from gradlint.python.scope import Scope, Scopes
+from gradlint.python.scope import Scope
 from gradlint.python.usage import Use
 from gradlint.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from gradlint.paths.oracle import Oracle
+    from gradlint.python.evaluate import Evaluator
     from gradlint.python.module import Module
 
 E = TypeVar("E", bound=Event)
@@ -46,10 +46,6 @@ OUTER_TURNS = 2
 #: a counter is never compared with a number beyond this
 FAR = 20
 MAX_DEPTH = 9
-
-
-class OutOfBudget(Exception):  # noqa: N818 - an end, not an error
-    """The run did enough; what was seen until here is judged."""
 
 
 @dataclass(slots=True)
@@ -97,8 +93,7 @@ class Run:
 
     program: Module
     oracle: Oracle
-    budget: int
-    module: Frame
+    #: of what is only known by its name
     attributes: dict[tuple[str, str], v.Value] = field(default_factory=dict)
     inferred: dict[tuple[str, Thing], v.Value] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -107,7 +102,6 @@ class Run:
     contexts: list[v.Context] = field(default_factory=list)
     loops: list[LoopState] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    stack: list[int] = field(default_factory=list)
     #: the nodes of the calls that led here
     via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
@@ -127,7 +121,6 @@ class Run:
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0
-    no_grad: bool = False
     #: who runs the backward of what the function returns that the path starts with
     behind: Framework = PLAIN
     #: it was broken off: its budget is spent
@@ -146,22 +139,21 @@ class Run:
     hooked: list[Params] = field(default_factory=list)
     #: the files that were come by, the analysed one first
     programs: list[Module] = field(init=False)
-    #: the names that the running code sees
-    frame: Frame = field(init=False)
+    #: what follows the code
+    core: Evaluator = field(init=False)
     #: how modules of this file normalise what they return: (norm, divisor, numbers), by object and method
     own_norms: dict[tuple[str, int], v.Tensor | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Module, oracle: Oracle, budget: int) -> Run:
-        run = cls(program, oracle, budget, Frame(program.once(Scopes).module))
+    def of(cls, program: Module, oracle: Oracle) -> Run:
+        run = cls(program, oracle)
         run.programs = [program]
-        run.frame = run.module
         return run
 
     def does(self, use: Use, value: v.Value) -> bool:
         """Whether the code does this with a value, by its name where it has it."""
         scope = value.scope if isinstance(value, v.Unknown) else None
-        return self.does_with(use, value.key, scope or self.frame.scope)
+        return self.does_with(use, value.key, scope or self.core.frame.scope)
 
     def does_with(self, use: Use, key: str, scope: Scope) -> bool:
         """A name that its scope does not bind may be anybody's: it is what all files say of it."""
@@ -175,11 +167,6 @@ class Run:
     def started(self) -> bool:
         """Some gradient event has happened."""
         return any(type(event) is not Mark for event in reversed(self.events[-40:]))
-
-    def spend(self) -> None:
-        self.budget -= 1
-        if self.budget < 0:
-            raise OutOfBudget
 
     def site(self, node: s.Node, text: str | None = None) -> Site:
         return self.program.owner(node.node).site(node, text)
@@ -221,10 +208,10 @@ class Run:
                 return self._infer_optimizer(_outermost(key), text or key)
             case v.Instance():
                 for name in INNER_OPTIMIZER:
-                    inner = self.attributes.get((value.key, name))
+                    inner = value.attributes.get(name)
                     if isinstance(inner, v.Optimizer):
                         return inner
-                if value.cls is not None and naming.OPTIMIZER.search(value.cls.key):
+                if naming.OPTIMIZER.search(value.cls.key):
                     return self._infer_optimizer(value.key, text or value.key)
                 return None
             case v.Collection():
@@ -284,12 +271,7 @@ class Run:
 
     def open(self, context: v.Context) -> None:
         self.contexts.append(context)
-        self.no_grad = without_gradients(context.kind, outside=self.no_grad)
-
-    def close(self, contexts: int, *, no_grad: bool) -> None:
-        """So many are still open."""
-        del self.contexts[contexts:]
-        self.no_grad = no_grad
+        self.core.frame.no_grad = without_gradients(context.kind, outside=self.core.frame.no_grad)
 
     def autocast(self) -> v.Context | None:
         for context in reversed(self.contexts):

@@ -28,11 +28,15 @@ Snapshot = tuple[tuple[object, ...], list[Mapping[Any, object]], dict[int, list[
 class Steady:
     """The turns of one loop."""
 
-    def __init__(self, run: Run, loop: LoopState, counter: tuple[s.Name, v.Value] | None = None) -> None:
-        """`counter`: a name that gets another number in each turn, for which nothing in the loop asks, and the last."""
+    def __init__(
+        self, run: Run, loop: LoopState, counter: tuple[s.Name, v.Value] | None = None, *, me: v.Value | None = None
+    ) -> None:
+        """`counter`: a name that gets another number in each turn, for which nothing in the loop asks, and the last;
+        `me`: the object whose method is run in each turn."""
         self._run = run
         self._loop = loop
         self.counter = counter
+        self._me = me
         self._left: Snapshot | None = None
         self._first, self._steps = 0, 0
         #: turns that are over, or written down
@@ -40,7 +44,7 @@ class Steady:
 
     def begin(self) -> None:
         """A turn begins."""
-        self._first, self._steps = len(self._run.events), self._run.budget
+        self._first, self._steps = len(self._run.events), self._run.core.budget
 
     def reached(self, frame: Frame) -> bool:
         """Whether the turn that is over has left behind what the one before it left."""
@@ -55,9 +59,9 @@ class Steady:
     def repeat(self) -> None:
         """Writes down all turns that are left, or as many as there are steps for."""
         run, loop = self._run, self._loop
-        steps, left = self._steps - run.budget, loop.turns - loop.turn - 1
-        count = min(left, run.budget // steps) if steps else left
-        run.budget -= steps * count
+        steps, left = self._steps - run.core.budget, loop.turns - loop.turn - 1
+        count = min(left, run.core.budget // steps) if steps else left
+        run.core.budget -= steps * count
         rest = range(loop.turn + 1, loop.turn + 1 + count)
         turn = run.events[self._first :]
         place = len(run.loops) - 1
@@ -74,15 +78,16 @@ class Steady:
     def _snapshot(self, frame: Frame) -> Snapshot:
         run = self._run
         numbers = (
-            run.serial, run.no_grad, run.window_full, run.window_count, run.unsure_sync, run.partial,
+            run.serial, run.core.frame.no_grad, run.window_full, run.window_count, run.unsure_sync, run.partial,
             run.over_parameters, run.aborting, run.behind, len(run.doubts), len(run.hooked),
             len(run.own_norms), len(run.contexts),
         )  # fmt: skip
         frames: list[Frame] = []
-        outer: Frame | None = frame
-        while outer is not None:
-            frames.append(outer)
-            outer = outer.outer
+        for one in (frame, *(caller for _, caller in reversed(run.core.inside))):
+            outer: Frame | None = one
+            while outer is not None and outer not in frames:
+                frames.append(outer)
+                outer = outer.outer
         for function in list(frame.names.values()):
             if isinstance(function, v.Function) and function.outer not in frames:
                 frames.append(function.outer)
@@ -92,7 +97,7 @@ class Steady:
         known: list[Mapping[Any, object]] = [
             first, *(dict(other.names) for other in frames[1:]), dict(run.attributes), dict(run.inferred),
             {key: dict(entries) for key, entries in run.entries.items()}, dict(run.optimizers), dict(run.flags),
-            dict(run.sizes),
+            dict(run.sizes), {"self": self._me},
         ]  # fmt: skip
         return numbers, known, _contents(known)
 
@@ -112,7 +117,9 @@ def _open(value: v.Value, found: dict[int, list[object]]) -> None:
         return
     found[id(value)] = inside = [getattr(value, name) for name in type(value).__match_args__]
     for number, part in enumerate(inside):
-        if isinstance(part, list | dict):
+        if isinstance(part, _MUTABLE):
+            _open(part, found)
+        elif isinstance(part, list | dict):
             inside[number] = part.copy()
             for inner in part if isinstance(part, list) else part.values():
                 if isinstance(inner, _MUTABLE):

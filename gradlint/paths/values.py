@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.knowledge.rows import Switch
+from gradlint.python import values
 from gradlint.python.constants import as_float
+from gradlint.python.values import Bound as Bound
 from gradlint.python.values import Class as Class
 from gradlint.python.values import Collection as Collection
 from gradlint.python.values import Constant as Constant
 from gradlint.python.values import External as External
 from gradlint.python.values import Function as Function
 from gradlint.python.values import Kind as Kind
+from gradlint.python.values import Partial as Partial
 from gradlint.python.values import Rest as Rest
+from gradlint.python.values import Super as Super
+from gradlint.python.values import Turns as Turns
 from gradlint.python.values import Value as Value
 from gradlint.records import dataclass, field, replace
 
@@ -73,32 +78,14 @@ class Known(Constant):
 
 
 @dataclass(slots=True, eq=False)
-class Bound(Named):
-    """A method that was looked up but not called: `model.no_sync`."""
+class Instance(values.Instance):
+    """An object of the project; `given` is what it was made with where its constructor was not run."""
 
-    base: Value = field(default_factory=Value)
-    name: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class Partial(Named):
-    """functools.partial of something."""
-
-    func: Value = field(default_factory=Value)
-    args: list[Value] = field(default_factory=list)
-    kwargs: dict[str, Value] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class Instance(Named):
-    """An object of a class of this file; attributes live in the interpreter's store under its key."""
-
-    cls: Class | None = None
+    ready: bool = True
+    key: str = ""
     #: it is an nn.Module, so calling it is a forward
     module: bool = False
     wrap: Wrap = Wrap.NONE
-    #: what it was made with, where its constructor was not run
-    made_with: Arguments | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -253,6 +240,11 @@ class Managing(Named):
 
 #: what a call is given
 Arguments: TypeAlias = "calls.Arguments[Value]"
+
+
+def row(*values: Value) -> Value:
+    """Several values, as a turn of a loop gets them."""
+    return Collection([*values], {}, Kind.TUPLE)
 
 
 #: what a call gives that gives nothing back

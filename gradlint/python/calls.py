@@ -52,6 +52,13 @@ class Arguments(Generic[V]):
         """The same with one in front: the object that a method is called on."""
         return Arguments([value, *self.args], self.kwargs, [expr, *self.exprs], self.named, self.starred)
 
+    def before(self, more: Arguments[V]) -> Arguments[V]:
+        """These, and then others."""
+        return Arguments(
+            [*self.args, *more.args], {**self.kwargs, **more.kwargs}, [*self.exprs, *more.exprs],
+            {**self.named, **more.named}, self.starred or more.starred,
+        )  # fmt: skip
+
     def without_first(self) -> Arguments[V]:
         return Arguments(self.args[1:], self.kwargs, self.exprs[1:], self.named, self.starred)
 

@@ -1,7 +1,7 @@
 """Evaluates Python: names, expressions, assignments, and calls of the project's own functions and classes.
 
 What the values mean is a domain's business, and so is nothing else: a domain brings values of its own and twelve
-hooks. How statements are run (branches joined, or one of them taken) is told by the function `run`.
+hooks. How code is run (branches joined, or one of them taken) is a flow's.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING, Any
 from gradlint.python import constants
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments, bind, evaluated
-from gradlint.python.classes import Classes, MemberKind
+from gradlint.python.classes import Classes
 from gradlint.python.contexts import turns_off
 from gradlint.python.frame import Frame, Names
+from gradlint.python.objects import Objects
 from gradlint.python.scope import Scopes
 from gradlint.python.values import (
     LONGEST,
+    Bound,
     Class,
     Collection,
     Constant,
     Domain,
     Enough,
     External,
+    Flow,
     Function,
     Instance,
     Kind,
+    Partial,
     Rest,
     Super,
     Value,
@@ -42,44 +46,45 @@ Journal = dict[int, tuple[Container, Container]]
 
 
 class Evaluator:
-    """Follows the code of one file, with a budget."""
+    """Follows the code of one file, with a budget: the calls, statements and turns that it may come by."""
 
     def __init__(
-        self, program: Module, domain: Domain, run: Callable[[Evaluator, list[s.Stmt]], bool], *,
-        budget: int, depth: int, words: frozenset[str] = frozenset(),
+        self, program: Module, domain: Domain, flow: Flow, *, budget: int, depth: int,
+        words: frozenset[str] | None = None,
     ) -> None:  # fmt: skip
         """`words`: another file of the project is followed if it has one of these."""
         self.program = program
         self.classes = program.once(Classes)
         self.domain = domain
+        self.flow = flow
+        self.objects = Objects(self)
         self.module = Frame(program.once(Scopes).module)
         self.frame = self.module
-        self.names = Names(self.module, self.evaluated, self._enter, words)
+        self.names = Names(self.module, self._elsewhere, self._open, words)
         self.budget = budget
         self.journals: list[Journal] = []
-        #: functions that somebody in this file calls, and objects that are made, as far as it was followed
+        #: functions that somebody in this file calls, as far as it was followed
         self.followed: set[int] = set()
-        self.made: list[Instance] = []
-        self._run = run
+        #: those that are running, and who called them
+        self.inside: list[tuple[s.Node, Frame]] = []
         self._depth = depth
-        self._inside: list[s.Node] = []
-        self._known: dict[object, Value] = {}
 
     def let_go(self) -> None:
         """Nothing is followed any more: the domain and all that it knows of this, which know each other, are gone."""
         self.names.let_go()
         vars(self).clear()
 
-    def run(self, body: list[s.Stmt]) -> bool:
-        """Runs a block; False if its end is not reached."""
-        return self._run(self, body)
+    def spend(self) -> None:
+        self.budget -= 1
+        if self.budget < 0:
+            raise Enough
 
     # -- names
 
     def look_up(self, name: str, node: int = -1) -> Value:
         return self.names.look_up(name, self.frame, node) or self.domain.unknown(name)
 
-    def evaluated(self, expr: s.Expr, frame: Frame, name: str = "") -> Value:
+    def evaluated(self, expr: s.Expr, frame: Frame) -> Value:
         """The value of an expression in another frame."""
         caller, self.frame = self.frame, frame
         try:
@@ -87,8 +92,25 @@ class Evaluator:
         finally:
             self.frame = caller
 
-    def _enter(self, frame: Frame) -> None:
+    def _open(self, frame: Frame) -> None:
+        """Another file of the project is come by."""
         frame.state = self.domain.enter(frame, self.module)
+
+    def _elsewhere(self, expr: s.Expr, frame: Frame, name: str) -> Value:
+        return self.flow.elsewhere(self, expr, frame, name)
+
+    def declare(self, stmt: s.Def | s.Class | s.Import | s.Scope) -> None:
+        """What a statement says of names."""
+        match stmt:
+            case s.Def():
+                self.frame.bind(stmt.name, Function(stmt, self.names.seen(self.frame), key=stmt.name))
+            case s.Class():
+                self.frame.bind(stmt.name, Class(stmt, self.names.seen(self.frame)))
+            case s.Import():
+                for local, dotted in stmt.bindings.items():
+                    self.frame.bind(local, External(dotted))
+            case s.Scope():
+                self.frame.shared.update(stmt.names)
 
     def dotted(self, expr: s.Expr) -> str:
         """The full name of what an expression means here; "" for a value that has no such name."""
@@ -111,9 +133,6 @@ class Evaluator:
     # -- expressions
 
     def ev(self, expr: s.Expr) -> Value:
-        self.budget -= 1
-        if self.budget < 0:
-            raise Enough
         return _EVALUATE[type(expr)](self, expr)
 
     def _attr(self, expr: s.Attr) -> Value:
@@ -127,38 +146,40 @@ class Evaluator:
             case External():
                 return self.names.named(f"{base.dotted}.{expr.name}", self.frame, expr.node)
             case Instance() | Super() | Class():
-                found = self.member(base, expr.name)
+                found = self.objects.member(base, expr.name)
             case Collection():
                 found = base.entries.get(expr.name)
             case _:
                 pass
         return found if found is not None else self.domain.unknown(expr.name)
 
-    def _operator(self, expr: s.Bin | s.Unary | s.Compare) -> Value:
-        parts = [expr.value] if isinstance(expr, s.Unary) else [expr.left, expr.right]
-        return self.operate(expr, [self.ev(part) for part in parts])
+    def _binary(self, expr: s.Bin | s.Compare) -> Value:
+        return self.domain.operate(expr, [self.ev(expr.left), self.ev(expr.right)])
 
-    def operate(self, expr: s.Bin | s.Unary | s.Compare, values: list[Value]) -> Value:
-        match values:
-            case [Constant() as value]:
-                return self._folded(expr, values, constants.unary(expr.op, value.value))
-            case [Constant() as left, Constant() as right]:
+    def _several(self, expr: s.Unary | s.Bool | s.Yield | s.Other) -> Value:
+        return self.domain.operate(expr, [self.ev(part) for part in s.parts(expr)])
+
+    def folded(self, expr: s.Expr, values: list[Value]) -> Value | None:
+        """What Python itself makes of constants and collections; None if it is not known."""
+        match expr, values:
+            case s.Unary(op=op), [Constant() as value]:
+                return _constant(constants.unary(op, value.value))
+            case ((s.Bin(op=op) | s.Compare(op=op)), [Constant() as left, Constant() as right]):
                 compute = constants.compare if isinstance(expr, s.Compare) else constants.binary
-                return self._folded(expr, values, compute(expr.op, left.value, right.value))
-            case [Collection() as one, Collection() as other] if expr.op == "+":
+                return _constant(compute(op, left.value, right.value))
+            case s.Bin(op="+"), [Collection() as one, Collection() as other]:
                 return Collection([*one.items, *other.items], {}, one.kind)
-            case [Collection() as row, Constant(int() as times)] | [Constant(int() as times), Collection() as row]:
-                if expr.op == "*" and 0 <= times * len(row.items) <= LONGEST:
-                    return Collection(row.items * times, {}, row.kind)
+            case (
+                s.Bin(op="*"),
+                [Collection() as row, Constant(int() as times)] | [Constant(int() as times), Collection() as row],
+            ) if 0 <= times * len(row.items) <= LONGEST:
+                return Collection(row.items * times, {}, row.kind)
+            case s.Bool(), _:
+                return self.joined(values)
+            case ((s.Comprehension() | s.IfExp()), [*_, made]):
+                return made
             case _:
-                pass
-        return self.domain.operate(expr, values)
-
-    def _folded(self, expr: s.Expr, values: list[Value], found: object) -> Value:
-        return Constant(found) if found is not constants.NOT_KNOWN else self.domain.operate(expr, values)  # type: ignore[arg-type]
-
-    def _bool(self, expr: s.Bool) -> Value:
-        return self.joined([self.ev(item) for item in expr.items])
+                return None
 
     def joined(self, values: list[Value]) -> Value:
         """What is known of any one of these."""
@@ -170,19 +191,25 @@ class Evaluator:
         return found
 
     def _if(self, expr: s.IfExp) -> Value:
-        holds = self.domain.truth(self.ev(expr.test), expr.test)
+        test = self.ev(expr.test)
+        holds = self.domain.truth(test, expr)
         if holds is not None:
-            return self.ev(expr.then if holds else expr.other)
-        return self.domain.join(self.ev(expr.then), self.ev(expr.other))
+            found = self.ev(expr.then if holds else expr.other)
+        else:
+            found = self.domain.join(self.ev(expr.then), self.ev(expr.other))
+        return self.domain.operate(expr, [test, found])
 
     def _item(self, expr: s.Item) -> Value:
-        base, index = self.ev(expr.base), self.ev(expr.index)
-        if isinstance(base, Collection):
-            slices = isinstance(expr.index, s.Other)
-            found = base.between([self.ev(x) for x in s.parts(expr.index)]) if slices else base.at(index)
-            if found is not None:
-                return found
-        return self.domain.item(base, index, expr)
+        base = self.ev(expr.base)
+        found: Value | None
+        if isinstance(expr.index, s.Other):
+            bounds = [self.ev(part) for part in s.parts(expr.index)]
+            index = self.domain.operate(expr.index, bounds)
+            found = base.between(bounds) if isinstance(base, Collection) else None
+        else:
+            index = self.ev(expr.index)
+            found = base.at(index) if isinstance(base, Collection) else None
+        return found if found is not None else self.domain.item(base, index, expr)
 
     def _sequence(self, expr: s.Sequence) -> Value:
         items: list[Value] = []
@@ -194,77 +221,85 @@ class Evaluator:
                 items.extend(value.items)
             else:
                 items.append(Rest(value))
-        return Collection(items, {}, KINDS[expr.kind])
+        return Collection(items, {}, _KINDS[expr.kind], expr)
 
     def _dict(self, expr: s.Dict) -> Value:
-        found = Collection(kind=Kind.DICT)
+        found = Collection(kind=Kind.DICT, expr=expr)
         for key, item in expr.pairs:
             value = self.ev(item)
-            name = key.value if isinstance(key, s.Const) else None
-            if key is None and isinstance(value, Collection):
+            if key is not None:
+                found.put(self.ev(key), self.domain.store(s.Item(item.node, expr, key), None, value))
+            elif isinstance(value, Collection):
                 found.items.extend(value.items)
                 found.entries.update(value.entries)
-            elif isinstance(name, str):
-                found.entries[name] = self.domain.store(s.Name(item.node, name), None, value)
             else:
                 found.items.append(value)
         return found
 
     def _comprehension(self, expr: s.Comprehension) -> Value:
         turns = self.domain.iterate(self.ev(expr.iterable), expr.target)
-        whole = turns.whole and not expr.conditions and expr.kind is not s.Display.DICT
         kept, self.frame.names = self.frame.names, dict(self.frame.names)
         found: list[Value] = []
+        whole = turns.whole
         for value in turns.values if whole else [self.joined(turns.values)]:
+            self.spend()
             self.assign(expr.target, value)
-            for condition in expr.conditions:
-                self.ev(condition)
+            let_in = [self.domain.truth(self.ev(condition), expr) for condition in expr.conditions]
+            if False in let_in:
+                continue
+            whole = whole and None not in let_in
             made = self.ev(expr.element)
             inner = isinstance(expr.element, s.Comprehension) and expr.element.kind is s.Display.INNER
             found.extend(made.items if inner and isinstance(made, Collection) else [made])
         self.frame.names = kept
-        return Collection(found if whole or not found else [Rest(self.joined(found))])
+        if not whole and found:
+            found = [Rest(self.joined(found))]
+        return self.domain.operate(expr, [Collection(found, {}, _KINDS[expr.kind], expr)])
 
     def _walrus(self, expr: s.Walrus) -> Value:
-        value = self.ev(expr.value)
-        self.assign(expr.target, value)
-        return value
-
-    def _other(self, expr: s.Yield | s.Other) -> Value:
-        return self.domain.operate(expr, [self.ev(part) for part in s.parts(expr)])
+        self.assign(expr.target, self.ev(expr.value))
+        return self.ev(expr.target)
 
     # -- assignments
 
-    def assign(self, target: s.Expr, value: Value) -> None:
+    def assign(self, target: s.Expr, value: Value, source: s.Expr | None = None) -> None:
+        """`source` is the right-hand side, where the whole of it goes to this target."""
         match target:
             case s.Name():
-                self.frame.names[target.id] = self.domain.store(target, None, value)
+                self.frame.bind(target.id, self.domain.store(target, None, value, source))
             case s.Attr():
                 base = self.ev(target.base)
-                value = self.domain.store(target, base, value)
+                value = self.domain.store(target, base, value, source)
                 if isinstance(base, Instance):
-                    self.ready(base)
-                    self.change(base)
-                    base.attributes[target.name] = value
+                    self.set(base, target.name, value)
             case s.Item():
                 base = self.ev(target.base)
-                value = self.domain.store(target, base, value)
+                value = self.domain.store(target, base, value, source)
                 if isinstance(base, Collection):
                     self.change(base)
                     if not base.put(self.ev(target.index), value):
-                        base.items = [Rest(self.joined([*base.parts, value]))]
+                        base.items = [Rest(self.joined([*base.each, value]))]
             case s.Sequence():
                 self._unpack(target, value)
-            case s.Star():
-                self.assign(target.value, self.domain.item(value, None, target.value))
             case _:
                 pass
 
+    def set(self, instance: Instance, name: str, value: Value) -> None:
+        """An attribute of an object."""
+        self.objects.ready(instance)
+        self.change(instance)
+        instance.attributes[name] = value
+
     def _unpack(self, target: s.Sequence, value: Value) -> None:
-        items = _items(value) or []
-        known = len(items) == len(target.items)
-        for place, part in enumerate(target.items):
-            self.assign(part, items[place] if known else self.domain.item(value, None, part))
+        items, parts = _items(value) or [], target.items
+        star = next((place for place, part in enumerate(parts) if isinstance(part, s.Star)), None)
+        if star is not None and len(items) >= len(parts) - 1:
+            behind = len(items) - (len(parts) - star - 1)
+            items = [*items[:star], Collection(items[star:behind]), *items[behind:]]
+        known = len(items) == len(parts)
+        for place, part in enumerate(parts):
+            inner = part.value if isinstance(part, s.Star) else part
+            self.assign(inner, items[place] if known else self.domain.item(value, None, inner))
 
     def change(self, container: Container) -> None:
         """Something is about to be put into a container that others may hold, too."""
@@ -275,6 +310,7 @@ class Evaluator:
     # -- calls
 
     def _call(self, node: s.Call) -> Value:
+        self.spend()
         func = node.func
         if isinstance(func, s.Attr):
             base = self.ev(func.base)
@@ -282,12 +318,10 @@ class Evaluator:
                 callee = self.names.named(f"{base.dotted}.{func.name}", self.frame, func.node)
                 return self.call(callee, node, self.arguments(node))
             if isinstance(base, Instance | Super | Class):
-                found = self.member(base, func.name)
+                found = self.objects.member(base, func.name)
                 if found is not None:
                     return self.call(found, node, self.arguments(node))
-            given = self.arguments(node)
-            known = self._of_collection(base, func.name, given) if isinstance(base, Collection) else None
-            return known if known is not None else self.domain.method(base, func.name, node, given)
+            return self._method(base, func.name, node, self.arguments(node))
         if isinstance(func, s.Name) and func.id == "super" and self.frame.owner is not None:
             return Super(self.frame.owner, self.frame.scope.cls)
         return self.call(self.ev(func), node, self.arguments(node))
@@ -298,14 +332,23 @@ class Evaluator:
     def call(self, callee: Value, node: s.Call, given: Arguments[Value]) -> Value:
         match callee:
             case Function():
-                return self.follow(callee, node, given)
-            case Class():
-                return self.make(callee, given)
+                return self.flow.follow(self, callee, node, given)
             case Instance():
-                found = self.member(callee, "__call__")
+                found = self.objects.member(callee, "__call__")
                 return self.domain.call(callee, node, given) if found is None else self.call(found, node, given)
+            case External(dotted="functools.partial") if given.args:
+                return Partial(given.args[0], given.without_first(), node)
+            case Partial():
+                return self.call(callee.func, node, callee.given.before(given))
+            case Bound():
+                return self._method(callee.base, callee.name, node, given)
             case _:
                 return self.domain.call(callee, node, given)
+
+    def _method(self, base: Value, name: str, node: s.Call, given: Arguments[Value]) -> Value:
+        """A method that no code of the project defines."""
+        known = self._of_collection(base, name, node, given) if isinstance(base, Collection) else None
+        return known if known is not None else self.domain.method(base, name, node, given)
 
     def extend(self, base: Collection, value: Value) -> None:
         """`base += value`; of what cannot be listed nobody knows how much it is."""
@@ -313,22 +356,24 @@ class Evaluator:
         for part in value.items if isinstance(value, Collection) else [Rest(self.element(value))]:
             base.add(part)
 
-    def _of_collection(self, base: Collection, name: str, given: Arguments[Value]) -> Value | None:
+    def _of_collection(self, base: Collection, name: str, node: s.Call, given: Arguments[Value]) -> Value | None:
         """The methods of lists and dicts; None for any other."""
         match name, given.args:
             case (("append" | "add" | "appendleft"), [value]) | ("insert", [_, value]):
                 self.change(base)
-                base.add(value)
+                base.add(self.domain.store(node, base, value))
             case "extend", [value]:
-                self.extend(base, value)
-            case "update", [Collection() as value]:
+                self.extend(base, self.domain.store(node, base, value))
+            case "update", [] | [Collection()]:
                 self.change(base)
-                base.entries.update(value.entries)
+                for entries in [*(x.entries for x in given.args if isinstance(x, Collection)), given.kwargs]:
+                    base.entries.update({key: self.domain.store(node, base, value) for key, value in entries.items()})
             case "values", []:
-                return Collection(base.parts)
+                return Collection(base.parts, expr=base.expr)
             case "items", []:
                 names = [*[self.domain.unknown("") for _ in base.items], *map(Constant, base.entries)]
-                return Collection([Collection([k, x], {}, Kind.TUPLE) for k, x in zip(names, base.parts, strict=True)])
+                pairs = zip(names, base.parts, strict=True)
+                return Collection([Collection([k, x], {}, Kind.TUPLE) for k, x in pairs], expr=base.expr)
             case (("get" | "pop"), [Constant(str() as key), *_]) if key in base.entries:
                 return base.entries[key]
             case "copy", []:
@@ -343,133 +388,70 @@ class Evaluator:
 
     # -- functions
 
-    def follow(self, function: Function, node: s.Node, given: Arguments[Value]) -> Value:
-        """What a function of the file gives back for these arguments."""
+    def enter(self, function: Function, node: s.Node, given: Arguments[Value]) -> Value:
+        """Goes into a function of the project; how often one calls itself is not known."""
         code = function.node
-        if self.frame.depth >= self._depth or any(code is x for x in self._inside):
-            # how often a function calls itself is not known
+        if len(self.inside) >= self._depth or any(code is x for x, _ in self.inside):
             call = node if isinstance(node, s.Call) else s.Call(node.node, s.Name(node.node, ""), [], {})
             return self.domain.call(function, call, given)
         caller, frame = self.frame, function.outer.entered(code)
-        frame.names = names = self._bound(function, given)
         frame.owner = function.owner if isinstance(code, s.Def) else function.outer.owner
-        frame.depth, frame.no_grad = caller.depth + 1, caller.no_grad
+        frame.no_grad = caller.no_grad
         if isinstance(code, s.Def):
             frame.no_grad = turns_off(code.decorators, self.dotted, outside=frame.no_grad)
+        frame.names = self.bound(function, given, frame)
         frame.state = self.domain.enter(frame, caller)
         self.followed.add(id(code))
-        key = (id(code), function.owner, frame.no_grad, frame.state,
-               tuple((name, value.signature()) for name, value in names.items()))  # fmt: skip
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._entered(code, frame, caller)
-        return known
-
-    def _entered(self, code: s.Def | s.Lambda, frame: Frame, caller: Frame) -> Value:
         self.frame = frame
-        self._inside.append(code)
+        self.inside.append((code, caller))
         try:
-            if isinstance(code, s.Lambda):
-                return self.ev(code.body)
-            self.run(code.body)
-            return self.joined(frame.returns) if frame.returns else Constant(None)
+            return self.ev(code.body) if isinstance(code, s.Lambda) else self.flow.returned(self, function, node)
         finally:
-            self._inside.pop()
+            self.inside.pop()
             self.frame = caller
 
-    def _bound(self, function: Function, given: Arguments[Value]) -> dict[str, Value]:
-        """The parameters with their values."""
+    def bound(self, function: Function, given: Arguments[Value], frame: Frame) -> dict[str, Value]:
+        """The parameters of a call with their values."""
         code, params = function.node, function.node.params
         bound = bind(params, given, function.owner)
         names: dict[str, Value] = {}
         for param in params:
             value = bound.values.get(param.name)
-            if param.star == "*":
+            if param.star:
                 more = [Rest(self.domain.unknown(param.name))] if given.starred else []
-                names[param.name] = Collection([*bound.rest, *more])
-            elif param.star:
-                names[param.name] = Collection([], bound.keywords, Kind.DICT)
+                several = param.star == "*"
+                names[param.name] = Collection(
+                    [*bound.rest, *more] if several else [*more], {} if several else bound.keywords,
+                    Kind.TUPLE if several else Kind.DICT, s.Name(code.node, param.star + param.name),
+                )  # fmt: skip
             elif value is not None and value is function.owner:
                 names[param.name] = value
             elif isinstance(code, s.Def):
                 # among arguments that are not known there may be one for it
                 default = param.default if value is None and not given.starred else None
                 known = self.evaluated(default, function.outer) if default is not None else None
-                names[param.name] = self.domain.parameter(param, value, known, code)
+                names[param.name] = self.domain.parameter(param, value, known, frame)
             else:
                 names[param.name] = value or self.domain.unknown(param.name)
         return names
-
-    # -- classes
-
-    def make(self, cls: Class, given: Arguments[Value]) -> Value:
-        """An object; of a class without functions, a record of what it is given."""
-        lineage = self.classes_of(cls.node).lineage(cls.node)
-        if not any(isinstance(stmt, s.Def) for one in lineage for stmt in one.body):
-            return Collection(list(given.args), dict(given.kwargs), Kind.RECORD)
-        made = Instance(cls.node, cls.outer, given)
-        self.made.append(made)
-        return made
-
-    def member(self, base: Instance | Super | Class, name: str) -> Value | None:
-        """What an object or a class has by this name."""
-        if isinstance(base, Instance):
-            self.ready(base)
-            if name in base.attributes:
-                return base.attributes[name]
-        owner = base.owner if isinstance(base, Super) else base
-        cls = owner.node if isinstance(owner, Class) else owner.cls if isinstance(owner, Instance) else None
-        found = None
-        if cls is not None:
-            behind = base.cls if isinstance(base, Super) else None
-            found = self.classes_of(cls).member(cls, name, behind=behind)
-        if found is None or cls is None:
-            return None
-        assert isinstance(owner, Instance | Class)
-        if found.function is None:
-            value = found.stmt.value if isinstance(found.stmt, s.Assign) else None
-            return self.evaluated(value, owner.outer) if value is not None else None
-        bound: Value | None = owner
-        if found.kind is MemberKind.STATIC or (isinstance(base, Class) and found.kind is not MemberKind.OF_CLASS):
-            bound = None
-        function = Function(found.function, self._outer(found.function, owner.outer), bound)
-        if found.kind is MemberKind.PROPERTY and bound is not None:
-            return self.follow(function, found.function, Arguments())
-        return function
-
-    def _outer(self, method: s.Def, near: Frame) -> Frame:
-        """The names that a method sees: those round its class, which may be of another file than the object's."""
-        program = self.program.owner(method.node)
-        return near if near.scope.program is program else self.names.frame_of(program)
-
-    def ready(self, instance: Instance) -> None:
-        """Runs the constructor, when somebody first asks for what it sets."""
-        if instance.ready:
-            return
-        instance.ready = True
-        init = self.classes_of(instance.cls).member(instance.cls, "__init__")
-        if init is None or init.function is None:
-            return
-        # it was there before the branch, and outside of the context, in which somebody first asks
-        journals, self.journals = self.journals, []
-        caller, self.frame = self.frame, self.module.inner()
-        self.frame.depth = caller.depth
-        self.frame.state = self.domain.enter(self.frame, self.module)
-        function = Function(init.function, self._outer(init.function, instance.outer), instance)
-        self.follow(function, init.function, instance.given or Arguments())
-        self.frame = caller
-        self.journals = journals
 
 
 def _items(value: Value) -> list[Value] | None:
     return value.items if isinstance(value, Collection) and value.whole and not value.entries else None
 
 
+def _constant(found: object) -> Value | None:
+    return Constant(found) if found is not constants.NOT_KNOWN else None  # type: ignore[arg-type]
+
+
 def _entries(value: Value) -> dict[str, Value] | None:
     return value.entries if isinstance(value, Collection) and not value.items else None
 
 
-KINDS = {s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST}
+_KINDS = {
+    s.Display.LIST: Kind.LIST, s.Display.TUPLE: Kind.TUPLE, s.Display.SET: Kind.LIST, s.Display.DICT: Kind.DICT,
+    s.Display.GENERATOR: Kind.GENERATOR, s.Display.INNER: Kind.LIST,
+}  # fmt: skip
 
 # by type, not by match: this runs for every expression
 _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {
@@ -477,18 +459,18 @@ _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {
     s.Attr: Evaluator._attr,
     s.Call: Evaluator._call,
     s.Const: lambda self, expr: Constant(expr.value),
-    s.Bin: Evaluator._operator,
-    s.Unary: Evaluator._operator,
-    s.Compare: Evaluator._operator,
-    s.Bool: Evaluator._bool,
+    s.Bin: Evaluator._binary,
+    s.Unary: Evaluator._several,
+    s.Compare: Evaluator._binary,
+    s.Bool: Evaluator._several,
     s.IfExp: Evaluator._if,
     s.Item: Evaluator._item,
     s.Sequence: Evaluator._sequence,
     s.Dict: Evaluator._dict,
-    s.Lambda: lambda self, expr: Function(expr, self.names.seen(self.frame)),
+    s.Lambda: lambda self, expr: Function(expr, self.names.seen(self.frame), key=s.render(expr)),
     s.Comprehension: Evaluator._comprehension,
     s.Star: lambda self, expr: self.ev(expr.value),
     s.Walrus: Evaluator._walrus,
-    s.Yield: Evaluator._other,
-    s.Other: Evaluator._other,
+    s.Yield: Evaluator._several,
+    s.Other: Evaluator._several,
 }

@@ -33,7 +33,6 @@ class Frame:
     #: what a domain remembers of this call
     state: object = None
     no_grad: bool = False
-    depth: int = 0
     returns: list[Value] = field(default_factory=list)
 
     @property

@@ -12,6 +12,7 @@ from gradlint.records import dataclass, field
 
 if TYPE_CHECKING:
     from gradlint.python.calls import Arguments
+    from gradlint.python.evaluate import Evaluator
     from gradlint.python.frame import Frame
 
 #: no collection is made longer than this
@@ -189,11 +190,36 @@ class Class(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Instance(Value):
-    """An object of a class of the file."""
+class Bound(Value):
+    """A method that was looked up but not called: `model.no_sync`."""
 
-    cls: s.Class
-    outer: Frame
+    base: Value
+    name: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.base.key}.{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class Partial(Value):
+    """What is called with these arguments and those that it is given then."""
+
+    func: Value
+    given: Arguments[Value]
+    #: where it was made
+    expr: s.Expr
+
+    @property
+    def key(self) -> str:
+        return s.render(self.expr)
+
+
+@dataclass(slots=True, eq=False)
+class Instance(Value):
+    """An object of a class of the project."""
+
+    cls: Class
     #: what its constructor is given; None if nobody knows
     given: Arguments[Value] | None = None
     attributes: dict[str, Value] = field(default_factory=dict)
@@ -201,7 +227,7 @@ class Instance(Value):
     ready: bool = False
 
     def copy(self) -> Instance:
-        return Instance(self.cls, self.outer, self.given, dict(self.attributes), self.ready)
+        return Instance(self.cls, self.given, dict(self.attributes), self.ready)
 
 
 @dataclass(slots=True, eq=False)
@@ -230,20 +256,22 @@ class Domain(Protocol):
     def unknown(self, name: str) -> Value:
         """What is known of something by its name alone."""
 
-    def parameter(self, param: s.Param, given: Value | None, default: Value | None, function: s.Def) -> Value:
-        """The value of a parameter, of which the name may say more than what is given."""
+    def parameter(self, param: s.Param, given: Value | None, default: Value | None, frame: Frame) -> Value:
+        """The value of a parameter of a function, of which the name may say more than what is given."""
 
     def attribute(self, base: Value, expr: s.Attr) -> Value | None:
         """Asked first; None leaves it to Python."""
 
     def call(self, callee: Value, node: s.Call, given: Arguments[Value]) -> Value:
-        """Calls what is not of the file."""
+        """Calls what is no function of the project, makes an object of a class, or tells what a call gives that is not
+        followed."""
 
     def method(self, base: Value, name: str, node: s.Call, given: Arguments[Value]) -> Value:
         """Calls a method that the file does not define."""
 
     def operate(self, expr: s.Expr, values: list[Value]) -> Value:
-        """An operator, a comparison, or an expression of which only the parts are known."""
+        """An operator, a comparison, or an expression of which only the parts are known; a comprehension with what it
+        gives, a choice with its condition and what was chosen."""
 
     def item(self, base: Value, index: Value | None, expr: s.Expr) -> Value:
         """An item, or (without an index) the part of a value that a name of several gets."""
@@ -254,11 +282,27 @@ class Domain(Protocol):
     def join(self, one: Value, other: Value) -> Value:
         """What is known when either may be the case."""
 
-    def truth(self, value: Value, expr: s.Expr) -> bool | None:
-        """Whether a condition holds; None if both may be."""
+    def truth(self, value: Value, node: s.If | s.IfExp | s.Comprehension) -> bool | None:
+        """Whether the condition holds that something asks for; None if both may be."""
 
-    def store(self, target: s.Expr | s.Return, base: Value | None, value: Value) -> Value:
-        """A value gets a name, becomes a part of something that is not Python's own, or is returned; gives it back."""
+    def store(
+        self, target: s.Expr | s.Return | s.Assign, base: Value | None, value: Value, source: s.Expr | None = None
+    ) -> Value:
+        """A value gets a name (of a class body: by that statement), becomes a part of something (by a call), or is
+        returned; gives it back. `source` is how it is written, where that is known."""
 
     def enter(self, frame: Frame, caller: Frame) -> object:
         """What the domain remembers of a call while it runs; it may switch gradients off in its frame."""
+
+
+class Flow(Protocol):
+    """How code is run: branches joined, or one of them taken."""
+
+    def follow(self, ev: Evaluator, function: Function, node: s.Node, given: Arguments[Value]) -> Value:
+        """A call of a function of the project, which `ev.enter` goes into."""
+
+    def returned(self, ev: Evaluator, function: Function, node: s.Node) -> Value:
+        """Runs the body of a function that was entered; gives what it returns."""
+
+    def elsewhere(self, ev: Evaluator, expr: s.Expr, frame: Frame, name: str) -> Value:
+        """The value of a name of another file, which the code there says."""

@@ -9,7 +9,7 @@ from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
 from gradlint.python.evaluate import Evaluator
 from gradlint.python.frame import Frame
-from gradlint.python.values import Collection, Constant, Enough, External, Rest, Turns, Value
+from gradlint.python.values import Class, Collection, Constant, Enough, External, Rest, Turns, Value
 from gradlint.records import dataclass
 from tests.paths.tracing import program
 
@@ -27,16 +27,20 @@ class Text(Value):
 class Texts:
     """Knows nothing, and says what it was asked."""
 
+    core: Evaluator
+
     def unknown(self, name: str) -> Value:
         return Text(name)
 
-    def parameter(self, param: s.Param, given: Value | None, default: Value | None, function: s.Def) -> Value:
+    def parameter(self, param: s.Param, given: Value | None, default: Value | None, frame: Frame) -> Value:
         return given or default or Text(param.name)
 
     def attribute(self, base: Value, expr: s.Attr) -> Value | None:
         return Text(f"{base.text}.{expr.name}") if isinstance(base, Text) else None
 
     def call(self, callee: Value, node: s.Call, given: Arguments[Value]) -> Value:
+        if isinstance(callee, Class):
+            return self.core.objects.make(callee, given)
         name = callee.dotted if isinstance(callee, External) else s.render(node.func)
         return Text(f"{name}({', '.join(map(shown, given.every))})")
 
@@ -44,7 +48,8 @@ class Texts:
         return Text(f"{shown(base)}.{name}({', '.join(map(shown, given.every))})")
 
     def operate(self, expr: s.Expr, values: list[Value]) -> Value:
-        return Text(" ? ".join(map(shown, values)))
+        known = self.core.folded(expr, values)
+        return known or Text(" ? ".join(map(shown, values)))
 
     def item(self, base: Value, index: Value | None, expr: s.Expr) -> Value:
         return Text(f"{shown(base)}[]")
@@ -56,10 +61,12 @@ class Texts:
     def join(self, one: Value, other: Value) -> Value:
         return one if one.signature() == other.signature() else Text(f"{shown(one)} or {shown(other)}")
 
-    def truth(self, value: Value, expr: s.Expr) -> bool | None:
+    def truth(self, value: Value, node: s.If | s.IfExp | s.Comprehension) -> bool | None:
         return bool(value.value) if isinstance(value, Constant) else None
 
-    def store(self, target: s.Expr | s.Return, base: Value | None, value: Value) -> Value:
+    def store(
+        self, target: s.Expr | s.Return | s.Assign, base: Value | None, value: Value, source: s.Expr | None = None
+    ) -> Value:
         return value
 
     def enter(self, frame: Frame, caller: Frame) -> object:
@@ -86,11 +93,11 @@ def shown(value: Value) -> str:
             return type(value).__name__
 
 
-def _evaluator(code: str, budget: int = 10_000) -> Evaluator:
-    read = program(code)
-    evaluator = Evaluator(read, Texts(), joined.run, budget=budget, depth=5)
-    evaluator.run(read.body)
-    return evaluator
+def _evaluator(code: str, budget: int = 10_000, domain: Texts | None = None) -> Evaluator:
+    read, domain = program(code), domain or Texts()
+    domain.core = Evaluator(read, domain, joined.Joined(), budget=budget, depth=5)
+    joined.run(domain.core, read.body)
+    return domain.core
 
 
 def _value(code: str, name: str = "x") -> str:
@@ -113,8 +120,9 @@ def _value(code: str, name: str = "x") -> str:
         ("x = 1 if 0 else 2", "2"),
         ("x = a or b", "a or b"),
         ("x = [n + 1 for n in (1, 2)]", "[2, 3]"),
-        ("x = [n + 1 for n in (1, 2) if n]", "[*1 or 2 ? 1]"),
-        ("x = [f(n) for n in () if n]", "[*f()]"),
+        ("x = [n + 1 for n in (1, 0) if n]", "[2]"),
+        ("x = [n + 1 for n in (1, 2) if flag]", "[*2 or 3]"),
+        ("x = [f(n) for n in () if n]", "[]"),
         ("x = [f(n) for n in many]", "[*f(any)]"),
         ("x = (y := 3) + y", "6"),
     ],
@@ -259,11 +267,10 @@ f()
                 seen.append(frame.no_grad)
             return len(seen)  # another state: nothing is remembered
 
-    read = program(code)
-    Evaluator(read, Watching(), joined.run, budget=1000, depth=5).run(read.body)
+    _evaluator(code, domain=Watching())
     assert seen == [True, False, True]
 
 
 def test_a_budget_ends() -> None:
     with pytest.raises(Enough):
-        _evaluator("x = 1 + 1 + 1", budget=3)
+        _evaluator("x = 1\nx = f(1)\nx = 2", budget=3)

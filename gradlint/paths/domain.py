@@ -1,85 +1,110 @@
-"""Evaluates expressions to abstract values."""
+"""The domain of gradients: what expressions give, as far as training cares."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gradlint.events import Params, Wrap
+from gradlint.events import Params, Sync, Wrap
 from gradlint.knowledge import naming
+from gradlint.knowledge.rows import Switch
 from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers
-from gradlint.python.evaluate import KINDS
+from gradlint.python.frame import Frame, define
 from gradlint.python.usage import Use
 from gradlint.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from gradlint.paths.interpreter import Interpreter
 
+#: of a collection so many are looked at
+_MOST = 4
 
-class Expressions:
-    """Operators, displays, iteration."""
+
+class Training:
+    """What the evaluator asks; see `python.values.Domain`."""
 
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.run = it.run
+        # what others answer
+        self.attribute = it.names.attribute
+        self.store = it.names.store
+        self.call = it.calls.call
+        self.method = it.methods.method
+        self.parameter = it.calls.parameter
 
-    def ev(self, expr: s.Expr) -> v.Value:
-        return _EVALUATE[type(expr)](self, expr)
+    def unknown(self, name: str) -> v.Value:
+        return v.Unknown(name)
 
-    def _ev_name(self, expr: s.Name) -> v.Value:
-        return self.it.names.look_up(expr.id)
+    def enter(self, frame: Frame, caller: Frame) -> None:
+        """Of another file, the functions and classes are those that its slice has."""
+        if frame.outer is None:
+            self.run.programs.append(frame.program)
+            define(frame.program.core, frame)
 
-    def _ev_attr(self, expr: s.Attr) -> v.Value:
-        return self.it.names.attribute(self.it.ev(expr.base), expr.name, expr)
+    def truth(self, value: v.Value, node: s.If | s.IfExp | s.Comprehension) -> bool:
+        if isinstance(node, s.Comprehension):
+            return True  # whatever is left out, what is let in is looked at
+        if isinstance(node, s.If):
+            return self.it.conditions.decide(value, node=node)
+        branches = self.it.program.expression_words(node.then, node.other)
+        interesting = branches.contexts or branches.events or _of_precision(node)
+        without = next((x for x in (node.then, node.other) if "no_sync" in self.it.program.said(x).names), None)
+        if without is not None and not self.it.conditions.certain(value):
+            return without is node.then
+        return self.it.conditions.decide(value, node=node, fork=interesting)
 
-    def _ev_call(self, expr: s.Call) -> v.Value:
-        return self.it.calls.call(expr)
+    def join(self, one: v.Value, other: v.Value) -> v.Value:
+        """One stands for all: that of which more is known."""
+        return other if isinstance(one, v.Constant | v.Unknown) and not isinstance(other, v.Constant) else one
 
-    def _ev_const(self, expr: s.Const) -> v.Value:
-        return v.Constant(expr.value)
+    # -- operators
 
-    def _ev_bin(self, expr: s.Bin) -> v.Value:
-        right: v.Value
-        left, right = self.it.ev(expr.left), self.it.ev(expr.right)
+    def operate(self, expr: s.Expr, values: list[v.Value]) -> v.Value:
+        match expr, values:
+            case s.Bin(), [left, right]:
+                return self._counted(expr, left, right)
+            case s.Compare(), [left, right]:
+                return self.it.conditions.compare(expr.op, left, right, s.render(expr))
+            case s.Bool(), _:
+                return self._boolean(expr, values)
+            case s.Unary(), [value]:
+                return self._unary(expr, value)
+            case s.Comprehension(), [v.Collection() as made]:
+                return self._collected(expr, made)
+            case s.IfExp(), [test, chosen]:
+                return self._chosen(test, chosen)
+            case s.Yield(), _:
+                self.run.yielded = list(self.run.contexts)
+                return v.Unknown("yield")
+            case s.Other(), _:
+                return v.Unknown(expr.label)
+            case _:
+                return v.Unknown(s.render(expr))
+
+    def _chosen(self, test: v.Value, chosen: v.Value) -> v.Value:
+        """`model.no_sync() if odd else nullcontext()`: whether it syncs is somebody else's affair."""
+        if not isinstance(chosen, v.Context) or chosen.kind is not Switch.NO_SYNC or self.it.conditions.certain(test):
+            return chosen
+        return replace(chosen, sync=Sync.MANAGED)
+
+    def _counted(self, expr: s.Bin, left: v.Value, right: v.Value) -> v.Value:
+        """What is left of a counter tells of a window."""
         result = self.binary(expr.op, left, right, s.render(expr))
         if expr.op == "%" and isinstance(result, v.Known) and result.window:
             self.it.conditions.sized(right)
-            result = replace(
-                result, window=s.render(expr.right)
-            )  # N in the words that stand here, not those of a caller
-            self.run.counted_in[result.window] = self.run.frame.program.path
+            # N in the words that stand here, not those of a caller
+            result = replace(result, window=s.render(expr.right))
+            self.run.counted_in[result.window] = self.it.program.path
             number = v.whole_number(right)
             if number is not None:
                 self.run.sizes[result.window] = number
         return result
-
-    def _ev_lambda(self, expr: s.Lambda) -> v.Value:
-        return v.Function(expr, self.it.names.known.seen(self.run.frame), key=s.render(expr))
-
-    def _ev_star(self, expr: s.Star) -> v.Value:
-        return self.it.ev(expr.value)
-
-    def _ev_walrus(self, expr: s.Walrus) -> v.Value:
-        self.it.names.assign(expr.target, self.it.ev(expr.value))
-        return self.it.ev(expr.target)
-
-    def _ev_yield(self, expr: s.Yield) -> v.Value:
-        if expr.value is not None:
-            self.it.ev(expr.value)
-        self.run.yielded = list(self.run.contexts)
-        return v.Unknown("yield")
-
-    def _ev_other(self, expr: s.Other) -> v.Value:
-        for child in expr.children:
-            self.it.ev(child)
-        return v.Unknown(expr.label)
-
-    # -- operators
 
     def binary(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Value:
         result = self._binary(op, left, right, text)
@@ -112,12 +137,7 @@ class Expressions:
         params = self.params_of(left).union(self.params_of(right))
         return v.ParamsValue(text, params, wrap=_first_wrap(self.run.wrap_of(left), self.run.wrap_of(right)))
 
-    def _comparison(self, expr: s.Compare) -> v.Value:
-        left, right = self.it.ev(expr.left), self.it.ev(expr.right)
-        return self.it.conditions.compare(expr.op, left, right, s.render(expr))
-
-    def _boolean(self, expr: s.Bool) -> v.Value:
-        items = [self.it.ev(item) for item in expr.items]
+    def _boolean(self, expr: s.Bool, items: list[v.Value]) -> v.Value:
         stop = expr.op == "or"
         if all(isinstance(item, v.Constant) for item in items):
             return self._combined(expr, items, stop)
@@ -139,8 +159,7 @@ class Expressions:
             window.window if window else "", any(k.modulo for k in known),
         )  # fmt: skip
 
-    def _unary(self, expr: s.Unary) -> v.Value:
-        value = self.it.ev(expr.value)
+    def _unary(self, expr: s.Unary, value: v.Value) -> v.Value:
         if expr.op == "not":
             if isinstance(value, v.Constant):
                 return _like(value, not value.value, expr)
@@ -151,97 +170,50 @@ class Expressions:
             return _like(value, -value.value, expr)
         return v.Unknown(s.render(expr))
 
-    def _ifexp(self, expr: s.IfExp) -> v.Value:
-        test = self.it.ev(expr.test)
-        branches = self.it.program.expression_words(expr.then, expr.other)
-        interesting = branches.contexts or branches.events or _of_precision(expr)
-        without = next((x for x in (expr.then, expr.other) if "no_sync" in self.it.program.said(x).names), None)
-        if without is not None and not self.it.conditions.certain(test):
-            self.run.unsure_sync += 1
-            try:
-                return self.it.ev(without)
-            finally:
-                self.run.unsure_sync -= 1
-        return self.it.ev(expr.then if self.it.conditions.decide(test, node=expr, fork=interesting) else expr.other)
+    # -- entries, comprehensions, iteration
 
-    # -- entries, displays, comprehensions
-
-    def _item(self, expr: s.Item) -> v.Value:
-        base, index = self.it.ev(expr.base), self.it.ev(expr.index)
-        if isinstance(base, v.Collection):
-            found = base.at(index)
-            if found is not None:
-                return found
-        if isinstance(base, v.Tensor):
-            return self.run.entries.get(base.key, {}).get(index.key, base)
-        if isinstance(base, v.Grad):
-            return base
-        if isinstance(base, v.ParamsValue):
-            return v.Parameter(f"{base.key}[{index.key}]", base.params, base.wrap, True)
-        key = f"{base.key}[{index.key}]"
+    def item(self, base: v.Value, index: v.Value | None, expr: s.Expr) -> v.Value:
+        if index is None:
+            return self._part(base)
+        match base:
+            case v.Tensor():
+                return self.run.entries.get(base.key, {}).get(index.key, base)
+            case v.Grad():
+                return base
+            case v.ParamsValue():
+                return v.Parameter(f"{base.key}[{index.key}]", base.params, base.wrap, True)
         stored = self.run.attributes.get((base.key, index.key))
         if stored is not None:
             return stored
         if isinstance(base, v.Collection) and base.items:
             return base.each[0]
         data = isinstance(base, v.Instance) and not base.module  # `dataset[0]`
-        return v.Unknown(key, params=Params(known=True) if data else params_in(base))
+        return v.Unknown(f"{base.key}[{index.key}]", params=Params(known=True) if data else params_in(base))
 
-    def _display(self, expr: s.Sequence) -> v.Value:
-        values: list[v.Value] = []
-        for item in expr.items:
-            value = self.it.ev(item)
-            if isinstance(item, s.Star) and isinstance(value, v.Collection):
-                values.extend(value.items)
-            else:
-                values.append(value)
-        return v.Collection(values, {}, KINDS[expr.kind], expr)
+    @staticmethod
+    def _part(value: v.Value) -> v.Value:
+        """What one of several names gets."""
+        if isinstance(value, v.Tensor):
+            return value
+        if isinstance(value, v.Collection) and value.items and not value.whole:
+            return value.each[0]
+        called, kept = (value.called, value.kept) if isinstance(value, v.Unknown) else ("", ())
+        return v.Unknown("", called=called or "unpacked", params=params_in(value), kept=kept)
 
-    def _dict(self, expr: s.Dict) -> v.Value:
-        found = v.Collection(kind=v.Kind.DICT, expr=expr)
-        for key, item in expr.pairs:
-            value = self.it.ev(item)
-            if key is not None:
-                found.put(self.it.ev(key), value)
-            elif isinstance(value, v.Collection):
-                found.items.extend(value.items)
-                found.entries.update(value.entries)
-            else:
-                found.items.append(value)
-        return found
-
-    def _comprehension(self, expr: s.Comprehension) -> v.Value:
-        iterable = self.it.ev(expr.iterable)
-        outer = self.run.frame
-        self.run.frame = outer.inner()
-        try:
-            items = []
-            for element in self.elements(iterable, s.render(expr.iterable))[:4]:
-                self.it.names.assign(expr.target, element)
-                for condition in expr.conditions:
-                    self.it.ev(condition)
-                items.append(self.it.ev(expr.element))
-        finally:
-            self.run.frame = outer
-        return self._collected(expr, iterable, items)
-
-    def _collected(self, expr: s.Comprehension, iterable: v.Value, items: list[v.Value]) -> v.Value:
-        text = s.render(expr)
+    def _collected(self, expr: s.Comprehension, made: v.Collection) -> v.Value:
+        owners = [x for x in made.each if isinstance(x, v.Parameter | v.ParamsValue)]
+        if not owners or len(owners) < len(made.items):
+            return made
+        params = _union(item.params for item in owners)
+        filtered = any(_filters(c) for c in expr.conditions)
         lazy = expr.kind is s.Display.GENERATOR
-        owners = [i for i in items if isinstance(i, v.Parameter | v.ParamsValue)]
-        if owners and len(owners) == len(items):
-            params = owners[0].params
-            for item in owners[1:]:
-                params = params.union(item.params)
-            filtered = any(_filters(c) for c in expr.conditions)
-            return v.ParamsValue(text, params, lazy, None, False, owners[0].wrap, filtered)
-        known = isinstance(iterable, v.Collection) and iterable.whole
-        items = items if known else [v.Rest(x) for x in items]
-        return v.Collection(items, {}, v.Kind.GENERATOR if lazy else v.Kind.LIST, expr)
+        return v.ParamsValue(s.render(expr), params, lazy, None, False, owners[0].wrap, filtered)
 
-    # -- iteration
+    def iterate(self, value: v.Value, target: s.Expr | None) -> v.Turns:
+        known = isinstance(value, v.Collection) and value.whole and bool(value.items or value.entries)
+        return v.Turns(self.elements(value)[:_MOST], whole=known)
 
-    def elements(self, iterable: v.Value, text: str) -> list[v.Value]:
+    def elements(self, iterable: v.Value) -> list[v.Value]:
         """What the turns of a loop over this give: known entries, or one stand-in."""
         match iterable:
             case v.Collection() if iterable.items:
@@ -250,18 +222,10 @@ class Expressions:
                 return [*map(v.Constant, iterable.entries)]
             case v.ParamsValue():
                 one = v.Parameter(iterable.key, iterable.params, iterable.wrap, iterable.partial)
-                if iterable.named:
-                    return [v.Collection([v.Unknown(f"{text} name"), one], {}, v.Kind.TUPLE)]
-                return [one]
-            case v.Counted() if (
-                iterable.enumerate and isinstance(iterable.inner, v.Collection) and iterable.inner.items
-            ):
-                inner = iterable.inner.each
-                numbered = ([v.Known(n + iterable.start, str(n)), x] for n, x in enumerate(inner))
-                return [v.Collection(row, {}, v.Kind.TUPLE) for row in numbered]
-            case v.Tensor():
-                return [iterable]
-            case v.Grad():
+                return [v.row(v.Unknown(f"{iterable.key} name"), one) if iterable.named else one]
+            case v.Counted(inner=v.Collection() as inner) if iterable.enumerate and inner.items:
+                return [v.row(v.Known(n + iterable.start, str(n)), x) for n, x in enumerate(inner.each)]
+            case v.Tensor() | v.Grad():
                 return [iterable]
             case _:
                 return [v.Unknown(f"{iterable.key}[*]", params=params_in(iterable))]
@@ -293,29 +257,6 @@ class Expressions:
                 return Params(value.params.owners | {value.key}, False)
             case _:
                 return Params()
-
-
-# by type, not by match: this runs for every expression of every turn
-_EVALUATE: dict[type[s.Node], Callable[[Expressions, Any], v.Value]] = {
-    s.Name: Expressions._ev_name,
-    s.Attr: Expressions._ev_attr,
-    s.Call: Expressions._ev_call,
-    s.Const: Expressions._ev_const,
-    s.Bin: Expressions._ev_bin,
-    s.Compare: Expressions._comparison,
-    s.Bool: Expressions._boolean,
-    s.Unary: Expressions._unary,
-    s.IfExp: Expressions._ifexp,
-    s.Item: Expressions._item,
-    s.Sequence: Expressions._display,
-    s.Dict: Expressions._dict,
-    s.Lambda: Expressions._ev_lambda,
-    s.Comprehension: Expressions._comprehension,
-    s.Star: Expressions._ev_star,
-    s.Walrus: Expressions._ev_walrus,
-    s.Yield: Expressions._ev_yield,
-    s.Other: Expressions._ev_other,
-}
 
 
 def _like(value: v.Constant, number: int | float, expr: s.Expr) -> v.Known:
