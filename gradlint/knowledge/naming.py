@@ -80,6 +80,11 @@ ZERO_BASED = Pattern(r"(?i)^batch_?(idx|index)$")
 RANKS = Pattern(r"(?i)world|rank|gpus|procs|processes|nodes|replica")
 
 
+def touches_gradients(name: str) -> bool:
+    """A helper of this name may clear, make or use gradients."""
+    return bool(TOUCHES_GRADIENTS.search(name)) and not HARMLESS.search(name)
+
+
 @functools.lru_cache(maxsize=4096)
 def words(name: str) -> frozenset[str]:
     """`train`, `data` and `loader` of `train_dataLoader`."""

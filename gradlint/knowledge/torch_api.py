@@ -80,6 +80,9 @@ NO_GRAD = {
     "torch.enable_grad",
 }
 
+#: where distributions come from, whose `sample` gives nothing that a gradient runs through
+DISTRIBUTIONS = "torch.distributions."
+
 #: tensor methods that cut the graph
 CUTS = {
     "detach", "item", "detach_", "tolist", "numpy", "argmax", "argmin", "eq", "ne", "bool", "long", "int", "size",

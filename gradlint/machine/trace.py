@@ -29,8 +29,7 @@ def build(path: Path) -> Trace:
     """Cuts a path into lives and windows."""
     used = _used_optimizers(path)
     lives = {ref.id: Life(ref) for ref in used}
-    unreached = _unreached(path, used)
-    touched = _Touched(path, used, unreached)
+    touched = _Touched(path, used)
     for event in path.events:
         for key in touched.by(event):
             life = lives[key]
@@ -56,38 +55,66 @@ def _unreached(path: Path, used: list[OptimizerRef]) -> set[str]:
     return {ref.id for ref in used if not any(b.params.may_meet(ref.params) for b in backwards)}
 
 
-def _stray(path: Path, used: list[OptimizerRef], unreached: set[str]) -> dict[str, set[int]]:
-    """Backwards that reach an optimizer's parameters but are meant for another, which steps right behind them.
+class _Backwards:
+    """Which backwards are whose, where their parameters alone do not tell, or tell something that cannot be."""
 
-    A generator's loss goes through the discriminator; what it leaves there is none of that one's business.
-    """
-    backwards: list[Backward] = []
-    #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it
-    meant: dict[Site, set[str]] = {}
-    for event in path.events:
-        if isinstance(event, Backward):
-            backwards.append(event)
-            meant.setdefault(event.site, set())
-        elif isinstance(event, Step) and backwards:
-            meant[backwards[-1].site].add(event.optimizer)
-    strays: dict[str, set[int]] = {}
-    for ref in used:
-        mine = [b for b in backwards if ref.id in unreached or b.params.may_meet(ref.params)]
-        foreign = {b.index for b in mine if meant[b.site] and ref.id not in meant[b.site]}
-        if len(foreign) < len(mine):
-            strays[ref.id] = foreign
-    return strays
+    def __init__(self, path: Path, used: list[OptimizerRef]) -> None:
+        self._unreached = _unreached(path, used)
+        self._all = [e for e in path.events if isinstance(e, Backward)]
+        #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it
+        self._meant: dict[Site, set[str]] = {b.site: set() for b in self._all}
+        #: the same, where the step is all that happens to its gradients in between
+        self._direct: dict[Site, set[str]] = {b.site: set() for b in self._all}
+        self._find_steps(path)
+        self._strays: dict[str, set[int]] = {}
+        self._unseen: dict[str, set[Site]] = {}
+        for ref in used:
+            self._settle(ref)
+
+    def reach(self, backward: Backward, ref: OptimizerRef) -> bool:
+        if backward.site in self._unseen.get(ref.id, ()):
+            return True
+        return self._may_reach(backward, ref) and backward.index not in self._strays.get(ref.id, ())
+
+    def _may_reach(self, backward: Backward, ref: OptimizerRef) -> bool:
+        return ref.id in self._unreached or backward.params.may_meet(ref.params)
+
+    def _find_steps(self, path: Path) -> None:
+        last: Site | None = None
+        cleared: set[str | None] = set()
+        for event in path.events:
+            if isinstance(event, Backward):
+                last = event.site
+                cleared.clear()
+            elif isinstance(event, Zero):
+                cleared.add(event.optimizer)
+            elif isinstance(event, Step) and last is not None:
+                self._meant[last].add(event.optimizer)
+                if not cleared & {event.optimizer, None}:
+                    self._direct[last].add(event.optimizer)
+
+    def _settle(self, ref: OptimizerRef) -> None:
+        """Backwards that reach an optimizer's parameters but are meant for another, which steps right behind them.
+
+        A generator's loss goes through the discriminator; what it leaves there is none of that one's business. If they
+        all are, then not all of its own loss was seen: it is the one that this optimizer alone steps behind.
+        """
+        mine = [b for b in self._all if self._may_reach(b, ref)]
+        foreign = {b.index for b in mine if self._meant[b.site] and ref.id not in self._meant[b.site]}
+        if len(foreign) == len(mine):
+            self._unseen[ref.id] = {site for site, direct in self._direct.items() if direct == {ref.id}}
+        if len(foreign) < len(mine) or self._unseen[ref.id]:
+            self._strays[ref.id] = foreign
 
 
 class _Touched:
     """Finds the optimizers whose gradients an event touches."""
 
-    def __init__(self, path: Path, used: list[OptimizerRef], unreached: set[str]) -> None:
+    def __init__(self, path: Path, used: list[OptimizerRef]) -> None:
         self._used = used
         self._ids = [ref.id for ref in used]
-        self._unreached = unreached
         self._filled: set[str] = set()
-        self._stray = _stray(path, used, unreached)
+        self._backwards = _Backwards(path, used)
 
     def by(self, event: Event) -> list[str]:
         keys = self._find(event)
@@ -112,12 +139,7 @@ class _Touched:
             case Zero():
                 return [r.id for r in self._used if self._zeroes(event, r)]
             case Backward():
-                return [
-                    r.id
-                    for r in self._used
-                    if (r.id in self._unreached or event.params.may_meet(r.params))
-                    and event.index not in self._stray.get(r.id, ())
-                ]
+                return [r.id for r in self._used if self._backwards.reach(event, r)]
             case Clip():
                 return self._named_alike(" ".join((event.target, *event.params.owners)), self._holders(event.params))
             case Edit() | Read():

@@ -50,7 +50,7 @@ class Api:
             if result is not None:
                 return result
         if dotted.startswith("torch."):
-            return self._torch_function(tail, a, node)
+            return self._torch_function(dotted, tail, a, node)
         return self.it.guesses.unknown_call(dotted, a, node, imported=True)
 
     # -- optimizers, schedulers, scalers, models
@@ -362,7 +362,7 @@ class Api:
 
     # -- torch
 
-    def _torch_function(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value:
+    def _torch_function(self, dotted: str, tail: str, a: v.Arguments, node: s.Call) -> v.Value:
         """Any other torch function: a computation from its arguments."""
         text = s.render(node)
         if self.it.core.frame.no_grad or tail.endswith("_like"):
@@ -374,7 +374,7 @@ class Api:
             # a module: calling it computes
             if "Loss" in tail:
                 return v.Partial(v.External(f"torch.nn.functional.{tail.lower()}"), Arguments([], a.kwargs), node)
-            return v.Unknown(text, called=tail)
+            return self._torch_object(dotted, a, node)
         if naming.LOSS.search(tail) or tail in ("cross_entropy", "binary_cross_entropy", "kl_div"):
             reduction = a.kwargs.get("reduction")
             summed = isinstance(reduction, v.Constant) and reduction.value == "sum"
@@ -385,6 +385,12 @@ class Api:
             # one fresh slice among cached ones: each micro-batch adds its part of one large loss
             merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
         return merged or v.Unknown(text, called=tail)
+
+    def _torch_object(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Value:
+        """A layer computes when it is called; what a distribution gives is made of its parameters."""
+        made_of = tensors.merge(a.every, dotted) if dotted.startswith(api.DISTRIBUTIONS) else None
+        params = made_of.params if made_of is not None else Params(known=True)
+        return v.Unknown(s.render(node), called=dotted, params=params)
 
 
 def _group_rate(group: v.Value) -> v.Value | None:

@@ -29,6 +29,7 @@ from gradlint.events import (
     Zero,
 )
 from gradlint.knowledge import frameworks, naming
+from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Switch, Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
@@ -74,19 +75,27 @@ class Gradients:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
         if name == "step":
             self.step(optimizer, node, a.get(0, "closure"))
-        elif name == "zero_grad" and not self.idle(ref.framework):
-            self.run.emit(Zero, node, params=ref.params, optimizer=ref.id)
+        elif name == "zero_grad":
+            if not self.idle(ref.framework):
+                self.run.emit(Zero, node, params=ref.params, optimizer=ref.id)
         elif (lent := frameworks.on_any(name, Thing.OPTIMIZER)) is not None:
             framework, row = lent
             if row.event is Backward:
                 self.backward(a.at(row.loss) or v.Unknown("loss"), node, framework=framework)
             elif row.event is Clip:
                 self.run.emit(Clip, node, params=ref.params, api=ClipApi.MASTER, target=optimizer.key)
-        elif name in ("synchronize", "reduce_gradients"):
-            self.opaque(frozenset({ref.id}), node)
         elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
             self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
+        elif name in ("synchronize", "reduce_gradients") or self.is_own_way(name):
+            self.opaque(frozenset({ref.id}), node)
         return v.Unknown(s.render(node))
+
+    @staticmethod
+    def is_own_way(name: str) -> bool:
+        """A method that torch's optimizers have not: `pre_step` of a class that wraps one may clear, or put aside."""
+        return (
+            naming.touches_gradients(name) and name not in api.MODULE_PASSTHROUGH and not name.startswith("register_")
+        )
 
     def step(
         self, optimizer: v.Optimizer, node: s.Node, closure: v.Value | None, scaler: v.Scaler | None = None

@@ -89,6 +89,8 @@ class Methods:
                 return self.it.api.context_method(base, name, a, node)
             case v.Unknown():
                 return self._unknown_method(base, name, a, node)
+            case v.Constant() if name == "backward":  # it was a number where it was last seen
+                return self._unknown_backward(v.Unknown(s.render(node.func).rpartition(".")[0]), a, node)
             case v.ParamsValue() | v.Counted() | v.Constant():
                 return v.Unknown(s.render(node), called=name)
             case _:
@@ -172,7 +174,7 @@ class Methods:
             return base  # `.to(device)`: its base is a module, as it seems
         if name == "zero_grad":
             self._zero_of_something(node)
-        elif naming.TOUCHES_GRADIENTS.search(name) and not naming.HARMLESS.search(name):
+        elif naming.touches_gradients(name):
             if base.cls.node.bases:
                 self.it.gradients.opaque(None, node)
         elif self.it.program.callees.is_missing(node):
@@ -246,7 +248,7 @@ class Methods:
             return self._model_method(base, name, a, node) or base
         if name in ("append", "extend") and a.args:
             return base
-        if name in api.CUTS:
+        if name in api.CUTS or (name == "sample" and base.called.startswith(api.DISTRIBUTIONS)):
             return v.Unknown(s.render(node), called=name)
         text = s.render(node)
         if self.it.guesses.may_scale_gradients(name.lower(), Arguments([base, *a.args], a.kwargs)):
@@ -257,6 +259,9 @@ class Methods:
             return tensors.method(as_tensor, name, a.args, text)
         if self.run.does(Use.OWNER, base) and not self.it.core.frame.no_grad and not naming.OPTIMIZER.search(base.key):
             return self.it.gradients.forward(base, a, node)
+        optimizer = self.run.optimizer_for(base) if self.it.gradients.is_own_way(name) else None
+        if optimizer is not None:
+            self.it.gradients.opaque(frozenset({optimizer.ref.id}), node)
         return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
 
     def _unknown_event(self, base: v.Unknown, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:

@@ -107,7 +107,8 @@ class Names:
             if isinstance(index, v.Unknown) and index.key in _WHOLE and not base.copy:
                 self.it.gradients.write_grad(base, target, value, source)
             return value
-        key = f"{base.key}[{index.key}]"
+        # the text of a list is that of any list that began like it
+        key = f"{s.render(target.base) if isinstance(base, v.Collection) else base.key}[{index.key}]"
         value = self.named(value, key, key)
         if not isinstance(base, v.Collection) or not isinstance(index, v.Constant):
             self.run.entries.setdefault(base.key, {})[index.key] = value

@@ -52,7 +52,7 @@ class Slice:
         self._names: dict[int, set[str]] = {}
         #: names that are those of events, or suggest one; and of helpers from elsewhere that may touch gradients
         self._suggestive = {name for name in program.usage.named if self._suggests(name)}
-        self._touching = {name for name in program.usage.named if self._touches(name)}
+        self._touching = {name for name in program.usage.named if naming.touches_gradients(name)}
         #: the expressions that are known to have to do with gradients, or, once all names are known, not to
         self._eventful: dict[int, bool] = {}
         self._settled = False
@@ -193,11 +193,6 @@ class Slice:
             return name != "self"
         tail = self._program.imports.get(name, "").rpartition(".")[2]
         return tail in _EVENT_WORDS or bool(naming.OPTIMIZER.search(name))
-
-    @staticmethod
-    def _touches(name: str) -> bool:
-        """A helper from elsewhere that may touch gradients."""
-        return bool(naming.TOUCHES_GRADIENTS.search(name)) and not naming.HARMLESS.search(name)
 
     def _of(self, expr: s.Expr) -> set[str]:
         """All identifiers in an expression."""
