@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
 
 
-def call_of(bench: Bench, event: Event) -> cst.Call:
-    node = bench.node(event)
+def call_of(bench: Bench, at: Event | Site) -> cst.Call:
+    node = bench.node(at)
     if not isinstance(node, cst.Call):
         raise NotFixable("it is not a call")
     return node

@@ -195,6 +195,10 @@ class Bench:
         """The node that stands for an event so many calls inside."""
         return self.node(event.places[depth])
 
+    def guard(self, step: Step) -> Statement | None:
+        """The `if` that asks whether the window of a step is full, if there is one."""
+        return self.document.at(self.node(step.guard)) if step.guard is not None else None
+
     def guards(self) -> list[Statement]:
         """The `if`s that ask whether a window is full."""
         return [x for x in (self.document.at(self.node(site)) for site in self._guards) if x is not None]

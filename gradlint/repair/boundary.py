@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def guard_of(bench: Bench, step: Step) -> Statement:
     """The `if` that asks for the boundary."""
-    statement = bench.statement(step.guard) if step.guard is not None else None
+    statement = bench.guard(step)
     if statement is None or not isinstance(statement.node, cst.If):
         raise NotFixable("the condition of the boundary was not found")
     return statement
@@ -99,8 +99,7 @@ def last_name(text: str) -> str:
 def inner_loop(bench: Bench, backward: Backward, step: Step) -> Statement | None:
     """The loop over the micro-batches, if the step stands behind it."""
     made, used = bench.pair(backward, step)
-    loop = next((x for x in made.ancestors() if isinstance(x.node, cst.For | cst.While)), None)
-    return loop if loop is not None and not loop.holds(used) else None
+    return made.loop if made.loop is not None and not made.loop.holds(used) else None
 
 
 def size_of_loop(bench: Bench, loop: Statement) -> str:

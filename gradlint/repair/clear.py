@@ -71,7 +71,7 @@ def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement
 
 def clear_behind(bench: Bench, step: Step) -> None:
     """Clears behind the step and what belongs to it, once for the arms of a flag."""
-    loop = next((x for x in bench.statement(step).ancestors() if isinstance(x.node, cst.For | cst.While)), None)
+    loop = bench.statement(step).loop
     choice = _choice(bench, step, None, loop) if loop is not None else _Choice.NOTHING
     if choice is _Choice.SKIP:
         raise NotFixable("the gradients of a batch that is skipped would stay")
@@ -111,14 +111,9 @@ def _cleared_behind(bench: Bench, zero: Zero, step: Step) -> bool:
     return any(e.site != zero.site and e.optimizer == zero.optimizer for e in later)
 
 
-def _guard(bench: Bench, step: Step) -> Statement | None:
-    """What the boundary hangs on, if the step has one."""
-    return bench.document.at(bench.node(step.guard)) if step.guard is not None else None
-
-
 def _loader_loop(bench: Bench, step: Step) -> Statement | None:
     """The loop over the loader, if it runs again and again, may end amid a window, and nothing clears before it."""
-    guard = _guard(bench, step)
+    guard = bench.guard(step)
     if guard is None or any(isinstance(x.operator, cst.Or) for x in within(guard.node, cst.BooleanOperation)):
         return None
     loops = [x for x in guard.ancestors() if isinstance(x.node, cst.For | cst.While)]
@@ -130,7 +125,7 @@ def _loader_loop(bench: Bench, step: Step) -> Statement | None:
 
 def step_behind(bench: Bench, step: Step, backward: Backward, followers: Sequence[Event]) -> None:
     """The step goes behind the backward, or behind the loop of backwards; what must follow it goes with it."""
-    guard = _guard(bench, step)
+    guard = bench.guard(step)
     if guard is not None and not any(guard.holds(x) for x in bench.standing(backward)):
         raise NotFixable("the step would leave its boundary")
     level = len(step.frames) < len(backward.frames)

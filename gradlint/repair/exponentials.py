@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.records import dataclass, field
 from gradlint.repair.arguments import is_method, keyword, subject
 from gradlint.repair.definitions import Definition, check_unchanged, definition, is_cheap, readers, take_out
-from gradlint.repair.imports import FUNCTIONAL, forget_imports, reference
+from gradlint.repair.imports import FUNCTIONAL, calling, write_over
 from gradlint.repair.nodes import (
     NotFixable,
     bare,
@@ -26,18 +25,14 @@ if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
 
 
-@dataclass(slots=True)
-class _Trail:
-    """The names that led from an operation to an exp()."""
-
-    #: each with the place that reads it
-    steps: list[tuple[Definition, cst.Name]] = field(default_factory=list)
+#: the names that led from an operation to an exp(), each with the place that reads it
+_Trail = list[tuple[Definition, cst.Name]]
 
 
 def fuse_exp(bench: Bench, whole: cst.BaseExpression, exp: cst.BaseExpression) -> None:
     """`log(sum(exp(x), d))` -> `logsumexp(x, d)`; `log(1 + exp(x))` and `log1p(exp(x))` -> `softplus(x)`;
     `exp(x) / exp(x).sum(d, keepdim=True)` -> `softmax(x, d)`."""
-    trail = _Trail()
+    trail: _Trail = []
     if isinstance(whole, cst.BinaryOperation):
         new, x = _softmax(bench, whole, exp, trail)
     elif isinstance(whole, cst.Call) and not any(arg.keyword is not None for arg in whole.args):
@@ -54,7 +49,7 @@ def _logged(
     plus_one = called(log) == "log1p"
     if plus_one or isinstance(inner, cst.BinaryOperation):
         x = _exponent(bench, inner if plus_one else _beside_one(inner), exp, trail)
-        return cst.Call(cst.parse_expression(reference(bench, f"{FUNCTIONAL}.softplus")), [cst.Arg(x)]), x
+        return calling(bench, f"{FUNCTIONAL}.softplus", cst.Arg(x)), x
     if not isinstance(inner, cst.Call) or called(inner) != "sum":
         raise NotFixable("it is not the logarithm of a sum")
     x = _exponent(bench, subject(bench, inner), exp, trail)
@@ -76,8 +71,7 @@ def _softmax(
     x = subject(bench, above)
     if not is_cheap(x) and above is not added:
         raise NotFixable("two forwards are not one")
-    func = cst.parse_expression(reference(bench, "torch.softmax"))
-    return cst.Call(func, [_first(x), keyword("dim", _kept_dim(bench, total))]), x
+    return calling(bench, "torch.softmax", _first(x), keyword("dim", _kept_dim(bench, total))), x
 
 
 # -- reading
@@ -87,7 +81,7 @@ def _value(bench: Bench, node: cst.BaseExpression, trail: _Trail) -> cst.BaseExp
     """What a name holds, or the expression itself."""
     while isinstance(node, cst.Name):
         made = definition(bench, node)
-        trail.steps.append((made, node))
+        trail.append((made, node))
         node = made.value
     return node
 
@@ -159,7 +153,7 @@ def _logsumexp(
     args = [a.with_changes(comma=comma()) for a in args[:-1]] + args[-1:]
     if is_method(bench, log) and is_method(bench, total):
         return cst.Call(cst.Attribute(tight(x), cst.Name("logsumexp")), args)
-    return cst.Call(cst.parse_expression(reference(bench, "torch.logsumexp")), [_first(x), *args])
+    return calling(bench, "torch.logsumexp", _first(x), *args)
 
 
 def _finish(
@@ -167,23 +161,20 @@ def _finish(
 ) -> None:  # fmt: skip
     """Writes it; assignments that nobody needs any more go."""
     check_comments_kept(whole)
-    if trail.steps and not is_cheap(x):
+    if trail and not is_cheap(x):
         raise NotFixable("what is exponentiated has no name")
     replaced = {id(name) for name in within(whole, cst.Name)}
-    homes = {id(made.statement): made for made, _ in trail.steps}
+    homes = {id(made.statement): made for made, _ in trail}
     for made in homes.values():
         check_unchanged(bench, [x], made, whole)
     # from the last to the first: what a later one alone has read goes, too
-    removed: list[cst.CSTNode] = [whole]
+    removed: list[cst.CSTNode] = []
     for made in sorted(homes.values(), key=lambda d: d.statement.start, reverse=True):
         if all(id(reader) in replaced for reader in readers(bench, made)):
             replaced |= {id(name) for name in within(made.statement.node, cst.Name)}
             removed.append(made.statement.node)
             take_out(bench, made)
-    if whole.lpar:
-        new = new.with_changes(lpar=whole.lpar, rpar=whole.rpar)
-    bench.replace(whole, new)
-    forget_imports(bench, removed, new)
+    write_over(bench, whole, new, *removed)
 
 
 def _first(x: cst.BaseExpression) -> cst.Arg:

@@ -22,7 +22,7 @@ from gradlint.repair.definitions import (
     take_out,
 )
 from gradlint.repair.exponentials import fuse_exp
-from gradlint.repair.imports import FUNCTIONAL, dotted, forget_imports, imports, is_module, reference, rename
+from gradlint.repair.imports import FUNCTIONAL, calling, dotted, imported, is_module, reference, rename, write_over
 from gradlint.repair.nodes import (
     NotFixable,
     bare,
@@ -154,7 +154,7 @@ def _is_sigmoid_like(made: Probability) -> bool:
 
 def _logsigmoid(bench: Bench, made: Probability) -> cst.Call:
     logits = logits_of(bench, made)
-    return cst.Call(cst.parse_expression(reference(bench, f"{FUNCTIONAL}.logsigmoid")), [cst.Arg(bare(logits))])
+    return calling(bench, f"{FUNCTIONAL}.logsigmoid", cst.Arg(bare(logits)))
 
 
 def _fuse_log1p(bench: Bench, log: cst.Call, operand: cst.BaseExpression) -> None:
@@ -234,8 +234,8 @@ def _log_softmax(bench: Bench, made: Probability) -> cst.Call:
     old = argument_of(bench, made)
     logits = logits_of(bench, made)
     if made.layer is not None:
-        func = cst.parse_expression(reference(bench, f"{FUNCTIONAL}.log_softmax"))
-        return cst.Call(func, [cst.Arg(bare(logits), comma=comma()), _constant_dim(made.layer)])
+        first = cst.Arg(bare(logits), comma=comma())
+        return calling(bench, f"{FUNCTIONAL}.log_softmax", first, _constant_dim(made.layer))
     if isinstance(call.func, cst.Attribute) and call.func.value is old:
         return call.with_changes(func=call.func.with_changes(value=tight(logits), attr=cst.Name("log_softmax")))
     args = [arg.with_changes(value=logits) if arg.value is old else arg for arg in call.args]
@@ -281,25 +281,20 @@ def _renamed(bench: Bench, func: cst.BaseExpression, new: str) -> cst.BaseExpres
     """Another function of the same module, imported if the old one was imported alone."""
     if isinstance(func, cst.Attribute):
         return func.with_changes(attr=cst.Name(new))
-    for known in imports(bench):
-        if known.local == bench.code(func):
-            if known.alias.asname is not None:
-                return cst.parse_expression(reference(bench, f"{known.dotted.rpartition('.')[0]}.{new}"))
-            if not any(other.local == new for other in imports(bench)):
-                rename(bench, known, new, everywhere=len(bench.names(known.local)) == 1)
-            return cst.Name(new)
-    raise NotFixable(f"where `{bench.code(func)}` comes from was not found")
+    known = imported(bench, bench.code(func))
+    if known is None:
+        raise NotFixable(f"where `{bench.code(func)}` comes from was not found")
+    if known.alias.asname is not None:
+        return cst.parse_expression(reference(bench, f"{known.dotted.rpartition('.')[0]}.{new}"))
+    if imported(bench, new) is None:
+        rename(bench, known, new, everywhere=len(bench.names(known.local)) == 1)
+    return cst.Name(new)
 
 
 def _write(bench: Bench, old: cst.BaseExpression, new: cst.BaseExpression, made: Probability | None) -> None:
     check_comments_kept(old, new)
-    if old.lpar and not new.lpar:
-        new = new.with_changes(lpar=old.lpar, rpar=old.rpar)
-    bench.replace(old, new)
-    gone = [old]
-    if made is not None and made.home is not None and not made.used:
-        gone.append(made.home.value)
-    forget_imports(bench, gone, new)
+    gone = [made.home.value] if made is not None and made.home is not None and not made.used else []
+    write_over(bench, old, new, *gone)
 
 
 def _is_complement(node: cst.CSTNode) -> bool:

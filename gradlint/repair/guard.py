@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Site
+from gradlint.repair.arguments import call_of
 from gradlint.repair.imports import drop_if_last, imports
 from gradlint.repair.nodes import NotFixable, bare, called, check_comments_kept, enclosed, number, root, tight, within
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 def clamp_operand(bench: Bench, log: Site, operand: Site) -> None:
     """`torch.log(p)` -> `torch.log(p.clamp_min(eps))`, `(1 - p).log()` -> `(1 - p).clamp_min(eps).log()`."""
-    call, inner = bench.node(log), bench.node(operand)
-    if not isinstance(call, cst.Call) or not isinstance(inner, cst.BaseExpression):
-        raise NotFixable("it is not a call")
+    call, inner = call_of(bench, log), bench.expression(operand)
     if called(call).endswith("_"):
         raise NotFixable("the logarithm is taken in place")
     func = cst.Attribute(tight(inner), cst.Name("clamp_min"), dot=_dot(call))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -66,6 +66,16 @@ def module_of(node: cst.Import | cst.ImportFrom) -> str:
         return ""
     dots = "." * len(node.relative)
     return dots + (cst.helpers.get_full_name_for_node(node.module) or "" if node.module is not None else "")
+
+
+def imported(bench: Bench, local: str) -> Import | None:
+    """What the file imports under a name."""
+    return next((known for known in imports(bench) if known.local == local), None)
+
+
+def calling(bench: Bench, dotted: str, *args: cst.Arg) -> cst.Call:
+    """A call of something of another module, as this file can write it."""
+    return cst.Call(cst.parse_expression(reference(bench, dotted)), args)
 
 
 def reference(bench: Bench, dotted: str) -> str:
@@ -227,13 +237,18 @@ def _imported_names(bench: Bench) -> set[str]:
 
 def dotted(bench: Bench, func: cst.BaseExpression) -> str:
     """What a name that was imported alone stands for."""
-    return next((known.dotted for known in imports(bench) if known.local == bench.code(func)), "")
+    known = imported(bench, bench.code(func))
+    return "" if known is None else known.dotted
 
 
-def forget_imports(bench: Bench, removed: Sequence[cst.CSTNode], new: cst.CSTNode) -> None:
-    """Imports that only the old code used go, but for those that were changed for the new one."""
+def write_over(bench: Bench, old: cst.BaseExpression, new: cst.BaseExpression, *removed: cst.CSTNode) -> None:
+    """Another expression in the place, and in the parentheses, of one. Imports that only the old code used, what was
+    removed with it included, go, but for those that were changed for the new one."""
+    if old.lpar and not new.lpar:
+        new = new.with_changes(lpar=old.lpar, rpar=old.rpar)
+    bench.replace(old, new)
     kept = {name.value for name in within(new, cst.Name)}
-    gone = {id(name) for node in removed for name in within(node, cst.Name)}
+    gone = {id(name) for node in (old, *removed) for name in within(node, cst.Name)}
     for known in list(imports(bench)):
         places = bench.names(known.local)
         if places and known.local not in kept and all(id(x) in gone for x in places) and not known.statement.replaced:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.events import Site
 from gradlint.repair.arguments import call_round, named
-from gradlint.repair.imports import Import, import_of, imports, rename
+from gradlint.repair.imports import Import, import_of, imported, imports, rename
 from gradlint.repair.nodes import NotFixable, comma
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def use_relu(bench: Bench, names: Sequence[Site]) -> None:
 
 def _exchange_imported(bench: Bench, local: str, places: list[cst.Name]) -> None:
     """`from torch.nn import Tanh`: with all of its uses the import changes, with some of them it gets another name."""
-    known = next((x for x in imports(bench) if x.local == local), None)
+    known = imported(bench, local)
     old = known.dotted.rpartition(".")[2] if known is not None else ""
     if known is None or old not in _RELU:
         raise NotFixable(f"where `{local}` is imported was not found")
@@ -142,8 +142,9 @@ def _call_anew(bench: Bench, func: cst.CSTNode, new: str, device: str) -> None:
 
 def _original(bench: Bench, func: cst.CSTNode) -> str:
     """`from torch.cuda.amp import autocast as cast`."""
-    local = bench.code(func)
-    return next(k.alias.evaluated_name for k in imports(bench) if k.local == local)
+    known = imported(bench, bench.code(func))
+    assert known is not None
+    return known.alias.evaluated_name
 
 
 def _import_module(bench: Bench, known: Import) -> None:

@@ -168,8 +168,7 @@ def _check_no_handler(unit: Statement, anchor: Statement) -> None:
 
 def check_not_read(bench: Bench, anchor: Statement) -> None:
     """Gradients that are cleared behind this statement are not looked at later in the turn."""
-    loop = next((x for x in anchor.ancestors() if isinstance(x.node, cst.For | cst.While)), None)
-    for item in loop.leaves() if loop is not None else ():
+    for item in anchor.loop.leaves() if anchor.loop is not None else ():
         simple = isinstance(item.node, cst.SimpleStatementLine)
         if simple and item.start > anchor.end and re.search(r"\.grad\b", bench.code(item.node)):
             raise NotFixable("the gradients are read behind the place where they would be cleared")

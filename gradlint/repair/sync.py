@@ -65,15 +65,17 @@ def _header(bench: Bench, backward: Backward, step: Step, place: Statement) -> C
     elsewhere = bench.statement(backward.forward).function is not place.function
     if elsewhere and not model.startswith("self.") and model not in _wrapped(bench):
         raise NotFixable("the function of the forward has another name for the model")
-    loop = inner_loop(bench, backward, step)
-    if loop is not None:
-        condition, boundary = before_last_turn(bench, loop), False
-    else:
-        condition, boundary = before_boundary(bench, step, place)
+    condition, boundary = _not_the_last(bench, backward, step, place)
     if not _always_wrapped(bench):
         wrapped = f"hasattr({model}, {bench.quote}no_sync{bench.quote})"
         condition = f"{condition} or not {wrapped}" if boundary else f"{wrapped} and {condition}"
     return _choice(bench, f"{model}.no_sync()", condition, boundary=boundary)
+
+
+def _not_the_last(bench: Bench, backward: Backward, step: Step, place: Statement) -> tuple[str, bool]:
+    """(a condition that tells at `place` whether this micro-batch ends its window, whether it is true if it does)."""
+    loop = inner_loop(bench, backward, step)
+    return before_boundary(bench, step, place) if loop is None else (before_last_turn(bench, loop), False)
 
 
 def _wrapped(bench: Bench) -> set[str]:
@@ -256,17 +258,17 @@ def _mend_block(bench: Bench, block: Statement, backward: Backward, step: Step) 
     loop = inner_loop(bench, backward, step)
     if arms is not None:
         _change_arms(bench, arms, block)
-    elif loop is not None and block.holds(loop):
-        context = _choice(bench, bench.code(item), before_last_turn(bench, loop), boundary=False)
+        return
+    if loop is None and step.guard is None:
+        bench.document.unwrap(block)  # every backward is stepped: there is nothing to leave out
+        return
+    condition, boundary = _not_the_last(bench, backward, step, block)
+    context = _choice(bench, bench.code(item), condition, boundary=boundary)
+    if loop is not None and block.holds(loop):
         bench.document.unwrap(block)
         bench.document.wrap(context, loop.blocks[0].items[0], loop.blocks[0].items[-1])
-    elif loop is not None:
-        bench.replace(item, _text(_choice(bench, bench.code(item), before_last_turn(bench, loop), boundary=False)))
-    elif step.guard is None:
-        bench.document.unwrap(block)  # every backward is stepped: there is nothing to leave out
     else:
-        condition, boundary = before_boundary(bench, step, block)
-        bench.replace(item, _text(_choice(bench, bench.code(item), condition, boundary=boundary)))
+        bench.replace(item, _text(context))
 
 
 def _choice(bench: Bench, context: str, condition: str, *, boundary: bool) -> Choice:
