@@ -59,7 +59,7 @@ def _fields() -> Iterator[tuple[str, ...]]:
 
 #: fields whose name says it all, in a few words more
 _PLAIN = {
-    "code": "permanent, such as GL101; the first digit is the family", "category": "the family",
+    "code": "permanent, such as GL101; the first digit is the family",
     "severity": "error, warning or advice", "fix": "what its repairs promise: safe, unsafe, or none",
     "default": "on without being asked for", "options": "names and defaults of what users can set",
 }  # fmt: skip

@@ -75,6 +75,10 @@ class Category(enum.Enum):
     META = "gradlint itself"
 
 
+#: what the first digit of a code says
+FAMILIES = dict(zip("12345679", Category, strict=True))
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
     """A place in a file: row and column both start at 1, columns count characters (as in ruff's JSON)."""

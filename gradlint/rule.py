@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from gradlint.events import Backward, Clip, Edit, Event, Mark, Read, Schedule, Site, Step, Unscale, Update, Zero
-from gradlint.model import Category, FixSafety, Grade, Severity
+from gradlint.model import FAMILIES, Category, FixSafety, Grade, Severity
 from gradlint.records import dataclass
 from gradlint.states import GradientState, Life, Phase, Trace, Window
 from gradlint.subjects import (
@@ -42,7 +42,6 @@ __all__ = [
     "Argument",
     "Aspect",
     "Call",
-    "Category",
     "ClipSetting",
     "DivisionSetting",
     "Draft",
@@ -103,7 +102,6 @@ class RuleMeta:
     """What the registry, the documentation and the reports need to know of a rule."""
 
     code: str
-    category: Category
     severity: Severity
     fix: FixSafety = FixSafety.NONE
     default: bool = True
@@ -113,6 +111,11 @@ class RuleMeta:
     unshowable: str = ""
     #: it is the cause of what else is found near it, and mended first
     cause: bool = False
+
+    @property
+    def category(self) -> Category:
+        """The family, as the first digit of the code has it."""
+        return FAMILIES[self.code[2]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Step, Zero
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window
 
 
 class AccumulationOffByOne(Rule):
@@ -56,7 +56,7 @@ class AccumulationOffByOne(Rule):
     - [enumerate](https://docs.python.org/3/library/functions.html#enumerate)
     """
 
-    meta = RuleMeta("GL308", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL308", Severity.WARNING, fix=FixSafety.SAFE)
     mends = (Aspect.BOUNDARY,)
     needs = (Backward,)
     message = "`{boundary}` ends the first window after one micro-batch already: all windows are shifted by one"

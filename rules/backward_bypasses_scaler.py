@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Backward, Norm, Opaque, Step, Unscale
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class BackwardBypassesScaler(Rule):
@@ -64,7 +64,7 @@ class BackwardBypassesScaler(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL206", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL206", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCALE,)
     needs = (Backward,)
     message = (

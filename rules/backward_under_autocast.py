@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Step
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class BackwardUnderAutocast(Rule):
@@ -65,7 +65,7 @@ class BackwardUnderAutocast(Rule):
     - [AMP: typical mixed precision training](https://pytorch.org/docs/stable/notes/amp_examples.html)
     """
 
-    meta = RuleMeta("GL208", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL208", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     needs = (Step,)
     message = "`{backward}` runs inside autocast: PyTorch asks for the backward outside; only the forward belongs in it"
 

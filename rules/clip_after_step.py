@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Step
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Phase,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    short,
-)
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipAfterStep(Rule):
@@ -70,7 +58,7 @@ class ClipAfterStep(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL101", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL101", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     needs = (Backward, Step)
     message = "`{clip}` runs after `{step}`: these gradients are already consumed, so nothing is clipped"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gradlint.events import PLAIN, Backward, Clip, Framework, Opaque, Step
 from gradlint.rule import (
     Aspect,
-    Category,
     ClipSetting,
     Draft,
     FixSafety,
@@ -81,7 +80,7 @@ class ClipBeforeBackward(Rule):
     - [Lightning: gradient clipping](https://lightning.ai/docs/pytorch/stable/advanced/training_tricks.html#gradient-clipping)
     """
 
-    meta = RuleMeta("GL102", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL102", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipExhaustedGenerator(Rule):
@@ -64,7 +64,7 @@ class ClipExhaustedGenerator(Rule):
     - [torch.nn.Module](https://pytorch.org/docs/stable/generated/torch.nn.Module.html)
     """
 
-    meta = RuleMeta("GL106", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL106", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     message = "`{clip}` is given a generator that is used up already: nothing is clipped"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

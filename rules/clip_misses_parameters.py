@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Step
-from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class ClipMissesParameters(Rule):
@@ -62,7 +62,7 @@ class ClipMissesParameters(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL107", Category.CLIPPING, Severity.WARNING, default=False)
+    meta = RuleMeta("GL107", Severity.WARNING, default=False)
     needs = (Backward, Clip)
     message = "`{clip}` clips `{target}`, but `{step}` updates other parameters: those are never clipped"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Step, Zero
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ClipPartialAccumulation(Rule):
@@ -60,7 +60,7 @@ class ClipPartialAccumulation(Rule):
     - [AMP: gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     """
 
-    meta = RuleMeta("GL103", Category.CLIPPING, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL103", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     needs = (Backward, Step)
     message = (

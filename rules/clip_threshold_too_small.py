@@ -6,18 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from gradlint.events import Clip, ClipKind
-from gradlint.rule import (
-    Category,
-    ClipSetting,
-    Draft,
-    GradientState,
-    OptionValue,
-    Rule,
-    RuleMeta,
-    Setting,
-    Severity,
-    short,
-)
+from gradlint.rule import ClipSetting, Draft, GradientState, OptionValue, Rule, RuleMeta, Setting, Severity, short
 
 
 class ClipThresholdTooSmall(Rule):
@@ -73,7 +62,7 @@ class ClipThresholdTooSmall(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL105", Category.CLIPPING, Severity.WARNING, runs=True)
+    meta = RuleMeta("GL105", Severity.WARNING, runs=True)
     configured = (ClipSetting,)
     message = "`{clip}` limits the norm to {threshold:g}: nearly every step is clipped to it"
     options: ClassVar[Mapping[str, OptionValue]] = {"threshold": 0.05}

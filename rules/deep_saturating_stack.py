@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from gradlint.rule import Call, Category, Draft, File, FixSafety, OptionValue, Repair, Rule, RuleMeta, Severity, Stack
+from gradlint.rule import Call, Draft, File, FixSafety, OptionValue, Repair, Rule, RuleMeta, Severity, Stack
 
 
 class DeepSaturatingStack(Rule):
@@ -78,7 +78,7 @@ class DeepSaturatingStack(Rule):
     - [torch.nn.init](https://pytorch.org/docs/stable/nn.init.html)
     """
 
-    meta = RuleMeta("GL701", Category.MODEL, Severity.ADVICE, fix=FixSafety.UNSAFE)
+    meta = RuleMeta("GL701", Severity.ADVICE, fix=FixSafety.UNSAFE)
     message = "{count} {kind} layers in a row with no norm or shortcut: {effect}"
     options: ClassVar[Mapping[str, OptionValue]] = {"layers": 4}
 

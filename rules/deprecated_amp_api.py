@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Call, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
 #: torch has modules of their own for these
 _DEVICES = ("cuda", "cpu")
@@ -66,7 +66,7 @@ class DeprecatedAmpApi(Rule):
     - [torch.amp](https://pytorch.org/docs/stable/amp.html)
     """
 
-    meta = RuleMeta("GL210", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL210", Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{old}` is deprecated since torch 2.4: use `{new}`"
 
     calls = tuple(

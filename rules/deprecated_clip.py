@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Call, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class DeprecatedClip(Rule):
@@ -54,7 +54,7 @@ class DeprecatedClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL110", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL110", Severity.WARNING, fix=FixSafety.SAFE)
     message = "`clip_grad_norm` is deprecated and warns on use: write `clip_grad_norm_`"
 
     calls = ("torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad.clip_grad_norm")

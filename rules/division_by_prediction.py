@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.rule import Category, Draft, Kind, Operation, Prob, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, Kind, Operation, Prob, Rule, RuleMeta, Severity
 
 
 class DivisionByPrediction(Rule):
@@ -56,7 +56,7 @@ class DivisionByPrediction(Rule):
     - [torch.finfo](https://pytorch.org/docs/stable/type_info.html)
     """
 
-    meta = RuleMeta("GL602", Category.NUMERICS, Severity.WARNING, default=False)
+    meta = RuleMeta("GL602", Severity.WARNING, default=False)
     message = "`{operand}` {why}: one such value makes the quotient, the loss and every gradient inf or NaN"
 
     operations = frozenset({Kind.DIVIDE})

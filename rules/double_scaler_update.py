@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Opaque, Step, Update
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class DoubleScalerUpdate(Rule):
@@ -69,7 +69,7 @@ class DoubleScalerUpdate(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL213", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL213", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UPDATES,)
     message = "`{update}` {what}"
 

@@ -4,32 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import (
-    WINDOW,
-    Backward,
-    Clip,
-    Edit,
-    Event,
-    Mark,
-    Opaque,
-    Read,
-    Step,
-    Unscale,
-    Zero,
-)
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    Window,
-    short,
-)
+from gradlint.events import WINDOW, Backward, Clip, Edit, Event, Mark, Opaque, Read, Step, Unscale, Zero
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
 
 class DroppedLastWindow(Rule):
@@ -90,7 +66,7 @@ class DroppedLastWindow(Rule):
     - [Gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     """
 
-    meta = RuleMeta("GL304", Category.ACCUMULATION, Severity.ADVICE, fix=FixSafety.UNSAFE)
+    meta = RuleMeta("GL304", Severity.ADVICE, fix=FixSafety.UNSAFE)
     mends = (Aspect.BOUNDARY,)
     needs = (Backward, Step)
     message = "`{step}` never uses the last, shorter window of the loader: its gradients {fate}"

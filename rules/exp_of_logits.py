@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class ExpOfLogits(Rule):
@@ -58,7 +58,7 @@ class ExpOfLogits(Rule):
     - [torch.softmax](https://pytorch.org/docs/stable/generated/torch.softmax.html)
     """
 
-    meta = RuleMeta("GL604", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL604", Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{exp}` is inf for numbers above 88.7 (in float16 above 11): {instead}"
 
     operations = frozenset({Kind.LOG, Kind.LOG1P, Kind.DIVIDE, Kind.EXP})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Step
 from gradlint.knowledge import frameworks
-from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
+from gradlint.rule import Call, Draft, File, Rule, RuleMeta, Severity
 
 
 class Float16WithoutScaler(Rule):
@@ -63,7 +63,7 @@ class Float16WithoutScaler(Rule):
     - [torch.amp: autocasting](https://pytorch.org/docs/stable/amp.html#autocasting)
     """
 
-    meta = RuleMeta("GL212", Category.MIXED_PRECISION, Severity.WARNING)
+    meta = RuleMeta("GL212", Severity.WARNING)
     message = "`{autocast}` computes in float16, and no GradScaler is used: small gradients become zero"
 
     calls = ("autocast",)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Sync, Wrap
 from gradlint.knowledge.rows import Switch
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity
 
 
 class ForwardOutsideNoSync(Rule):
@@ -66,7 +66,7 @@ class ForwardOutsideNoSync(Rule):
     - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
     """
 
-    meta = RuleMeta("GL502", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL502", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     needs = (Switch.NO_SYNC,)
     message = "`{forward}` runs outside no_sync: DDP decides there, so every backward still synchronises"

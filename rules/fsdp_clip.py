@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Clip, ClipApi, ClipKind, Wrap
-from gradlint.rule import Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class FsdpClip(Rule):
@@ -69,7 +69,7 @@ class FsdpClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL505", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL505", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     message = "`{clip}` sees only this rank's shard of an FSDP model: every rank clips by another norm"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

@@ -6,19 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Clip, Edit, EditKind, Step
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    File,
-    FixSafety,
-    GradientState,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    short,
-)
+from gradlint.rule import Aspect, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class GradientEditAfterClip(Rule):
@@ -78,7 +66,7 @@ class GradientEditAfterClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL111", Category.CLIPPING, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL111", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLIPS,)
     needs = (Clip, Step)
     message = "`{edit}` changes gradients after `{clip}`: the step may use a norm above the limit"

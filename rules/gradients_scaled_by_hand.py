@@ -8,7 +8,6 @@ from gradlint.events import Backward, Edit, EditKind, Norm, Step
 from gradlint.knowledge import naming
 from gradlint.rule import (
     Aspect,
-    Category,
     Draft,
     FixSafety,
     GradientState,
@@ -76,7 +75,7 @@ class GradientsScaledByHand(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL302", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL302", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION, Aspect.EDITS)
     needs = (Backward, Step)
     message = "`{edit}` divides gradients on every micro-batch: earlier ones are divided again and again"

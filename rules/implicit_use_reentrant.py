@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.rule import Call, Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Call, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class ImplicitUseReentrant(Rule):
@@ -67,7 +67,7 @@ class ImplicitUseReentrant(Rule):
     - [torch.utils.checkpoint](https://pytorch.org/docs/stable/checkpoint.html)
     """
 
-    meta = RuleMeta("GL702", Category.MODEL, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL702", Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{call}` without `use_reentrant`: torch warns, and the old variant drops gradients if no input needs one"
     raises = "`{call}` hands on `{key}`, which raises without `use_reentrant=False`"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.knowledge import tensor_api as api
-from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
 
 
 class LogOfUnbounded(Rule):
@@ -72,7 +72,7 @@ class LogOfUnbounded(Rule):
     - [torch.finfo](https://pytorch.org/docs/stable/type_info.html)
     """
 
-    meta = RuleMeta("GL601", Category.NUMERICS, Severity.WARNING, fix=FixSafety.UNSAFE)
+    meta = RuleMeta("GL601", Severity.WARNING, fix=FixSafety.UNSAFE)
     message = "`{operand}` {why}: one such value makes the log, the loss and every gradient inf or NaN"
     drawn = (
         "`{operand}` is 0 only for an action that is never drawn, but small ones lose digits: use `log_softmax`, or "

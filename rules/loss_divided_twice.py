@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Norm, Site, Step
 from gradlint.rule import (
     Aspect,
-    Category,
     DivisionSetting,
     Draft,
     FixSafety,
@@ -91,7 +90,7 @@ class LossDividedTwice(Rule):
     - [Lightning: training_step](https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#training-step)
     """
 
-    meta = RuleMeta("GL306", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL306", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     configured = (DivisionSetting,)
     needs = (Step,)

@@ -7,19 +7,7 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Edit, EditKind, Event, Norm, Sync, Wrap
 from gradlint.knowledge import naming
 from gradlint.knowledge.rows import Thing
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    outward,
-    short,
-)
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
 class ManualGradientSync(Rule):
@@ -75,7 +63,7 @@ class ManualGradientSync(Rule):
     - [torch.distributed.all_reduce](https://pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce)
     """
 
-    meta = RuleMeta("GL504", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL504", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.EDITS,)
     needs = (Backward, Thing.WRAPPER)
     message = "`{edit}` averages gradients that DDP has averaged already"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Site
 from gradlint.knowledge import frameworks, naming
-from gradlint.rule import Aspect, Category, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Aspect, Draft, File, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class MethodNotCalled(Rule):
@@ -56,7 +56,7 @@ class MethodNotCalled(Rule):
     - [torch.optim.Optimizer.zero_grad](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
     """
 
-    meta = RuleMeta("GL405", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, cause=True)
+    meta = RuleMeta("GL405", Severity.ERROR, fix=FixSafety.SAFE, cause=True)
     mends = tuple(Aspect)
     words = (".zero_grad", ".backward", ".unscale_", ".step", ".update")
     looks = r"(?m)\.(?:zero_grad|backward|unscale_|step|update)\s*(?:[#;)].*)?$"

@@ -8,7 +8,6 @@ from gradlint.events import PLAIN, Backward, Clip, Edit, EditKind, Step
 from gradlint.knowledge import architectures, frameworks
 from gradlint.rule import (
     Aspect,
-    Category,
     Draft,
     Evidence,
     File,
@@ -84,7 +83,7 @@ class MissingClip(Rule):
     - [On the difficulty of training recurrent neural networks](https://arxiv.org/abs/1211.5063)
     """
 
-    meta = RuleMeta("GL108", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
+    meta = RuleMeta("GL108", Severity.ADVICE, fix=FixSafety.UNSAFE, default=False)
     mends = (Aspect.CLIPS,)
     needs = (Backward,)
     message = "`{step}` trains {evidence} without gradient clipping: one bad batch can undo hours of training"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Backward, Step, Sync, Wrap
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingNoSync(Rule):
@@ -77,7 +77,7 @@ class MissingNoSync(Rule):
     - [fully_shard](https://pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
     """
 
-    meta = RuleMeta("GL501", Category.DISTRIBUTED, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL501", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     needs = (Backward,)
     message = "`{backward}` synchronises gradients on every micro-batch: {n} times per `{step}` where once would do"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gradlint.events import Backward, Step, Unscale, Update
 from gradlint.rule import (
     Aspect,
-    Category,
     Draft,
     FixSafety,
     GradientState,
@@ -75,7 +74,7 @@ class MissingScalerUpdate(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL204", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL204", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UPDATES,)
     needs = (Backward,)
     message = "`{step}` is never followed by `{scaler}.update()`: the next one raises a RuntimeError"

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Edit, Norm, Step, Zero
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    File,
-    FixSafety,
-    GradientState,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    short,
-)
+from gradlint.rule import Aspect, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class MissingZeroGrad(Rule):
@@ -72,7 +60,7 @@ class MissingZeroGrad(Rule):
     - [Zeroing out gradients](https://pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html)
     """
 
-    meta = RuleMeta("GL401", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL401", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS,)
     needs = (Backward, Step)
     message = "`{backward}` adds to gradients that `{step}` has used already: nothing clears them in between"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, ClipKind, Edit, Step
-from gradlint.rule import Category, Draft, GradientState, Rule, RuleMeta, Severity, short
+from gradlint.rule import Draft, GradientState, Rule, RuleMeta, Severity, short
 
 
 class NeedlessClip(Rule):
@@ -66,7 +66,7 @@ class NeedlessClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL109", Category.CLIPPING, Severity.ADVICE, default=False)
+    meta = RuleMeta("GL109", Severity.ADVICE, default=False)
     needs = (Backward,)
     message = "`{clip}` clips {evidence}, a plain CNN trained with SGD: normalisation layers make it needless"
 

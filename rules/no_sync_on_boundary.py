@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Edit, EditKind, Opaque, Step, Sync
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class NoSyncOnBoundary(Rule):
@@ -67,7 +67,7 @@ class NoSyncOnBoundary(Rule):
     - [Distributed Data Parallel, internal design](https://pytorch.org/docs/stable/notes/ddp.html#internal-design)
     """
 
-    meta = RuleMeta("GL503", Category.DISTRIBUTED, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL503", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SYNC,)
     needs = (Backward,)
     message = "`{backward}` does not synchronise on the micro-batch before `{step}`: the ranks drift apart"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, ClipKind, Read
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class NormMeasuredAfterClip(Rule):
@@ -62,7 +62,7 @@ class NormMeasuredAfterClip(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL112", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL112", Severity.ADVICE, fix=FixSafety.SAFE)
     mends = (Aspect.READS,)
     needs = (Backward, Clip)
     message = "`{read}` looks at gradients after `{clip}`: it shows the threshold, not the gradients"

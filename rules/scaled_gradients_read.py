@@ -6,19 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Edit, EditKind, Read, Unscale
 from gradlint.knowledge.rows import Thing
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    outward,
-    short,
-)
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
 
 class ScaledGradientsRead(Rule):
@@ -84,7 +72,7 @@ class ScaledGradientsRead(Rule):
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
     """
 
-    meta = RuleMeta("GL211", Category.MIXED_PRECISION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL211", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.READS, Aspect.EDITS, Aspect.UNSCALES)
     needs = (Backward, Thing.SCALER)
     message = "`{what}` works on gradients that are still multiplied by the scale"

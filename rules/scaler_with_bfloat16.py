@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.rule import Call, Category, Draft, File, Rule, RuleMeta, Severity
+from gradlint.rule import Call, Draft, File, Rule, RuleMeta, Severity
 
 
 class ScalerWithBfloat16(Rule):
@@ -55,7 +55,7 @@ class ScalerWithBfloat16(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL209", Category.MIXED_PRECISION, Severity.ADVICE)
+    meta = RuleMeta("GL209", Severity.ADVICE)
     message = (
         "`{scaler}` scales losses that autocast computes in bfloat16: its range is that of float32, no scaler is needed"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Opaque, Schedule, Step, Update
 from gradlint.knowledge.rows import Thing
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -62,7 +62,7 @@ class SchedulerBeforeOptimizer(Rule):
     - [ExponentialLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html)
     """
 
-    meta = RuleMeta("GL406", Category.LOOP, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL406", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
     needs = (Step, Thing.SCHEDULER)
     message = "`{schedule}` runs before `{step}`: the first learning rate of the schedule is skipped"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gradlint.events import PLAIN, Backward, Schedule, Step, Update
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class SchedulerPerMicroBatch(Rule):
@@ -63,7 +63,7 @@ class SchedulerPerMicroBatch(Rule):
     - [CosineAnnealingLR](https://pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html)
     """
 
-    meta = RuleMeta("GL305", Category.ACCUMULATION, Severity.WARNING, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL305", Severity.WARNING, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.SCHEDULES,)
     needs = (Backward, Schedule)
     message = "`{schedule}` runs on every micro-batch, but `{step}` once per {n}: the schedule ends {n} times too early"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, FixSafety, Kind, Operation, Prob, Repair, Rule, RuleMeta, Severity
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -60,7 +60,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     - [torch.nn.NLLLoss](https://pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html)
     """
 
-    meta = RuleMeta("GL606", Category.NUMERICS, Severity.ERROR, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL606", Severity.ERROR, fix=FixSafety.SAFE)
     message = "`{operand}` is the output of a {prob}, and `{loss}` {takes}"
 
     operations = frozenset({Kind.CROSS_ENTROPY, Kind.NLL})

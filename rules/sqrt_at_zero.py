@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.rule import Category, Draft, FixSafety, Kind, Low, Operation, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, FixSafety, Kind, Low, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class SqrtAtZero(Rule):
@@ -62,7 +62,7 @@ class SqrtAtZero(Rule):
     - [Gradients for non-differentiable functions](https://pytorch.org/docs/stable/notes/autograd.html#gradients-for-non-differentiable-functions)
     """
 
-    meta = RuleMeta("GL603", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL603", Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{operand}` is {what} and can be 0, where the gradient of its root is {gradient}; {instead}"
 
     operations = frozenset({Kind.ROOT})

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Event, Schedule, Step, Update, Zero
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Phase,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    short,
-)
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class StepBeforeBackward(Rule):
@@ -65,7 +53,7 @@ class StepBeforeBackward(Rule):
     - [Taking an optimization step](https://pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """
 
-    meta = RuleMeta("GL404", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL404", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: the step, with what belongs to it
     mends = (Aspect.STEPS, Aspect.UNSCALES, Aspect.CLIPS, Aspect.UPDATES, Aspect.SCHEDULES, Aspect.USED)
     needs = (Backward, Zero)

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Step, Update
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Phase,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    short,
-)
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class StepBypassesScaler(Rule):
@@ -77,7 +65,7 @@ class StepBypassesScaler(Rule):
     - [torch.amp: gradient scaling](https://pytorch.org/docs/stable/amp.html#gradient-scaling)
     """
 
-    meta = RuleMeta("GL203", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL203", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     #: a second step behind the scaler's is dropped
     mends = (Aspect.SCALE, Aspect.UPDATES, Aspect.STEPS, Aspect.USED)
     needs = (Backward,)

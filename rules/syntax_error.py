@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.rule import Category, Rule, RuleMeta, Severity
+from gradlint.rule import Rule, RuleMeta, Severity
 
 
 class SyntaxError(Rule):  # noqa: A001  # the rule's name follows from the class: syntax-error
@@ -45,5 +45,5 @@ class SyntaxError(Rule):  # noqa: A001  # the rule's name follows from the class
     - [The Python language: full grammar](https://docs.python.org/3/reference/grammar.html)
     """
 
-    meta = RuleMeta("GL900", Category.META, Severity.ERROR, unshowable="a file that Python cannot read does not run")
+    meta = RuleMeta("GL900", Severity.ERROR, unshowable="a file that Python cannot read does not run")
     message = "not valid Python: {reason}"

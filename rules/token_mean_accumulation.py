@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
 from gradlint.knowledge import naming
-from gradlint.rule import Category, Draft, Evidence, File, GradientState, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, Evidence, File, GradientState, Rule, RuleMeta, Severity
 
 
 class TokenMeanAccumulation(Rule):
@@ -68,7 +68,7 @@ class TokenMeanAccumulation(Rule):
     - [Fixing gradient accumulation](https://huggingface.co/blog/gradient_accumulation)
     """
 
-    meta = RuleMeta("GL307", Category.ACCUMULATION, Severity.ADVICE, default=False)
+    meta = RuleMeta("GL307", Severity.ADVICE, default=False)
     needs = (Backward,)
     message = "`{loss}` is a mean over one micro-batch's tokens ({evidence}): those with few tokens weigh too much"
 

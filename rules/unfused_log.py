@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.rule import Category, Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, FixSafety, Kind, Operation, Repair, Rule, RuleMeta, Severity
 
 
 class UnfusedLog(Rule):
@@ -65,7 +65,7 @@ class UnfusedLog(Rule):
     - [torch.log1p](https://pytorch.org/docs/stable/generated/torch.log1p.html)
     """
 
-    meta = RuleMeta("GL605", Category.NUMERICS, Severity.WARNING, fix=FixSafety.SAFE)
+    meta = RuleMeta("GL605", Severity.WARNING, fix=FixSafety.SAFE)
     message = "`{operation}` is -inf where {prob} rounds to 0: use `{fused}`, which keeps it"
 
     operations = frozenset({Kind.LOG, Kind.BCE})

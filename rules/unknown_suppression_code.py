@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.rule import Category, Rule, RuleMeta, Severity
+from gradlint.rule import Rule, RuleMeta, Severity
 
 
 class UnknownSuppressionCode(Rule):
@@ -42,10 +42,5 @@ class UnknownSuppressionCode(Rule):
     - [Ruff: invalid-rule-code](https://docs.astral.sh/ruff/rules/invalid-rule-code/)
     """
 
-    meta = RuleMeta(
-        "GL902",
-        Category.META,
-        Severity.WARNING,
-        unshowable="a comment with an unknown code does not change the training",
-    )
+    meta = RuleMeta("GL902", Severity.WARNING, unshowable="a comment with an unknown code does not change the training")
     message = "unknown {what} in a suppression{hint}"

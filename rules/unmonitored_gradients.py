@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
-from gradlint.rule import Aspect, Category, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
+from gradlint.rule import Aspect, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
 
 
 class UnmonitoredGradients(Rule):
@@ -73,7 +73,6 @@ class UnmonitoredGradients(Rule):
 
     meta = RuleMeta(
         "GL703",
-        Category.MODEL,
         Severity.ADVICE,
         fix=FixSafety.UNSAFE,
         default=False,

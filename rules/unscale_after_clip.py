@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, ClipApi, Unscale
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class UnscaleAfterClip(Rule):
@@ -67,7 +67,7 @@ class UnscaleAfterClip(Rule):
     - [AMP: gradient clipping](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
     """
 
-    meta = RuleMeta("GL207", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL207", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES,)
     needs = (Backward, Unscale)
     message = "`{unscale}` comes after `{clip}`: scaled gradients are clipped, the true limit is max_norm / scale"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Step, Unscale
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class UnscalePartialAccumulation(Rule):
@@ -68,7 +68,7 @@ class UnscalePartialAccumulation(Rule):
     - [AMP: gradient accumulation](https://pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     """
 
-    meta = RuleMeta("GL205", Category.MIXED_PRECISION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL205", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.UNSCALES, Aspect.CLIPS)
     needs = (Backward, Step)
     message = (

@@ -8,20 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from gradlint.events import Backward, Edit, EditKind, Norm, Site, Step
 from gradlint.knowledge.torch_api import SCALE_FREE
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    File,
-    FixSafety,
-    GradientState,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    Window,
-    short,
-)
+from gradlint.rule import Aspect, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
 
 class UnscaledAccumulationLoss(Rule):
@@ -89,7 +76,7 @@ class UnscaledAccumulationLoss(Rule):
     - [torch.Tensor.backward](https://pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """
 
-    meta = RuleMeta("GL301", Category.ACCUMULATION, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL301", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.DIVISION,)
     needs = (Backward,)
     message = "`{backward}` adds up {n} micro-batches, but `{loss}` is {what}: {impact}"

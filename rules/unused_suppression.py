@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.rule import Category, FixSafety, Rule, RuleMeta, Severity
+from gradlint.rule import FixSafety, Rule, RuleMeta, Severity
 
 
 class UnusedSuppression(Rule):
@@ -42,7 +42,6 @@ class UnusedSuppression(Rule):
 
     meta = RuleMeta(
         "GL901",
-        Category.META,
         Severity.WARNING,
         fix=FixSafety.SAFE,
         unshowable="a comment that silences nothing does not change the training",

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gradlint.events import Clip, ClipKind
 from gradlint.rule import (
     Aspect,
-    Category,
     ClipSetting,
     Draft,
     FixSafety,
@@ -79,7 +78,7 @@ class ValueClipping(Rule):
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """
 
-    meta = RuleMeta("GL104", Category.CLIPPING, Severity.ADVICE, fix=FixSafety.UNSAFE, runs=True)
+    meta = RuleMeta("GL104", Severity.ADVICE, fix=FixSafety.UNSAFE, runs=True)
     mends = (Aspect.CLIPS,)
     configured = (ClipSetting,)
     message = "`{clip}` clips each value on its own and so bends the gradient; clipping by norm keeps its direction"

@@ -6,19 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import BEHIND_STEP, Backward, Step, Zero
-from gradlint.rule import (
-    Aspect,
-    Category,
-    Draft,
-    FixSafety,
-    GradientState,
-    Phase,
-    Repair,
-    Rule,
-    RuleMeta,
-    Severity,
-    short,
-)
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradBeforeStep(Rule):
@@ -69,7 +57,7 @@ class ZeroGradBeforeStep(Rule):
     - [torch.optim.Optimizer.step](https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html)
     """
 
-    meta = RuleMeta("GL403", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL403", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
     needs = (Backward, Zero)
     message = "`{zero}` clears the gradients of `{backward}` before `{step}` can use them: it steps without gradients"

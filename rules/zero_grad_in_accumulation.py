@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Mark, Step, Zero
-from gradlint.rule import Aspect, Category, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
 class ZeroGradInAccumulation(Rule):
@@ -63,7 +63,7 @@ class ZeroGradInAccumulation(Rule):
     - [Accelerate: gradient accumulation](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
     """
 
-    meta = RuleMeta("GL402", Category.LOOP, Severity.ERROR, fix=FixSafety.SAFE, runs=True)
+    meta = RuleMeta("GL402", Severity.ERROR, fix=FixSafety.SAFE, runs=True)
     mends = (Aspect.CLEARS, Aspect.USED)
     needs = (Backward, Zero)
     message = "`{zero}` runs inside the accumulation window: of {n} micro-batches only the last one counts"

@@ -13,7 +13,7 @@ from gradlint.events import Backward, Step
 from gradlint.prefilter import Prefilter, clauses_of, prefilter
 from gradlint.records import replace
 from gradlint.registry import all_rules, by_code
-from gradlint.rule import Call, Category, Draft, GradientState, Rule, RuleMeta, Severity, Trace
+from gradlint.rule import Call, Draft, GradientState, Rule, RuleMeta, Severity, Trace
 from tests.rules.expectations import FIXTURES, rule_of
 from tests.sampling import spread
 
@@ -168,7 +168,7 @@ def test_paths_are_followed_only_for_rules_that_can_speak(monkeypatch: pytest.Mo
 class Speechless(Rule):
     """It sees paths, and does not say which."""
 
-    meta = RuleMeta("GL798", Category.LOOP, Severity.ADVICE)
+    meta = RuleMeta("GL798", Severity.ADVICE)
     message = ""
 
     def on_trace(self, trace: Trace) -> Iterator[Draft]:

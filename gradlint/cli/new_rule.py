@@ -13,17 +13,6 @@ from gradlint.config.reading import unknown
 from gradlint.registry import by_code, by_name
 from gradlint.rule import HOOKS
 
-_CATEGORIES = {
-    "1": "CLIPPING",
-    "2": "MIXED_PRECISION",
-    "3": "ACCUMULATION",
-    "4": "LOOP",
-    "5": "DISTRIBUTED",
-    "6": "NUMERICS",
-    "7": "MODEL",
-    "9": "META",
-}
-
 _RULE = '''"""{code} {name}."""
 
 from __future__ import annotations
@@ -62,7 +51,7 @@ class {class_name}(Rule):
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html)
     """
 
-    meta = RuleMeta("{code}", Category.{category}, Severity.WARNING, unshowable="say why, or measure it")
+    meta = RuleMeta("{code}", Severity.WARNING, unshowable="say why, or measure it")
     message = "`{{{subject}}}` …: say what is wrong, then the consequence"
 {declares}
     def {hook}(self{parameters}) -> Iterator[Draft]:
@@ -147,7 +136,7 @@ def _rule(name: str, code: str, class_name: str, hook: str) -> str:
     types = [str(p.annotation) for p in given]
     subject = given[0].name if given else "file"
     words = _WORDS.get(hook, f"short({subject})")
-    needed = {"Category", "Draft", "Rule", "RuleMeta", "Severity", *(x for x in types if x in rule.__all__)}
+    needed = {"Draft", "Rule", "RuleMeta", "Severity", *(x for x in types if x in rule.__all__)}
     needed |= {"Kind"} if hook == "on_operation" else set()
     imports = f"from gradlint.rule import {', '.join(sorted(needed))}"
     own = [x for x in types if x not in rule.__all__ and hasattr(events, x)]
@@ -155,7 +144,7 @@ def _rule(name: str, code: str, class_name: str, hook: str) -> str:
         imports = f"from gradlint.events import {', '.join(own)}\n{imports}"
     parameters = "".join(f", {p.name}: {p.annotation}" for p in given)
     return _RULE.format(
-        name=name, code=code, class_name=class_name, category=_CATEGORIES[code[2]], imports=imports, hook=hook,
+        name=name, code=code, class_name=class_name, imports=imports, hook=hook,
         parameters=parameters, subject=subject, words=words, declares=_DECLARES.get(hook, ""),
     )  # fmt: skip
 

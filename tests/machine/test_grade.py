@@ -10,7 +10,7 @@ import pytest
 from gradlint.events import Clip, Doubt, Event, Guess, Opaque, OptimizerRef, Role, ScalerRef, Step
 from gradlint.machine.judge import Judge
 from gradlint.model import Grade
-from gradlint.rule import Category, Draft, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, Rule, RuleMeta, Severity
 from gradlint.states import GradientState, Path
 from tests.machine.scene import OPTIMIZER, backward, clip, owned, path, site, step, turns, zero
 
@@ -20,7 +20,7 @@ GUESS = Guess(Role.OPTIMIZER, "opt", "`opt` is an optimizer")
 class Alarm(Rule):
     """Speaks at every step, of the first backward that it uses."""
 
-    meta = RuleMeta("GL999", Category.META, Severity.ERROR)
+    meta = RuleMeta("GL999", Severity.ERROR)
     message = "`{step}` is wrong"
     level: Severity | None = None
 

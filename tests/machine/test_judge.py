@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, Event, OptimizerRef, Step, Zero
 from gradlint.machine.judge import Judge
-from gradlint.rule import Category, Draft, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, Rule, RuleMeta, Severity
 from gradlint.states import GradientState, Path, Phase, Trace
 from tests.machine.scene import OPTIMIZER, backward, clip, mark, owned, path, step, zero
 
@@ -14,7 +14,7 @@ from tests.machine.scene import OPTIMIZER, backward, clip, mark, owned, path, st
 class Watcher(Rule):
     """Writes down what it is asked."""
 
-    meta = RuleMeta("GL999", Category.META, Severity.ADVICE)
+    meta = RuleMeta("GL999", Severity.ADVICE)
     message = "`{text}` in {phase}"
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Watcher(Rule):
 class Fragile(Rule):
     """Breaks on every clip."""
 
-    meta = RuleMeta("GL998", Category.META, Severity.ADVICE)
+    meta = RuleMeta("GL998", Severity.ADVICE)
     message = "never"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:

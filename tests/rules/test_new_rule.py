@@ -13,13 +13,13 @@ RULE = '''"""GL799 anomaly-detection-left-on."""
 
 from collections.abc import Iterator
 
-from gradlint.rule import Call, Category, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
+from gradlint.rule import Call, Draft, FixSafety, Repair, Rule, RuleMeta, Severity
 
 
 class AnomalyDetectionLeftOn(Rule):
     """Anomaly detection stays on while the model trains."""
 
-    meta = RuleMeta("GL799", Category.MODEL, Severity.ADVICE, fix=FixSafety.SAFE, unshowable="it changes only speed")
+    meta = RuleMeta("GL799", Severity.ADVICE, fix=FixSafety.SAFE, unshowable="it changes only speed")
     message = "`{call}` checks every backward for NaN and makes training much slower"
     calls = ("torch.autograd.set_detect_anomaly",)
 
