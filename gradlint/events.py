@@ -217,6 +217,8 @@ class Event:
     via: tuple[Site, ...] = ()
     #: what had to be guessed for it; what takes part in it (optimizer, scaler) has guesses of its own
     guess: Guess | None = None
+    #: the condition that it stands behind, if that may have another answer in each turn and was not understood
+    asked: Site | None = None
 
     @property
     def text(self) -> str:
@@ -242,6 +244,10 @@ class Event:
         """One of these loops has begun another turn between the two."""
         turns = {f.loop: f.turn for f in self.frames if f.loop in loops}
         return any(turns.get(f.loop, f.turn) != f.turn for f in other.frames)
+
+    def asked_apart(self, other: Event) -> bool:
+        """It happens in some turns only, which may be others than those of the other one."""
+        return self.asked is not None and self.asked != other.asked
 
     def shares_loop(self, other: Event) -> bool:
         """They are in a common loop (or both in none)."""

@@ -76,6 +76,9 @@ class MissingZeroGrad(Rule):
         first = state.pending[0]
         if any(state.path.between(stale, first, Edit)):
             return  # what is kept was chosen: momentum by hand
+        chosen = step.asked_apart(first) or stale.asked_apart(first)
+        if chosen and _clears_in_loop(step, state):
+            return  # where a window ends was not understood, and so not that the clearing stands at its start
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         early, late = (
@@ -87,7 +90,7 @@ class MissingZeroGrad(Rule):
             ),
             Repair("Clear the gradients behind the step", lambda bench: bench.clear_behind(step)),
         )
-        repairs = [late, early] if state.window.steps_late else [early, late]
+        repairs = [late, early] if state.window.steps_late or chosen else [early, late]
         if not state.window.steps_late and state.life.steps_in_windows:
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
@@ -114,6 +117,11 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
     mine = state.optimizer.text
     others = {ref.text for ref in state.path.optimizers.values() if ref.text != mine}
     return state.path.file_zeroes <= others
+
+
+def _clears_in_loop(step: Step, state: GradientState) -> bool:
+    """Some turns of the loop clear these gradients."""
+    return any(zero.shares_loop(step) and not zero.aborts for zero in state.life.events(Zero))
 
 
 def _another_comes_first(first: Backward, state: GradientState) -> bool:

@@ -6,7 +6,19 @@ import re
 from collections.abc import Iterator
 
 from gradlint.events import BEHIND_STEP, Backward, Step, Zero
-from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
+from gradlint.rule import (
+    Aspect,
+    Draft,
+    FixSafety,
+    GradientState,
+    Phase,
+    Repair,
+    Rule,
+    RuleMeta,
+    Severity,
+    Window,
+    short,
+)
 
 
 class ZeroGradBeforeStep(Rule):
@@ -69,6 +81,8 @@ class ZeroGradBeforeStep(Rule):
         lost, zero = losses[-1]
         if zero.optimizer is None and not zero.params.known:
             return  # perhaps only some of them
+        if zero.asked_apart(step) and zero.asked_apart(lost):
+            return  # it clears when another window begins
         if not lost.same_turn(step) or not zero.same_turn(step) or not lost.shares_loop(zero):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
         if _WARM_UP.search(state.path.entry):
@@ -77,15 +91,20 @@ class ZeroGradBeforeStep(Rule):
             yield self.finding(
                 zero, zero=short(zero), backward=short(lost), step=short(step),
                 related=[(lost, "gradients are made here"), (step, "and missed here")],
-                repairs=_repairs(zero, lost, step, windowed=bool(step.window) or state.window.inner_loop),
+                repairs=_repairs(zero, lost, step, windowed=_closes(step, lost, state.window)),
             )  # fmt: skip
 
 
+def _closes(step: Step, lost: Backward, window: Window) -> bool:
+    """The step may be that of several backwards."""
+    return bool(step.window) or step.asked_apart(lost) or window.inner_loop or window.accumulates
+
+
 def _repairs(zero: Zero, lost: Backward, step: Step, *, windowed: bool) -> Iterator[Repair]:
-    """Both are right; people clear before the backward in a plain loop, and behind the step of a window."""
+    """Both are right in a plain loop, where people clear before the backward; in a window only behind the step."""
     early = Repair("Move the clearing in front of the backward", lambda bench: bench.move(zero, before=lost))
     late = Repair("Move the clearing behind the step", lambda bench: bench.move(zero, after=step, past=BEHIND_STEP))
-    yield from (late, early) if windowed else (early, late)
+    yield from (late,) if windowed else (early, late)
 
 
 _WARM_UP = re.compile(r"(?i)warm_?up|init|dummy|setup|materiali[sz]e")

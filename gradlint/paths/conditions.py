@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _EQUALITIES = ("is", "is not", "==", "!=", "in", "not in")
 _ORDERS = ("==", "!=", "<", "<=", ">", ">=")
 
+_NAMES = re.compile(r"[^\W\d]\w*")
+
 #: the statement or expression that asks
 Branch = s.If | s.IfExp | s.While | None
 
@@ -205,6 +207,23 @@ class Conditions:
                 return False
             case _:
                 return True
+
+    def varies(self, value: v.Value) -> bool:
+        """Whether a condition that cannot be computed may have another answer in each turn of a loop."""
+        match value:
+            case v.Symbol():
+                return any(self.varies(x) or (isinstance(x, v.Known) and x.counter) for x in value.operands)
+            case v.Unknown():
+                return bool(self.run.loops) and (bool(value.called) or self._changes(value))
+            case v.Tensor():
+                return bool(self.run.loops)
+            case _:
+                return False
+
+    def _changes(self, value: v.Unknown) -> bool:
+        """`due`, `self.due`, `plan[i].due`: some name of it is assigned in a loop, or by it."""
+        scope = value.scope or self.run.frame.scope
+        return any(self.run.does_with(Use.VARYING, name, scope) for name in _NAMES.findall(value.key))
 
     def window_of(self, value: v.Value) -> v.Known | None:
         """The part of a condition that says that a window is full."""

@@ -26,6 +26,7 @@ from gradlint.paths.tensors import IN_PLACE
 from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers, last
 from gradlint.python.evaluate import Evaluator
+from gradlint.python.usage import Use
 
 if TYPE_CHECKING:
     from gradlint.python.frame import Frame
@@ -42,6 +43,8 @@ _WENT_WRONG = re.compile(r"(?i)is_?nan|is_?inf|finite|overflow|found_inf|anomal|
 #: what is compared with a limit, and the operators
 _MEASURED = re.compile(r"(?i)norm|loss")
 _LIMITS = frozenset({"<", "<=", ">", ">="})
+#: what follows is for other turns
+_ENDS_TURN = frozenset({s.Leave.CONTINUE, s.Leave.RETURN})
 
 
 class Interpreter:
@@ -139,8 +142,17 @@ class Interpreter:
         else:
             result = self.domain.binary(stmt.op, current, value, text)
             if isinstance(result, v.Known) and stmt.op in "+-":
-                result = v.Known(result.value, s.render(stmt.target), result.exact, True, result.window)
+                window = result.window or self._counted_down(stmt, current)
+                result = v.Known(result.value, s.render(stmt.target), result.exact, True, window)
         self.core.assign(stmt.target, result)
+
+    def _counted_down(self, stmt: s.AugAssign, current: v.Value) -> str:
+        """`left -= 1` of a counter that starts with N: the window that is full when nothing is left."""
+        if stmt.op != "-" or not isinstance(current, v.Known):
+            return ""
+        if current.counter:
+            return current.window
+        return self.conditions.sized(current) if self.run.does(Use.MODULUS, current) else ""
 
     # -- branches
 
@@ -156,20 +168,12 @@ class Interpreter:
                 return
         test = self.ev(stmt.test)
         closing = Closing()
-        taken = self.conditions.decide(test, node=stmt, closing=closing)
-        window, by_order = self.conditions.window_of(test), closing.window
+        taken = self._where_it_clears(stmt, test)
+        if taken is None:
+            taken = self.conditions.decide(test, node=stmt, closing=closing)
         unsure = self._unsure_sync(stmt, test)
-        guard = None
-        if window is not None or by_order:
-            guess = (
-                roles.suspect(self.run.programs, Role.WINDOW, by_order, "closes a window") if closing.by_name else None
-            )
-            guard = Guard(
-                window.window if window else by_order, window.exact if window else False,
-                window.modulo if window else False, s.render(stmt.test), self.run.site(stmt, ""),
-                guess if window is None else None,
-            )  # fmt: skip
-        if guard is not None and not taken and s.Leave.CONTINUE in self.program.words(stmt.body).jumps:
+        guard = self._guard(stmt, test, closing)
+        if guard is not None and not taken and self.program.words(stmt.body).jumps & _ENDS_TURN:
             self.run.guards.append(guard)  # `if not full: continue`: what follows belongs to the boundary
         picks = self._picks_parameters(stmt.test)
         body = stmt.body if taken else stmt.orelse
@@ -177,16 +181,43 @@ class Interpreter:
         self.run.partial += picks
         self.run.aborting += aborts
         try:
-            self._run_guarded(body, guard if taken else None, unsure)
+            self._run_guarded(body, guard if guard is not None and (taken or not guard.window) else None, unsure)
         finally:
             self.run.partial -= picks
             self.run.aborting -= aborts
 
+    def _guard(self, stmt: s.If, test: v.Value, closing: Closing) -> Guard | None:
+        """What this condition says of a window; without one, if it asks of every turn what was not understood."""
+        window = self.conditions.window_of(test)
+        text, site = s.render(stmt.test), self.run.site(stmt, "")
+        if window is not None:
+            return Guard(window.window, window.exact, window.modulo, text, site)
+        if closing.window:
+            named = roles.suspect(self.run.programs, Role.WINDOW, closing.window, "closes a window")
+            return Guard(closing.window, False, False, text, site, named if closing.by_name else None)
+        asks = self.conditions.varies(test) and not self._went_wrong(stmt.test)
+        return Guard("", False, False, text, site) if asks else None
+
+    def _where_it_clears(self, stmt: s.If, test: v.Value) -> bool | None:
+        """`if starts_window(i): optimizer.zero_grad()`: whoever asks that is trusted to clear in time."""
+        if not self.conditions.varies(test):
+            return None
+        then, other = (self.program.words(block) for block in (stmt.body, stmt.orelse))
+        if any(words.steps or words.backward or words.jumps for words in (then, other)):
+            return None
+        clears, other_clears = (
+            "zero_grad" in words.called or any(map(_lets_go, s.walk_stmts(block)))
+            for words, block in ((then, stmt.body), (other, stmt.orelse))
+        )  # fmt: skip
+        return None if clears == other_clears or self._went_wrong(stmt.test) else clears
+
     def _aborts(self, test: s.Expr, body: list[s.Stmt]) -> bool:
         """`if not isfinite(norm): optimizer.zero_grad()`: what is done with a batch that went wrong."""
         words = self.program.words(body)
-        if "zero_grad" not in words.called or words.steps or words.backward:
-            return False
+        return "zero_grad" in words.called and not words.steps and not words.backward and self._went_wrong(test)
+
+    def _went_wrong(self, test: s.Expr) -> bool:
+        """Asks whether a batch is any good."""
         if any(map(_WENT_WRONG.search, self.program.said(test).seen)):
             return True
         limits = (part for part in s.walk_expr(test) if isinstance(part, s.Compare) and part.op in _LIMITS)
@@ -278,6 +309,15 @@ class Interpreter:
             self.run_body(stmt.handlers[0][1])
         finally:
             self.run_body(stmt.final)
+
+
+def _lets_go(stmt: s.Stmt) -> bool:
+    """`p.grad = None`"""
+    match stmt:
+        case s.Assign(value=s.Const(value=None)):
+            return any(isinstance(target, s.Attr) and target.name == "grad" for target in stmt.targets)
+        case _:
+            return False
 
 
 _LEAVE: dict[s.Leave, type[Unwound]] = {

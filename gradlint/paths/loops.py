@@ -56,7 +56,8 @@ class Loops:
         self.run.over_parameters -= over
 
     def _around(self, iterable: v.Value) -> list[Guard]:
-        """A loop over optimizers is one step of all of them: the window that is full round it is full in it."""
+        """A loop over optimizers is one step of all of them: the window that is full round it is full in it. What is
+        asked round any other loop holds for all that happens in it."""
         many = iterable.each if isinstance(iterable, v.Collection) else []
         rows = [x for item in many for x in (item.each if isinstance(item, v.Collection) else [item])]
         together = any(isinstance(x, v.Optimizer) for x in rows)
@@ -64,7 +65,7 @@ class Loops:
             together = self._counts_training_objects(iterable)
         elif isinstance(iterable, v.Unknown):
             together = self._over_training_objects(iterable)
-        return list(self.run.guards) if together else []
+        return [guard for guard in self.run.guards if together or not guard.window]
 
     def _exhausted(self, stmt: s.For, iterable: v.ParamsValue) -> None:
         """A loop over a used-up generator does nothing; if it was to change gradients, that is a clip of nothing."""

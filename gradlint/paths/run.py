@@ -76,8 +76,9 @@ class LoopState:
 
 @dataclass(slots=True)
 class Guard:
-    """A condition that holds here, if it says that a window is full."""
+    """A condition that holds here, if it says that a window is full, or may say so."""
 
+    #: "" where it asks something of every turn that was not understood
     window: str
     exact: bool
     modulo: bool
@@ -176,9 +177,11 @@ class Run:
     ) -> E:
         if self.aborting and event_type is Zero:
             facts["aborts"] = True
+        asked = next((guard.site for guard in reversed(self.guards) if not guard.window), None)
         frames = tuple(Turn(loop.id, loop.turn, loop.window, loop.count, loop.size) for loop in self.loops)
         event = event_type(
-            site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, guess=guess, **facts
+            site=self.site(node, text), frames=frames, index=len(self.events), via=self.via, guess=guess, asked=asked,
+            **facts,
         )  # fmt: skip
         self.events.append(event)
         return event

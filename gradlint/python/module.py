@@ -418,6 +418,9 @@ class Module:
                 self._index_operation(part)
             elif kind in BINDING:
                 binding.append(part)
+        for part in binding:
+            if isinstance(part, s.Comprehension):
+                self.usage.note_change(part.target)
         self.usage.note_names(names)
         called, callees = self._called(calls, imports) if calls else (_NOTHING, _NOTHING)
         nodes = [part.node for part in parts]

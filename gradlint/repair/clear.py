@@ -77,11 +77,26 @@ def clear_behind(bench: Bench, step: Step) -> None:
         raise NotFixable("the gradients of a batch that is skipped would stay")
     target = bench.alone(step)
     anchor = landing(bench, target, None, step, in_front=False)
-    if choice is _Choice.TURN or isinstance(anchor.node, cst.For):
+    if choice is _Choice.TURN and loop is not None:
+        anchor = _both_arms(bench, target, loop)
+    if isinstance(anchor.node, cst.For):
         anchor = target  # `for opt in optimizers: opt.step()`: its name is known only there
     anchor = bench.past(anchor, BEHIND_STEP)
     check_not_read(bench, anchor)
     bench.insert_behind(_zero(bench, step), anchor)
+
+
+def _both_arms(bench: Bench, target: Statement, loop: Statement) -> Statement:
+    """`if scaler is None: optimizer.step() else: scaler.step(optimizer)`: behind both, where both step."""
+    bound = {name for x in loop.leaves() for name in bench.names_in(x).bound}
+    anchor = target
+    for owner in target.ancestors():
+        if not isinstance(owner.node, cst.If) or len(owner.blocks) < 2 or bench.names_read(owner.node.test) & bound:
+            break
+        if not all(any(".step(" in bench.code(x.node) for x in block.items) for block in owner.blocks):
+            break
+        anchor = owner
+    return anchor
 
 
 def _zero(bench: Bench, step: Step) -> str:
