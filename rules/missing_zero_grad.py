@@ -131,8 +131,11 @@ def _another_comes_first(first: Backward, state: GradientState) -> bool:
 
 
 def _own_steps_clear(file: File) -> bool:
-    """An optimizer class of the file's own clears each gradient as it uses it."""
-    return any("grad" in words.seen and "zero_" in words.called for words in file.words_of("step"))
+    """An optimizer class of the file's own clears each gradient as it uses it, or all of them behind its step."""
+    return any(
+        "zero_grad" in words.called or ("grad" in words.seen and "zero_" in words.called)
+        for words in file.words_of("step")
+    )
 
 
 def _to_be_cleared(first: Backward, step: Step, state: GradientState) -> list[Step]:
@@ -147,8 +150,10 @@ def _to_be_cleared(first: Backward, step: Step, state: GradientState) -> list[St
 _BEFORE = "Clear the gradients before the backward"
 #: since this version `zero_grad()` takes the tensors away that two networks shared, where it wrote zeros into them
 _LETS_GO = (2, 0)
-#: optimizers that step inside backward hooks clear there as well
+#: optimizers that step inside backward hooks clear there as well, and a hook behind a step may clear
 _HOOKS = {
+    "register_step_post_hook",
+    "register_optimizer_step_post_hook",
     "register_post_accumulate_grad_hook",
     "dist_autograd",
     "_apply_optimizer_in_backward",
