@@ -71,7 +71,8 @@ class MissingZeroGrad(Rule):
             return
         if self.file.words.seen & _HOOKS or not stale.shares_loop(step) or not step.frames:
             return
-        if self.file.once(_own_steps_clear) and not state.optimizer.kind:
+        kind = state.optimizer.kind
+        if self.file.once(_own_steps_clear) and (not kind or kind in self.file.defined):
             return  # it may well be one of these
         first = state.pending[0]
         if any(state.path.between(stale, first, Edit)):

@@ -222,7 +222,7 @@ class Conditions:
 
     def _changes(self, value: v.Unknown) -> bool:
         """`due`, `self.due`, `plan[i].due`: some name of it is assigned in a loop, or by it."""
-        scope = value.scope or self.run.frame.scope
+        scope = value.scope or self.it.core.frame.scope
         return any(self.run.does_with(Use.VARYING, name, scope) for name in _NAMES.findall(value.key))
 
     def window_of(self, value: v.Value) -> v.Known | None:
