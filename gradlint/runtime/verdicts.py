@@ -19,7 +19,7 @@ from gradlint.python.module import Module
 from gradlint.registry import all_rules
 from gradlint.rule import Draft, Rule
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.measure import Asked, Run, Shown, Spot, all_measures, by_numbers, marks
+from gradlint.runtime.measure import Asked, Run, Shown, Spot, all_measures, marks
 from gradlint.runtime.recording import Happening, Raised, Recording, Stepped
 from gradlint.runtime.turns import Files
 
@@ -263,8 +263,9 @@ class Case:
         claims = [claim for claim in self.objections(settings) if claim.code == code and self._is_about(claim, spot)]
         wrong = _once(*(h for claim in claims for h in claim.wrong))
         story = _once(*(h for claim in claims for h in claim.story))
-        shown = all_measures()[code](Asked(self.run, spot, wrong, story))
-        if not by_numbers(code):
+        measure = all_measures()[code]
+        shown = measure(Asked(self.run, spot, wrong, story))
+        if not measure.decides:
             holds = True if claims else False if shown.holds is not None else None
             shown = Shown(holds, shown.text, tuple(dict.fromkeys((*marks(wrong), *shown.marks))) if claims else ())
         if shown.holds is False and not self._stepped(spot):

@@ -11,7 +11,7 @@ from gradlint.config import Settings
 from gradlint.model import Cell, Severity
 from gradlint.registry import all_rules
 from gradlint.runtime.health import Symptom
-from gradlint.runtime.measure import Spot, all_measures, by_numbers
+from gradlint.runtime.measure import Spot, all_measures
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -96,7 +96,7 @@ def test_a_call_that_torch_refuses_is_an_event() -> None:
 def test_every_verdict_is_the_machines_or_a_measurement() -> None:
     runs = {rule.meta.code for rule in all_rules() if rule.meta.runs}
     assert runs <= set(all_measures())
-    assert {code for code in all_measures() if not by_numbers(code)} <= runs
+    assert {code for code, measure in all_measures().items() if not measure.decides} <= runs
 
 
 def test_a_rule_that_no_run_can_show_has_no_measure() -> None:

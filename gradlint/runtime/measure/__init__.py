@@ -1,7 +1,7 @@
 """What a mistake amounted to in a run, code by code, in numbers.
 
 Where the mistake is an order of events, the machine has judged it (`Asked.wrong`), and the measure writes the sentence,
-or says why this run could not show it. Where there is no order to judge, the numbers are the verdict (`judges`).
+or says why this run could not show it. Where there is no order to judge, the numbers are the verdict (`decides`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from gradlint.machine import trace
 from gradlint.runtime.recording import BackwardRan, Gradient, H, Happening, Met, Place, Raised, Recording, Stepped
@@ -186,42 +185,52 @@ class Asked:
 # -- the measures ------------------------------------------------------------------------------------------------------
 
 
-Measure: TypeAlias = Callable[[Asked], Shown]
 #: why nothing can be shown of windows
 SINGLE = "no window of this run had more than one backward"
 
 _FAMILIES = ("clipping", "scaling", "windows", "ranks")
 _MEASURES: dict[str, Measure] = {}
-_JUDGES: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The measure of a rule: called with what is asked, and with what it is of, if that was told."""
+
+    show: Callable[..., Shown]
+    #: what it looks at: where there is nothing of the kind, the place did not run
+    of: Callable[[Asked], Sequence[object]] | None
+    #: it needs a scaler at work
+    scaled: bool
+    #: it is the verdict: its rule speaks of sizes, or of what the text says, not of an order
+    decides: bool
+
+    def __call__(self, asked: Asked) -> Shown:
+        if self.scaled and (idle := asked.without_scaler()) is not None:
+            return idle
+        if self.of is None:
+            return self.show(asked)
+        found = self.of(asked)
+        return self.show(asked, found) if found else asked.unreached()
 
 
 def measures(
-    *codes: str, at: type[Happening] | None = None, scaled: bool = False
-) -> Callable[[Measure], Measure]:  # fmt: skip
-    """Registers the measure of a rule that the machine judges.
+    *codes: str, of: Callable[[Asked], Sequence[object]] | None = None, scaled: bool = False, decides: bool = False
+) -> Callable[[Callable[..., Shown]], Callable[..., Shown]]:
+    """Registers a function as the measure of these rules."""
 
-    `at`: it asks about these, and has nothing to say where none happened; `scaled`: it needs a scaler at work.
-    """
-
-    def register(measure: Measure) -> Measure:
-        def measured(asked: Asked) -> Shown:
-            if scaled and (idle := asked.without_scaler()) is not None:
-                return idle
-            return asked.unreached() if at is not None and not asked.here(at) else measure(asked)
-
+    def register(show: Callable[..., Shown]) -> Callable[..., Shown]:
         for code in codes:
             if code in _MEASURES:
                 raise ValueError(f"{code} has two measures")
-            _MEASURES[code] = measured
-        return measure
+            _MEASURES[code] = Measure(show, of, scaled, decides)
+        return show
 
     return register
 
 
-def judges(*codes: str, at: type[Happening] | None = None) -> Callable[[Measure], Measure]:
-    """Registers a measure that is the verdict: its rule speaks of sizes, or of what the text says, not of an order."""
-    _JUDGES.update(codes)
-    return measures(*codes, at=at)
+def here(kind: type[H]) -> Callable[[Asked], list[H]]:
+    """For measures of all that happened of a kind at the place."""
+    return lambda asked: asked.here(kind)
 
 
 @functools.cache
@@ -230,11 +239,6 @@ def all_measures() -> dict[str, Measure]:
     for family in _FAMILIES:
         importlib.import_module(f"{__name__}.{family}")
     return dict(sorted(_MEASURES.items()))
-
-
-def by_numbers(code: str) -> bool:
-    """The verdict on this code is its measure's."""
-    return code in all_measures() and code in _JUDGES
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlint.model import counted
-from gradlint.runtime.measure import SINGLE, Asked, Run, Shown, judges, marks, measures, number, share, true_norm
+from gradlint.runtime.measure import SINGLE, Asked, Run, Shown, here, marks, measures, number, share, true_norm
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Looked, Stepped
 
 
@@ -30,39 +30,32 @@ def _norms_at_step(run: Run, clips: list[Clipped]) -> str:
     return f"{said}, the limit is {number(clips[0].limit)}"
 
 
-@measures("GL101")
-def clip_after_step(asked: Asked) -> Shown:
-    clips, late = _clips(asked), asked.mistaken(Clipped)
+@measures("GL101", of=_clips)
+def clip_after_step(asked: Asked, clips: list[Clipped]) -> Shown:
+    late = asked.mistaken(Clipped)
     if late:
         steps = [(c, s) for c in late if (s := asked.run.step_before(c)) is not None]
         clip, step = max(steps, key=lambda pair: _used(pair[1]) or 0.0)
         said = f"{share(len(late), len(clips), 'clips')} came after the step: it used a norm of {number(_used(step))}"
         return Shown(True, f"{said}, the limit is {number(clip.limit)}")
-    if not clips:
-        return asked.unreached()
     return Shown(
         False, f"{share(len(clips), len(clips), 'clips')} came before the step; {_norms_at_step(asked.run, clips)}"
     )
 
 
-@measures("GL102")
-def clip_before_backward(asked: Asked) -> Shown:
-    clips, vain = _clips(asked), asked.mistaken(Clipped)
+@measures("GL102", of=_clips)
+def clip_before_backward(asked: Asked, clips: list[Clipped]) -> Shown:
+    vain = asked.mistaken(Clipped)
     if vain:
         found = f"{vain[0].present} of {vain[0].parameters} parameters had one, norm {number(vain[0].returned)}"
         said = f"{share(len(vain), len(clips), 'clips')} found no new gradients ({found})"
         return Shown(True, f"{said}; {_norms_at_step(asked.run, clips)}")
-    if not clips:
-        return asked.unreached()
     return Shown(False, f"every clip found the gradients of a backward; {_norms_at_step(asked.run, clips)}")
 
 
-@measures("GL103")
-def clip_partial_accumulation(asked: Asked) -> Shown:
-    clips, partial = _clips(asked), asked.mistaken(Clipped)
-    if not clips:
-        return asked.unreached()
-    most = asked.most(clips)
+@measures("GL103", of=_clips)
+def clip_partial_accumulation(asked: Asked, clips: list[Clipped]) -> Shown:
+    partial, most = asked.mistaken(Clipped), asked.most(clips)
     if partial:
         said = f"{len(partial)} of {len(clips)} cut a sum that was not complete yet"
         return Shown(True, f"{most} clips for one step: {said}")
@@ -71,7 +64,7 @@ def clip_partial_accumulation(asked: Asked) -> Shown:
     return Shown(False, f"{counted(most, 'clip')} for one step, of the complete sum")
 
 
-@judges("GL104")
+@measures("GL104", decides=True)
 def value_clipping(asked: Asked) -> Shown:
     clips = [c for c in _clips(asked) if c.how == "value"]
     edits = [e for e in asked.here(Edited) if e.how == "clamp"]
@@ -97,17 +90,14 @@ def value_clipping(asked: Asked) -> Shown:
     )
 
 
-def _acting(asked: Asked) -> tuple[list[Clipped], list[Clipped]]:
-    """The clips of which it is known whether they acted, and those that did."""
-    clips = [c for c in _clips(asked) if c.active is not None]
-    return clips, [c for c in clips if c.active]
+def _judgeable(asked: Asked) -> list[Clipped]:
+    """The clips of which it is known whether they acted."""
+    return [c for c in _clips(asked) if c.active is not None]
 
 
-@judges("GL105")
-def clip_threshold_too_small(asked: Asked) -> Shown:
-    clips, active = _acting(asked)
-    if not clips:
-        return asked.unreached()
+@measures("GL105", of=_judgeable, decides=True)
+def clip_threshold_too_small(asked: Asked, clips: list[Clipped]) -> Shown:
+    active = [c for c in clips if c.active]
     returned = sorted(c.returned for c in clips if c.returned is not None)
     middle = returned[len(returned) // 2] if returned else None
     said = f"acts on {share(len(active), len(clips), 'clips')}: median norm {number(middle)}"
@@ -115,22 +105,17 @@ def clip_threshold_too_small(asked: Asked) -> Shown:
     return Shown(len(active) == len(clips), said, marks(active) if len(active) == len(clips) else ())
 
 
-@measures("GL106")
-def clip_exhausted_generator(asked: Asked) -> Shown:
-    clips, empty = asked.here(Clipped), asked.mistaken(Clipped)
+@measures("GL106", of=here(Clipped))
+def clip_exhausted_generator(asked: Asked, clips: list[Clipped]) -> Shown:
+    empty = asked.mistaken(Clipped)
     if empty:
         said = f"{share(len(empty), len(clips), 'clips')} got 0 parameters: the generator was used up"
         return Shown(True, f"{said}; {_norms_at_step(asked.run, empty)}")
-    if not clips:
-        return asked.unreached()
     return Shown(False, f"every clip got {clips[0].parameters} parameters; {_norms_at_step(asked.run, clips)}")
 
 
-@judges("GL107")
-def clip_misses_parameters(asked: Asked) -> Shown:
-    clips = _clips(asked)
-    if not clips:
-        return asked.unreached()
+@measures("GL107", of=_clips, decides=True)
+def clip_misses_parameters(asked: Asked, clips: list[Clipped]) -> Shown:
     left_out: list[Clipped] = []
     followed = 0
     for clip in clips:
@@ -146,11 +131,12 @@ def clip_misses_parameters(asked: Asked) -> Shown:
     return Shown(False, f"every clip got all {clips[0].present} gradients of the step behind it")
 
 
-@judges("GL108")
-def missing_clip(asked: Asked) -> Shown:
-    steps = [s for s in asked.here(Stepped) if not s.skipped]
-    if not steps:
-        return asked.unreached()
+def _steps(asked: Asked) -> list[Stepped]:
+    return [s for s in asked.here(Stepped) if not s.skipped]
+
+
+@measures("GL108", of=_steps, decides=True)
+def missing_clip(asked: Asked, steps: list[Stepped]) -> Shown:
     exploded = [s for s in steps if (_used(s) or 0.0) > 100]
     largest = max((_used(s) or 0.0 for s in steps), default=0.0)
     said = f"largest norm at a step {number(largest)}"
@@ -159,20 +145,17 @@ def missing_clip(asked: Asked) -> Shown:
     return Shown(bool(exploded), said, marks(exploded))
 
 
-@judges("GL109")
-def needless_clip(asked: Asked) -> Shown:
-    clips, active = _acting(asked)
-    if not clips:
-        return asked.unreached()
+@measures("GL109", of=_judgeable, decides=True)
+def needless_clip(asked: Asked, clips: list[Clipped]) -> Shown:
+    active = [c for c in clips if c.active]
     largest = max(c.returned for c in clips if c.returned is not None)
     said = f"acts on {share(len(active), len(clips), 'clips')}: largest norm {number(largest)}"
     said += f", limit {number(clips[0].limit)}"
     return Shown(not active, said, () if active else marks(clips))
 
 
-@measures("GL111", at=Edited)
-def gradient_edit_after_clip(asked: Asked) -> Shown:
-    edits = asked.here(Edited)
+@measures("GL111", of=here(Edited))
+def gradient_edit_after_clip(asked: Asked, edits: list[Edited]) -> Shown:
     found = (asked.run.window_of(e, o) for e in edits for o in e.optimizers)
     windows = {id(w): w for w in found if w is not None}.values()
     steps = [(s, w) for w in windows if (s := asked.run.step(w)) is not None]
@@ -189,9 +172,8 @@ def gradient_edit_after_clip(asked: Asked) -> Shown:
     return Shown(False, said)
 
 
-@judges("GL112", at=Looked)
-def norm_measured_after_clip(asked: Asked) -> Shown:
-    looks = asked.here(Looked)
+@measures("GL112", of=here(Looked), decides=True)
+def norm_measured_after_clip(asked: Asked, looks: list[Looked]) -> Shown:
     late = [(h, g) for h in looks for g in h.gradients if g.clipped]
     if not late:
         return Shown(False, f"it saw gradients that nobody had clipped, {len(looks)} times")

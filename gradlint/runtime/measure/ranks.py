@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlint.model import counted
-from gradlint.runtime.measure import APART, SINGLE, Asked, Run, Shown, marks, measures, number, share, spread
+from gradlint.runtime.measure import APART, SINGLE, Asked, Run, Shown, here, marks, measures, number, share, spread
 from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Stepped
 from gradlint.states import Window
 
@@ -82,9 +82,8 @@ def manual_gradient_sync(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(edits), len(edits), 'calls')} reduced local gradients")
 
 
-@measures("GL505", at=Clipped)
-def fsdp_clip(asked: Asked) -> Shown:
-    clips = asked.here(Clipped)
+@measures("GL505", of=here(Clipped))
+def fsdp_clip(asked: Asked, clips: list[Clipped]) -> Shown:
     if not any(c.wrap for c in clips):
         return Shown(None, _ALONE)
     place = clips[0].place

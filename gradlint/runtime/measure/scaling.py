@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlint.runtime.measure import Asked, Shown, Spot, exception, judges, marks, measures, number, share, true_norm
+from gradlint.runtime.measure import Asked, Shown, Spot, exception, here, marks, measures, number, share, true_norm
 from gradlint.runtime.recording import (
     BackwardRan,
     Clipped,
@@ -25,14 +25,17 @@ def _refused(asked: Asked, more: str = "") -> Shown:
     return Shown(True, f"it raised {exception(errors[0])}{more}", marks(errors))
 
 
-@measures("GL201", "GL207", scaled=True)
-def clip_of_scaled_gradients(asked: Asked) -> Shown:
+def _clips(asked: Asked) -> list[Clipped]:
+    """Those at the place; GL207 may speak of the unscale_ there, and tell of the clip beside it."""
     clips = [c for c in asked.here(Clipped) if not c.exhausted and not c.unscales]
-    if not clips and not asked.after_fix:  # GL207 may speak of the unscale_
-        spots = [Spot(asked.spot.file, line, asked.spot.function) for line in asked.spot.related]
-        clips = [c for spot in spots for c in asked.run.at(spot, Clipped)]
-    if not clips:
-        return asked.unreached()
+    if clips or asked.after_fix:
+        return clips
+    spots = [Spot(asked.spot.file, line, asked.spot.function) for line in asked.spot.related]
+    return [c for spot in spots for c in asked.run.at(spot, Clipped)]
+
+
+@measures("GL201", "GL207", of=_clips, scaled=True)
+def clip_of_scaled_gradients(asked: Asked, clips: list[Clipped]) -> Shown:
     scaled = [(c, g) for c in asked.mistaken(Clipped) for g in c.before if g.scale != 1.0 and c.limit is not None]
     if scaled:
         clip, gradient = max(scaled, key=lambda pair: pair[1].true if pair[1].finite else 0.0)
@@ -61,11 +64,12 @@ def double_unscale(asked: Asked) -> Shown:
     return Shown(False, f"{len(calls)} calls of unscale_() raised nothing") if calls else asked.unreached()
 
 
-@measures("GL203", scaled=True)
-def step_bypasses_scaler(asked: Asked) -> Shown:
-    steps = [s for s in asked.here(Stepped) if not s.closure]
-    if not steps:
-        return asked.unreached()
+def _steps(asked: Asked) -> list[Stepped]:
+    return [s for s in asked.here(Stepped) if not s.closure]
+
+
+@measures("GL203", of=_steps, scaled=True)
+def step_bypasses_scaler(asked: Asked, steps: list[Stepped]) -> Shown:
     past = asked.mistaken(Stepped)
     if not past:
         return Shown(False, f"{share(len(steps), len(steps), 'steps')} went through the scaler, or had nothing scaled")
@@ -112,9 +116,8 @@ def unscale_partial_accumulation(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(calls), len(calls), 'calls')} of unscale_() came when the window was complete")
 
 
-@measures("GL206", at=BackwardRan, scaled=True)
-def backward_bypasses_scaler(asked: Asked) -> Shown:
-    backwards = asked.here(BackwardRan)
+@measures("GL206", of=here(BackwardRan), scaled=True)
+def backward_bypasses_scaler(asked: Asked, backwards: list[BackwardRan]) -> Shown:
     if asked.refused():
         said = f"the loss was not scaled, and the scaler raised {exception(asked.refused()[0])}"
         return Shown(True, said, marks(asked.refused()))
@@ -126,20 +129,20 @@ def backward_bypasses_scaler(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(backwards), len(backwards), 'backwards')} went through the scaler")
 
 
-@measures("GL208", at=BackwardRan)
-def backward_under_autocast(asked: Asked) -> Shown:
-    backwards = asked.here(BackwardRan)
+@measures("GL208", of=here(BackwardRan))
+def backward_under_autocast(asked: Asked, backwards: list[BackwardRan]) -> Shown:
     inside = asked.mistaken(BackwardRan)
     if inside:
         return Shown(True, f"{share(len(inside), len(backwards), 'backwards')} ran under {inside[0].autocast} autocast")
     return Shown(False, f"{share(len(backwards), len(backwards), 'backwards')} ran outside of autocast")
 
 
-@measures("GL211", scaled=True)
-def scaled_gradients_read(asked: Asked) -> Shown:
-    looks: list[Happening] = [*asked.here(Looked), *asked.here(Edited)]
-    if not looks:
-        return asked.unreached()
+def _looks(asked: Asked) -> list[Happening]:
+    return [*asked.here(Looked), *asked.here(Edited)]
+
+
+@measures("GL211", of=_looks, scaled=True)
+def scaled_gradients_read(asked: Asked, looks: list[Happening]) -> Shown:
     scaled = [g for h in asked.wrong for g in (h.before or h.gradients) if g.scale != 1.0]
     if scaled:
         said = f"it saw a norm of {number(scaled[-1].norm)} where the true one is {number(scaled[-1].true)}"
@@ -149,7 +152,7 @@ def scaled_gradients_read(asked: Asked) -> Shown:
     return Shown(False, f"it saw true gradients {len(looks)} times")
 
 
-@judges("GL212")
+@measures("GL212", decides=True)
 def float16_without_scaler(asked: Asked) -> Shown:
     half = [f for f in asked.run.recording.of(Forwarded) if f.autocast == "float16"]
     steps = [s for s in asked.run.recording.of(Stepped) if s.before]
@@ -177,7 +180,7 @@ def double_scaler_update(asked: Asked) -> Shown:
     return Shown(False, f"{share(len(updates), len(updates), 'updates')} came behind all steps")
 
 
-@judges("GL110", "GL210")
+@measures("GL110", "GL210", decides=True)
 def deprecated(asked: Asked) -> Shown:
     """torch's own word for it."""
     warned = [w for w in asked.run.recording.of(Warned) if w.category == "FutureWarning" and _is_ours(w.message)]

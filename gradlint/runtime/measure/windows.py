@@ -11,7 +11,7 @@ from gradlint.runtime.measure import (
     Run,
     Shown,
     exception,
-    judges,
+    here,
     marks,
     measures,
     number,
@@ -40,9 +40,8 @@ def _sums(asked: Asked, backwards: list[BackwardRan]) -> list[tuple[Window, list
     return [(window, used) for window, used in pairs if len(used) > 1]
 
 
-@measures("GL301", at=BackwardRan)
-def unscaled_accumulation_loss(asked: Asked) -> Shown:
-    backwards = asked.here(BackwardRan)
+@measures("GL301", of=here(BackwardRan))
+def unscaled_accumulation_loss(asked: Asked, backwards: list[BackwardRan]) -> Shown:
     sums = _sums(asked, backwards)
     if not sums:
         return Shown(None, SINGLE)
@@ -91,7 +90,7 @@ def gradients_scaled_by_hand(asked: Asked) -> Shown:
     return Shown(True, f"divided {most} times in one window{first}")
 
 
-@judges("GL304")
+@measures("GL304", decides=True)
 def dropped_last_window(asked: Asked) -> Shown:
     run = asked.run
     ends = [t for t in run.recording.of(LoaderTurned) if t.over]
@@ -124,9 +123,8 @@ def dropped_last_window(asked: Asked) -> Shown:
     return Shown(False, f"{share(seen, seen, 'epochs')} ended with nothing left over")
 
 
-@measures("GL305", at=Scheduled)
-def scheduler_per_micro_batch(asked: Asked) -> Shown:
-    moves = asked.here(Scheduled)
+@measures("GL305", of=here(Scheduled))
+def scheduler_per_micro_batch(asked: Asked, moves: list[Scheduled]) -> Shown:
     owner = next((m.owner for m in (*asked.mistaken(Scheduled), *moves) if m.owner), "")
     whose = owner or next(iter(asked.run.optimizers()), "")
     windows, steps = asked.run.full_windows(whose), asked.run.steps(whose)
@@ -142,9 +140,8 @@ def scheduler_per_micro_batch(asked: Asked) -> Shown:
     return Shown(False, counts)
 
 
-@measures("GL306", at=BackwardRan)
-def loss_divided_twice(asked: Asked) -> Shown:
-    backwards = asked.here(BackwardRan)
+@measures("GL306", of=here(BackwardRan))
+def loss_divided_twice(asked: Asked, backwards: list[BackwardRan]) -> Shown:
     managed = [b for b in backwards if b.managed_division != 1.0 and b.factor is not None]
     if not managed:
         return Shown(None, "no framework divided the loss in this run")
@@ -157,7 +154,7 @@ def loss_divided_twice(asked: Asked) -> Shown:
     return Shown(False, f"only {managed[0].manager} divided the loss, by {number(managed[0].managed_division)}")
 
 
-@judges("GL308")
+@measures("GL308", decides=True)
 def accumulation_off_by_one(asked: Asked) -> Shown:
     steps = asked.here(Stepped)
     owner = steps[0].owner if steps else next(iter(asked.run.optimizers()), "")
@@ -177,9 +174,8 @@ def accumulation_off_by_one(asked: Asked) -> Shown:
 # -- clearing and stepping ---------------------------------------------------------------------------------------------
 
 
-@measures("GL401", at=BackwardRan)
-def missing_zero_grad(asked: Asked) -> Shown:
-    backwards = asked.here(BackwardRan)
+@measures("GL401", of=here(BackwardRan))
+def missing_zero_grad(asked: Asked, backwards: list[BackwardRan]) -> Shown:
     mine = set(marks(backwards))
     run, optimizers = asked.run, sorted({o for b in backwards for o in b.optimizers})
     later = [(o, w) for o in optimizers for w in run.full_windows(o)[1:] if any(b.index in mine for b in run.used(w))]
@@ -252,7 +248,7 @@ def _source(run: Run, happening: Happening) -> str:
     return run.files[place.file].source(place.line) if place is not None else ""
 
 
-@judges("GL405")
+@measures("GL405", decides=True)
 def method_not_called(asked: Asked) -> Shown:
     text = asked.spot.text.partition("#")[0].strip()
     run = asked.run
@@ -266,9 +262,8 @@ def method_not_called(asked: Asked) -> Shown:
     return Shown(True, f"`{text}` was never called{elsewhere} in {run.recording.steps} steps")
 
 
-@measures("GL406", at=Scheduled)
-def scheduler_before_optimizer(asked: Asked) -> Shown:
-    moves = asked.here(Scheduled)
+@measures("GL406", of=here(Scheduled))
+def scheduler_before_optimizer(asked: Asked, moves: list[Scheduled]) -> Shown:
     first = moves[0]
     step = next((s for s in asked.run.recording.of(Stepped) if s.owner == first.owner or not first.owner), None)
     if step is None:
