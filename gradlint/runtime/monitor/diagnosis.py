@@ -17,6 +17,7 @@ from gradlint.runtime.monitor import observations
 from gradlint.runtime.monitor.data import Finding, Layer, Limits, Sample, some, table
 from gradlint.runtime.monitor.judge import finding_of
 from gradlint.runtime.monitor.measurement import (
+    Numbers,
     Roster,
     Transfer,
     author_model,
@@ -230,15 +231,14 @@ def diagnose_gradients(model: Any, optimizer: Any = None, scaler: Any = None) ->
     transfer = Transfer()
     scale = stored_scale(scaler, inner)
     measurement = measure(roster.entries, transfer, scale)
-    at = transfer.put([] if scale is None else [scale])
-    numbers = transfer.open()
-    layers, missing = measurement.layers(numbers, roster.rates()), roster.missing
+    transfer.open()
+    layers, missing = measurement.layers(roster.rates()), roster.missing
     norm = total(layer.norm for layer in layers)
     sample = Sample(0, norm, norm, layers=layers, shard=sharded(model))
     return GradientDiagnosis(
         layers=layers,
         norm=norm,
-        scale=numbers[at][0] if scale is not None else 1.0,
+        scale=1.0 if scale is None else float(scale),
         missing=missing,
         frozen=tuple(name for name, p in roster.entries if not p.requires_grad),
         findings=tuple(finding_of(seen, 0) for seen in _look(sample, missing, Limits())),
@@ -308,17 +308,18 @@ def diagnose_nan(
 @torch.no_grad()
 def not_finite(named: Mapping[str, Tensor]) -> tuple[str, ...]:
     """The names of those that hold a NaN or an Inf: one copy to the host for each device."""
-    transfer, names = Transfer(), []
+    transfer = Transfer()
+    found: dict[str, Numbers] = {}
     for name, tensor in named.items():
         if not (tensor.is_floating_point() or tensor.is_complex()):
             continue
         values = numbers_of(tensor)
         if values.numel():
-            names.append(name)
             lowest, highest = extremes([values])
             # A sum could overflow by itself; a zero times the extremes is 0 only if both are finite.
-            transfer.put([lowest[0] * 0 + highest[0] * 0])
-    return tuple(name for name, number in zip(names, transfer.open(), strict=True) if number != 0)
+            found[name] = transfer.put(lowest[0] * 0 + highest[0] * 0)
+    transfer.open()
+    return tuple(name for name, numbers in found.items() if numbers.first != 0)
 
 
 def tensors_in(inputs: Any, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:

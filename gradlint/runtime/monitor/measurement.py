@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
@@ -18,44 +19,44 @@ from gradlint.runtime.monitor.data import ALL, Layer
 _HALVES = (torch.float16, torch.bfloat16)
 
 
+@dataclass(slots=True)
+class Numbers:
+    """Those of small tensors: on their devices, until the transfer is open that they were put into."""
+
+    tensors: list[Tensor]
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def first(self) -> float | None:
+        """None where there was nothing to bring."""
+        return self.values[0] if self.values else None
+
+
 class Transfer:
     """Small tensors on several devices, brought to the host by one copy for each device."""
 
     def __init__(self) -> None:
-        self._tensors: list[Tensor] = []
-        self._length = 0
+        self._waiting: list[Numbers] = []
 
-    def put(self, tensors: Iterable[Tensor]) -> slice:
-        """Takes the numbers of these tensors; they are at this slice of what `open` returns."""
-        start = self._length
-        for tensor in tensors:
-            self._append(tensor.detach().reshape(-1))
-        return slice(start, self._length)
-
-    def stack(self, numbers: Sequence[Tensor]) -> slice:
-        """The same for single numbers of one device and type, in one go."""
-        start = self._length
-        self._append(torch.stack(tuple(numbers)))
-        return slice(start, self._length)
-
-    def _append(self, flat: Tensor) -> None:
-        self._tensors.append(flat)
-        self._length += flat.numel()
+    def put(self, *tensors: Tensor | None) -> Numbers:
+        numbers = Numbers([tensor.detach().reshape(-1) for tensor in tensors if tensor is not None])
+        self._waiting.append(numbers)
+        return numbers
 
     @torch.no_grad()
-    def open(self) -> list[float]:
-        places: dict[torch.device, list[int]] = defaultdict(list)
-        for i, tensor in enumerate(self._tensors):
-            places[tensor.device].append(i)
-        parts: list[list[float]] = [[] for _ in self._tensors]
-        for indices in places.values():
+    def open(self) -> None:
+        """From here on all that was put in has values."""
+        flat = [tensor for numbers in self._waiting for tensor in numbers.tensors]
+        parts: list[list[float]] = [[] for _ in flat]
+        for device in {tensor.device for tensor in flat}:
+            there = [i for i, tensor in enumerate(flat) if tensor.device == device]
             # `cat` promotes to the widest type among them, so that double gradients keep their range.
-            numbers = torch.cat([_wide(self._tensors[i]) for i in indices]).tolist()
-            at = 0
-            for i in indices:
-                parts[i] = numbers[at : at + self._tensors[i].numel()]
-                at += self._tensors[i].numel()
-        return [float(number) for part in parts for number in part]
+            copied = iter(torch.cat([_wide(flat[i]) for i in there]).tolist())
+            for i in there:
+                parts[i] = [float(number) for number in islice(copied, flat[i].numel())]
+        arrived = iter(parts)
+        for numbers in self._waiting:
+            numbers.values = [number for part in islice(arrived, len(numbers.tensors)) for number in part]
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -64,17 +65,17 @@ def _wide(tensor: Tensor) -> Tensor:
 
 @dataclass(slots=True)
 class _Group:
-    """Gradients of one device and type, measured; the slices say where in the transfer their numbers are."""
+    """Gradients of one device and type, measured."""
 
     names: list[str]
     elements: list[int]
     axes: list[int]
-    norms: slice
-    lowest: slice
-    highest: slice
-    sums: slice
-    #: None where the weights were measured before
-    weights: slice | None
+    norms: Numbers
+    lowest: Numbers
+    highest: Numbers
+    sums: Numbers
+    #: none where the weights were measured before
+    weights: Numbers
 
 
 @dataclass(slots=True)
@@ -83,15 +84,16 @@ class Measurement:
 
     groups: list[_Group]
     order: dict[str, int]
-    #: what the gradients were multiplied by; None where they were true
-    scale: slice | None
+    #: what the gradients were multiplied by; none where they were true
+    scale: Numbers
     #: norms of the weights, by name, where they are known
     weights: Mapping[str, float]
 
-    def layers(self, numbers: Sequence[float], rates: Mapping[str, float] | None = None) -> tuple[Layer, ...]:
+    def layers(self, rates: Mapping[str, float] | None = None) -> tuple[Layer, ...]:
         """The layers in the order of the model, in true units; `rates` tell how far a step moves some of them."""
-        scale = numbers[self.scale][0] if self.scale else 1.0
-        found = [layer for group in self.groups for layer in _layers(group, numbers, scale, rates or {}, self.weights)]
+        scale = self.scale.first
+        factor = 1.0 if scale is None else scale
+        found = [layer for group in self.groups for layer in _layers(group, factor, rates or {}, self.weights)]
         return tuple(sorted(found, key=lambda layer: self.order[layer.name]))
 
 
@@ -99,13 +101,11 @@ def total(norms: Iterable[float]) -> float:
     return math.sqrt(math.fsum(norm * norm for norm in norms))
 
 
-def _layers(
-    group: _Group, numbers: Sequence[float], scale: float, rates: Mapping[str, float], known: Mapping[str, float]
-) -> Iterator[Layer]:
-    weights = numbers[group.weights] if group.weights else [known[name] for name in group.names]
+def _layers(group: _Group, scale: float, rates: Mapping[str, float], known: Mapping[str, float]) -> Iterator[Layer]:
+    weights = group.weights.values or [known[name] for name in group.names]
     columns = (
-        group.names, group.elements, group.axes, numbers[group.norms], numbers[group.lowest], numbers[group.highest],
-        numbers[group.sums], weights,
+        group.names, group.elements, group.axes, group.norms.values, group.lowest.values, group.highest.values,
+        group.sums.values, weights,
     )  # fmt: skip
     for name, elements, axes, size, low, high, total_, weight in zip(*columns, strict=True):
         norm, mean = size / scale, total_ / scale / elements
@@ -138,24 +138,24 @@ def measure(
             groups[values.device, values.dtype].append((name, parameter, values))
     known = weights if weights and order.keys() <= weights.keys() else {}
     measured = [_measure_group(group, transfer, weighed=bool(known)) for group in groups.values()]
-    return Measurement(measured, order, None if scale is None else transfer.put([scale]), known)
+    return Measurement(measured, order, transfer.put(scale), known)
 
 
 def _measure_group(group: list[tuple[str, Tensor, Tensor]], transfer: Transfer, *, weighed: bool) -> _Group:
     gradients = [values for _, _, values in group]
     # What a sparse gradient or a shard leaves out does not count: sizes are those of the gradient's own shape.
     elements = [_size(parameter) for _, parameter, _ in group]
-    sizes, lowest, highest, sums = _numbers(gradients)
+    sizes, lowest, highest, sums = (transfer.put(torch.stack(tuple(found))) for found in _numbers(gradients))
     return _Group(
         [name for name, _, _ in group],
         elements,
         [parameter.dim() for _, parameter, _ in group],
-        transfer.stack(sizes),
-        transfer.stack(lowest),
-        transfer.stack(highest),
-        transfer.stack(sums),
+        sizes,
+        lowest,
+        highest,
+        sums,
         # A weight may have another type, or be elsewhere, than its gradient.
-        None if weighed else transfer.put(weight_norms([numbers_of(parameter) for _, parameter, _ in group])),
+        transfer.put(*(() if weighed else weight_norms([numbers_of(parameter) for _, parameter, _ in group]))),
     )
 
 
@@ -212,9 +212,20 @@ def _sum(values: Tensor) -> Tensor:
     return values.sum(dtype=torch.float32) if values.dtype in _HALVES else values.sum()
 
 
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """2-norms of gradients that may still be on their devices."""
+
+    #: whose they are; empty where it is the one of a clip of all parameters
+    names: list[str] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    #: what the gradients were multiplied by as they were measured; None where they were true
+    scale: Tensor | None = None
+
+
 @torch.no_grad()
-def gradient_norms(entries: Iterable[tuple[str, Tensor]]) -> tuple[list[str], list[Tensor]]:
-    """Only the 2-norms of the gradients, and whose they are: one fused norm and one tensor for each device and type."""
+def gradient_norms(entries: Iterable[tuple[str, Tensor]], scale: Tensor | None = None) -> Norms:
+    """Only these: one fused norm and one tensor for each device and type."""
     groups: dict[tuple[torch.device, torch.dtype], tuple[list[str], list[Tensor]]] = {}
     for name, parameter in entries:
         values = parameter.grad
@@ -227,7 +238,7 @@ def gradient_norms(entries: Iterable[tuple[str, Tensor]]) -> tuple[list[str], li
             names.append(name)
             gradients.append(values)
     found = [torch.stack(tuple(norms(gradients))) for _, gradients in groups.values()]
-    return [name for names, _ in groups.values() for name in names], found
+    return Norms([name for names, _ in groups.values() for name in names], found, scale)
 
 
 # -- whose gradients ---------------------------------------------------------------------------------------------------
@@ -402,10 +413,11 @@ def stage(scaler: Any, optimizer: Optimizer | None) -> str:
 
 def stored_scale(scaler: Any, optimizer: Optimizer | None) -> Tensor | None:
     """What `.grad` is multiplied by now; None where it holds true gradients."""
+    scale: Tensor | None = None
     if optimizer is not None and "grad_scale" in vars(optimizer):
         # Inside scaler.step: a fused optimizer divides by this itself.
-        fused: Tensor | None = vars(optimizer)["grad_scale"]
-        return fused
-    if scaler is None or stage(scaler, optimizer) != "READY":
-        return None
-    return current_scale(scaler)
+        scale = vars(optimizer)["grad_scale"]
+    elif scaler is not None and stage(scaler, optimizer) == "READY":
+        scale = current_scale(scaler)
+    # The scaler changes its scale in place, at the next update().
+    return None if scale is None else scale.detach().clone()

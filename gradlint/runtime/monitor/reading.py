@@ -15,6 +15,8 @@ from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
 from gradlint.runtime.monitor.data import Health, Layer, Total
 from gradlint.runtime.monitor.measurement import (
     Measurement,
+    Norms,
+    Numbers,
     Roster,
     Transfer,
     current_scale,
@@ -43,7 +45,7 @@ class HealthCheck:
         self._roster = roster
         self._shard = shard
         self._looks = 0
-        self._former: tuple[list[str], list[float]] | None = None
+        self._former: dict[str, float | None] | None = None
         self._found: tuple[str, ...] = ()
         self._units = Units()
         self._graphs = Graphs(FOLLOWED)
@@ -91,14 +93,13 @@ class HealthCheck:
         if not others:
             self._former, self._found = None, ()
             return ()
-        names = [name for name, _ in others]
         transfer = Transfer()
-        for _, values in others:
-            transfer.put(norms([values]))
-        now = transfer.open()
-        former, self._former = self._former, (names, now)
-        if former is not None and former[0] == names:
-            self._found = tuple(name for name, was, norm in zip(names, former[1], now, strict=True) if was == norm)
+        measured = {name: transfer.put(*norms([values])) for name, values in others}
+        transfer.open()
+        now = {name: numbers.first for name, numbers in measured.items()}
+        former, self._former = self._former, now
+        if former is not None and former.keys() == now.keys():
+            self._found = tuple(name for name, norm in now.items() if norm == former[name])
         return self._found
 
 
@@ -150,11 +151,7 @@ class Turn:
     """One step of the optimizer, sampled or not: norms and losses that may still be on a device."""
 
     step: int
-    #: whose norms these are; empty where it is the one of a clip of all parameters
-    names: list[str]
-    norms: list[Tensor]
-    #: what the gradients were multiplied by as they were measured; None where they were true
-    scale: Tensor | None
+    norms: Norms
     losses: list[Tensor]
     #: the last clip of all parameters before the step
     clip: SeenClip | None = None
@@ -162,23 +159,7 @@ class Turn:
     @property
     def at_hand(self) -> bool:
         """All of it is on the host: nothing has to wait."""
-        return all(tensor.device.type == "cpu" for tensor in (*self.norms, *self.losses))
-
-    def total(self, norms: Sequence[float], scale: float, losses: Sequence[float], clip_scale: float) -> Total:
-        return Total(
-            self.step,
-            total(norms) / scale if norms else None,
-            sum(losses) / len(losses) if losses else None,
-            _worst(self.names, norms),
-            None if self.clip is None else self.clip.limit / clip_scale,
-        )
-
-
-def _worst(names: Sequence[str], norms: Sequence[float]) -> tuple[str, ...]:
-    if len(names) != len(norms):
-        return ()
-    bad = tuple(name for name, norm in zip(names, norms, strict=True) if not math.isfinite(norm))
-    return bad or tuple(name for _, name in sorted(zip(norms, names, strict=True), reverse=True)[:3])
+        return all(tensor.device.type == "cpu" for tensor in (*self.norms.tensors, *self.losses))
 
 
 @dataclass(slots=True)
@@ -195,52 +176,62 @@ class Interval:
     """What was seen since the last step."""
 
     clips: list[SeenClip] = field(default_factory=list)
-    #: names and norms of the gradients before the clip, as a turn has them
-    norms: tuple[list[str], list[Tensor], Tensor | None] | None = None
+    #: of the gradients before the clip
+    norms: Norms | None = None
     #: the gradients before the clip; only in one whose step is sampled
     before: Measurement | None = None
     transfer: Transfer = field(default_factory=Transfer)
 
 
 class Waiting:
-    """Puts what waits into a transfer, and reads it when that is open."""
+    """What waits, put into a transfer; its answers are there when that is open."""
 
     def __init__(self, since: Since, transfer: Transfer) -> None:
-        self._steps = [step for step, _ in since.found]
-        self._found = transfer.put(tensor for _, tensor in since.found)
-        self._clips = [(clip, _put(clip.norm, transfer), _put(clip.scale, transfer)) for clip in since.clips]
+        self._found = [(step, transfer.put(found)) for step, found in since.found]
+        self._clips = [(clip, transfer.put(clip.norm), transfer.put(clip.scale)) for clip in since.clips]
         self._turns = [
             (
                 turn,
-                transfer.put(turn.norms),
-                _put(turn.scale, transfer),
-                transfer.put(turn.losses),
-                _put(turn.clip.scale if turn.clip else None, transfer),
+                transfer.put(*turn.norms.tensors),
+                transfer.put(turn.norms.scale),
+                transfer.put(*turn.losses),
+                transfer.put(turn.clip.scale if turn.clip else None),
             )
             for turn in since.turns
         ]
 
-    def skips(self, numbers: Sequence[float]) -> list[tuple[int, bool]]:
+    @property
+    def skips(self) -> list[tuple[int, bool]]:
         """For each step of a fused optimizer, whether it was skipped."""
-        return [(step, value != 0) for step, value in zip(self._steps, numbers[self._found], strict=True)]
+        return [(step, found.first != 0) for step, found in self._found]
 
-    def clips(self, numbers: Sequence[float]) -> list[ArrivedClip]:
+    @property
+    def clips(self) -> list[ArrivedClip]:
         return [
-            ArrivedClip(clip.key, clip.step, clip.limit, _take(norm, numbers), _take(scale, numbers))
-            for clip, norm, scale in self._clips
+            ArrivedClip(clip.key, clip.step, clip.limit, norm.first, scale.first) for clip, norm, scale in self._clips
         ]
 
-    def totals(self, numbers: Sequence[float]) -> list[tuple[Total, list[float]]]:
+    @property
+    def totals(self) -> list[tuple[Total, list[float]]]:
         """The steps, each with the losses that were told for it."""
-        return [
-            (
-                turn.total(
-                    numbers[norms], _take(scale, numbers) or 1.0, numbers[losses], _take(clip_scale, numbers) or 1.0
-                ),
-                list(numbers[losses]),
-            )
-            for turn, norms, scale, losses, clip_scale in self._turns
-        ]
+        return [(_total(turn, *arrived), arrived[2].values) for turn, *arrived in self._turns]
+
+
+def _total(turn: Turn, norms: Numbers, scale: Numbers, losses: Numbers, clip_scale: Numbers) -> Total:
+    return Total(
+        turn.step,
+        total(norms.values) / (scale.first or 1.0) if norms.values else None,
+        sum(losses.values) / len(losses.values) if losses.values else None,
+        _worst(turn.norms.names, norms.values),
+        None if turn.clip is None else turn.clip.limit / (clip_scale.first or 1.0),
+    )
+
+
+def _worst(names: Sequence[str], norms: Sequence[float]) -> tuple[str, ...]:
+    if len(names) != len(norms):
+        return ()
+    bad = tuple(name for name, norm in zip(names, norms, strict=True) if not math.isfinite(norm))
+    return bad or tuple(name for _, name in sorted(zip(norms, names, strict=True), reverse=True)[:3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,51 +258,41 @@ def read(roster: Roster, optimizer: Optimizer, scaler: Any, interval: Interval, 
     stored, current = stored_scale(scaler, optimizer), current_scale(scaler)
     clipped = interval.before is not None
     before = interval.before or measure(roster.entries, transfer, stored, roster.weights)
-    after = transfer.put(gradient_norms(roster.entries)[1]) if clipped else None
-    divisor, scale = _put(stored, transfer), _put(current, transfer)
+    after = transfer.put(*(gradient_norms(roster.entries).tensors if clipped else ()))
+    divisor, scale = transfer.put(stored), transfer.put(current)
     waiting = Waiting(since, transfer)
 
-    numbers = transfer.open()
-    layers = before.layers(numbers, roster.rates())
+    transfer.open()
+    layers = before.layers(roster.rates())
     if before.weights and not all(layer.finite for layer in layers):
         layers = _weighed(layers, roster)  # whether the weights hold it already is the first question
     roster.remember(layers)
     norm = total(layer.norm for layer in layers)
-    factor = _take(divisor, numbers) or 1.0
+    factor = divisor.first or 1.0
     return Reading(
         layers,
         norm,
-        total(numbers[after]) / factor if after is not None else norm,
-        _take(scale, numbers) or 1.0,
+        total(after.values) / factor if clipped else norm,
+        scale.first or 1.0,
         factor,
-        waiting.totals(numbers),
-        waiting.clips(numbers),
-        waiting.skips(numbers),
+        waiting.totals,
+        waiting.clips,
+        waiting.skips,
     )
 
 
 def _weighed(layers: Sequence[Layer], roster: Roster) -> tuple[Layer, ...]:
     """With the weights as they are now."""
     transfer = Transfer()
-    at = {name: transfer.put(weight_norms([numbers_of(parameter.detach())])) for name, parameter in roster.entries}
-    numbers = transfer.open()
-    weights = {name: numbers[place][0] for name, place in at.items()}
+    weights = {name: transfer.put(*weight_norms([numbers_of(p.detach())])) for name, p in roster.entries}
+    transfer.open()
     return tuple(
-        replace(
-            layer, weight=weights[layer.name], ratio=layer.norm / weights[layer.name] if weights[layer.name] else None
-        )
+        replace(layer, weight=weight, ratio=layer.norm / weight if weight else None)
         for layer in layers
+        for weight in [weights[layer.name].first]
     )
 
 
 def host_tensor(norm: object) -> Tensor | None:
     """A norm that can be read without asking other ranks: no DTensor."""
     return norm.detach() if isinstance(norm, Tensor) and not hasattr(norm, "to_local") else None
-
-
-def _put(tensor: Tensor | None, transfer: Transfer) -> slice | None:
-    return None if tensor is None else transfer.put([tensor])
-
-
-def _take(at: slice | None, numbers: Sequence[float]) -> float | None:
-    return None if at is None else numbers[at][0]

@@ -20,6 +20,7 @@ from torch.utils.hooks import RemovableHandle
 from gradlint.runtime.monitor.data import ClipCalls, Layer, Sample, Total
 from gradlint.runtime.monitor.judge import SKIPS
 from gradlint.runtime.monitor.measurement import (
+    Norms,
     Roster,
     Transfer,
     current_scale,
@@ -59,8 +60,6 @@ LOSSES = 10_000
 
 #: steps that wait on their device for the next sample, at most
 TURNS = 1000
-
-Norms = tuple[list[str], list[Tensor], Tensor | None]
 
 P = ParamSpec("P")
 
@@ -160,8 +159,7 @@ class Watcher:
             return
         key = (function, id(parameters[0]), len(parameters))
         scale = stored_scale(self.scaler, self.optimizer)
-        # The scaler changes its scale in place, at the next update().
-        clip = SeenClip(key, float(limit), host_tensor(norm), None if scale is None else scale.detach().clone())  # type: ignore[arg-type]
+        clip = SeenClip(key, float(limit), host_tensor(norm), scale)  # type: ignore[arg-type]
         again = any(other.key == key for other in self._interval.clips)
         if not _capturing() and (again or self._interval.norms is None):
             self._interval.norms = self._norms_before(clip)
@@ -177,18 +175,18 @@ class Watcher:
     def _norms_before(self, clip: SeenClip) -> Norms:
         """The clip's own norm, where that is known to be the one of all gradients."""
         if clip.key in self._trusted and clip.norm is not None:
-            return [], [clip.norm], clip.scale
-        return *gradient_norms(self.roster.entries), clip.scale
+            return Norms([], [clip.norm], clip.scale)
+        return gradient_norms(self.roster.entries, clip.scale)
 
     def _startles(self) -> bool:
         """Whether the norm is at hand, and such that this step must be sampled."""
-        if self._interval.norms is None or self.steps + 1 >= self._due:
+        norms = self._interval.norms
+        if norms is None or self.steps + 1 >= self._due:
             return False
-        _, norms, scale = self._interval.norms
-        if not norms or any(tensor.device.type != "cpu" for tensor in norms):
+        if not norms.tensors or any(tensor.device.type != "cpu" for tensor in norms.tensors):
             return False
-        value = total(number for tensor in norms for number in tensor.reshape(-1).tolist())
-        if not self.monitor.startling(value / (1.0 if scale is None else float(scale))):
+        value = total(number for tensor in norms.tensors for number in tensor.reshape(-1).tolist())
+        if not self.monitor.startling(value / (1.0 if norms.scale is None else float(norms.scale))):
             return False
         self._due = self.steps + 1
         return True
@@ -228,9 +226,7 @@ class Watcher:
         if self._made_by is not None and self.steps + 1 < self._due and self.monitor.startling(math.nan):
             self._due = self.steps + 1
         if self._interval.norms is None and self.steps + 1 < self._due:
-            scale = stored_scale(self.scaler, self.optimizer)
-            kept = None if scale is None else scale.detach().clone()
-            self._interval.norms = (*gradient_norms(self.roster.entries), kept)
+            self._interval.norms = gradient_norms(self.roster.entries, stored_scale(self.scaler, self.optimizer))
             self._startles()
         self.steps += 1
         found = vars(self.optimizer).get("found_inf")
@@ -252,18 +248,19 @@ class Watcher:
         self._made_by = None
 
     def _turn(self, sampled: bool) -> Turn:
-        names, norms, scale = self._interval.norms if self._interval.norms and not sampled else ([], [], None)
+        norms = self._interval.norms if self._interval.norms and not sampled else Norms()
         losses = list(self._losses)
         self._losses.clear()
         whole = [clip for clip in self._interval.clips if clip.whole and clip.key[0] != "clip_grad_value_"]
-        return Turn(self.steps, names, norms, scale, losses, whole[-1] if whole else None)
+        return Turn(self.steps, norms, losses, whole[-1] if whole else None)
 
     def _settle_turns(self) -> None:
         """Steps that are on the host already: they are judged at once."""
         transfer = Transfer()
         waiting = Waiting(Since(self._since.turns), transfer)
         self._since.turns = []
-        self._judge_steps(waiting.totals(transfer.open()), set(), at_once=True)
+        transfer.open()
+        self._judge_steps(waiting.totals, set(), at_once=True)
 
     def _judge_steps(
         self, totals: Iterable[tuple[Total, list[float]]], skipped: set[int], at_once: bool = False
@@ -344,8 +341,9 @@ class Watcher:
             value = float(scale)  # the scaler has waited for the device already, to see that it must skip
             if value < 1 or self._streak >= SKIPS:
                 transfer = Transfer()
-                layers = measure(self.roster.entries, transfer).layers(transfer.open())
-                self._complain(value, layers)
+                measured = measure(self.roster.entries, transfer)
+                transfer.open()
+                self._complain(value, measured.layers())
 
     def _complain(self, scale: float, layers: tuple[Layer, ...]) -> None:
         if self._streak >= SKIPS or (self._streak > 1 and scale < 1):
@@ -372,11 +370,11 @@ class Watcher:
         """What has come since the last sample."""
         transfer = Transfer()
         waiting = Waiting(self._since, transfer)
-        numbers = transfer.open()
+        transfer.open()
         self._since = Since()
-        skipped = self._count_skips(waiting.skips(numbers))
-        self._count_clips(clip for clip in waiting.clips(numbers) if clip.step not in skipped)
-        self._judge_steps(waiting.totals(numbers), skipped)
+        skipped = self._count_skips(waiting.skips)
+        self._count_clips(clip for clip in waiting.clips if clip.step not in skipped)
+        self._judge_steps(waiting.totals, skipped)
 
 
 def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
