@@ -13,6 +13,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
+from gradlint.runtime.norms import capturing
+
 #: parts of a name that wrappers inside the model put there
 _WRAPPING = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 
@@ -58,8 +60,8 @@ class Units:
         names, gradients = [name for name, _ in found], [gradient.reshape(-1) for _, gradient in found]
         if len({(gradient.device, gradient.dtype) for gradient in gradients}) != 1:
             return
-        if gradients[0].is_cuda and torch.cuda.is_current_stream_capturing():
-            return  # it would become a part of the graph
+        if capturing():
+            return
         zero = torch.cat(gradients) == 0
         same = self._zero is not None and names == self._names and self._zero.device == zero.device
         self._zero = self._zero & zero if same and self._zero is not None else zero

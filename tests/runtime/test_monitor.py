@@ -21,9 +21,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from gradlint.runtime import GradientMonitor
 from gradlint.runtime.monitor.data import ClipVerdict, Condition
-from gradlint.runtime.monitor.patches import PATCHES
 from tests.patience import PATIENCE
-from tests.runtime.monitored import backward, loss_of, network, same, total_norm, train, weights
+from tests.runtime.monitored import backward, is_watched, loss_of, network, same, total_norm, train, weights
 
 ORIGINALS = {name: getattr(torch_clips, name) for name in ("clip_grad_norm_", "clip_grad_value_")}
 WITH_NORM = getattr(torch_clips, "_clip_grads_with_norm_", None)
@@ -259,7 +258,7 @@ def test_nothing_is_left_behind() -> None:
     finally:
         del sys.modules["loaded_while_watching"]
         sys.modules["loaded_while_watching"] = late
-    assert not PATCHES.installed
+    assert not is_watched()
     assert not optimizer._optimizer_step_pre_hooks
     assert not optimizer._optimizer_step_post_hooks
     assert vars(torch.amp.GradScaler)["step"] is step
@@ -285,7 +284,7 @@ def test_monitors_may_leave_in_any_order() -> None:
     train(model, optimizer, 2, max_norm=1.0)
     assert (first.steps, second.steps) == (2, 4)
     assert (first.clips[0].calls, second.clips[0].calls) == (2, 4)
-    assert not PATCHES.installed
+    assert not is_watched()
 
 
 def test_exceptions_of_the_loop_pass_through() -> None:
@@ -299,7 +298,7 @@ def test_exceptions_of_the_loop_pass_through() -> None:
     with pytest.raises(KeyError, match="of the loop"), GradientMonitor(model, optimizer, every=1) as monitor:
         train(model, optimizer, 9, after_backward=fail)
     assert len(monitor.samples) == 3
-    assert not PATCHES.installed
+    assert not is_watched()
 
 
 def test_an_error_inside_is_told_once_and_training_goes_on(

@@ -12,8 +12,7 @@ from torch.utils.data import Dataset
 
 from gradlint.runtime import GradientMonitor
 from gradlint.runtime.monitor.data import Condition
-from gradlint.runtime.monitor.patches import PATCHES
-from tests.runtime.monitored import loss_of, network
+from tests.runtime.monitored import is_watched, loss_of, network
 
 STEPS = 12
 
@@ -45,7 +44,7 @@ class WithLoss(nn.Module):
 def checked(monitor: GradientMonitor | None, cut: bool) -> None:
     """All steps, clips and losses were seen, and what was cut off is named; nothing is left behind."""
     assert monitor is not None
-    assert not PATCHES.installed
+    assert not is_watched()
     assert monitor.data.notes == []
     assert (monitor.steps, monitor.clips[0].calls) == (STEPS, STEPS)
     assert all(sample.loss is not None for sample in monitor.samples)

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gradlint.runtime.recorder import norms  # noqa: E402
+from gradlint.runtime import norms  # noqa: E402
 from gradlint.runtime.recording import (  # noqa: E402
     BackwardRan,
     Clipped,

@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from gradlint.runtime import norms  # noqa: E402
 from gradlint.runtime.launch.orders import Orders  # noqa: E402
-from gradlint.runtime.recorder import norms  # noqa: E402
 from gradlint.runtime.recorder.session import Enough, Recorder  # noqa: E402
 from gradlint.runtime.recording import (  # noqa: E402
     BackwardRan,

@@ -25,13 +25,13 @@ from gradlint.runtime.monitor.measurement import (
     checked_scaler,
     extremes,
     measure,
-    numbers_of,
     sharded,
     stored_scale,
     torch_optimizer,
     total,
     trained_by,
 )
+from gradlint.runtime.norms import numbers_of
 from gradlint.runtime.operations import delicate, origin
 
 

@@ -15,6 +15,7 @@ from torch.optim import SGD, Optimizer
 
 from gradlint.runtime.layers import readable
 from gradlint.runtime.monitor.data import ALL, Layer
+from gradlint.runtime.norms import numbers_of
 
 _HALVES = (torch.float16, torch.bfloat16)
 
@@ -171,17 +172,6 @@ def _numbers(gradients: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
 def _size(parameter: Tensor) -> int:
     local: Tensor = parameter.to_local() if hasattr(parameter, "to_local") else parameter
     return local.numel() * (2 if local.is_complex() else 1)
-
-
-def numbers_of(tensor: Tensor) -> Tensor:
-    """The stored real numbers of any tensor: the local shard, the values of a sparse one, real and imaginary parts."""
-    if hasattr(tensor, "to_local"):
-        tensor = tensor.to_local()
-    if tensor.layout is torch.sparse_coo:
-        tensor = tensor.coalesce().values()
-    elif tensor.layout is not torch.strided:
-        tensor = tensor.values()
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def norms(tensors: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -10,14 +10,14 @@ import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad as torch_clips
 
-from gradlint.runtime.recorder.patches import is_compiling, rebind
+from gradlint.runtime.recorder.patches import Patches, is_compiling
 
 if TYPE_CHECKING:
     from gradlint.runtime.monitor.watcher import Watcher
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
-class Patches:
-    """The replaced functions, and who listens; no listener raises."""
+class Listeners:
+    """Who listens, and the functions that are replaced for them; no listener raises."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._listeners: tuple[Watcher, ...] = ()
-        self._functions: list[tuple[Function, Function]] = []
-        self._methods: list[tuple[type, str, Function, Function]] = []
+        self._patches = Patches()
 
     def add(self, listener: Watcher) -> None:
         with self._lock:
@@ -45,69 +44,46 @@ class Patches:
         with self._lock:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
             if not self._listeners:
-                self._uninstall()
-
-    @property
-    def installed(self) -> bool:
-        return bool(self._functions)
+                self._patches.undo()
 
     def _install(self) -> None:
-        self._functions = [(original, self._clip(original, name)) for original, name in _clip_functions()]
-        rebind(self._functions)
-        for owner, name, wrap in self._wanted_methods():
-            original = vars(owner)[name]
-            self._methods.append((owner, name, original, wrap(original)))
-            setattr(owner, name, self._methods[-1][-1])
-
-    def _uninstall(self) -> None:
-        rebind([(wrapper, original) for original, wrapper in self._functions])
-        for owner, name, original, wrapper in reversed(self._methods):
-            if vars(owner).get(name) is wrapper:  # else somebody wrapped ours; it does nothing without listeners
-                setattr(owner, name, original)
-        self._functions, self._methods = [], []
-
-    def _wanted_methods(self) -> Iterable[tuple[type, str, Callable[[Function], Function]]]:
+        # torch 2.6 and later clip through this function, whoever holds clip_grad_norm_
+        inner = getattr(torch_clips, "_clip_grads_with_norm_", None)
+        norm = inner or torch_clips.clip_grad_norm_
+        value = torch_clips.clip_grad_value_
+        self._patches.put_everywhere(norm, self._clip(norm, "clip_grad_norm_", "max_norm", given=inner is not None))
+        self._patches.put_everywhere(value, self._clip(value, "clip_grad_value_", "clip_value"))
+        self._patches.bind()
         scaler: type = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
-        yield scaler, "step", self._scaler_step
-        fsdp = sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel")
-        if fsdp is not None and "clip_grad_norm_" in vars(fsdp.FullyShardedDataParallel):
-            yield fsdp.FullyShardedDataParallel, "clip_grad_norm_", self._fsdp_clip
+        self._patches.put(scaler, "step", self._scaler_step(vars(scaler)["step"]))
+        module = sys.modules.get("torch.distributed.fsdp.fully_sharded_data_parallel")
+        sharded = getattr(module, "FullyShardedDataParallel", None)
+        if own := vars(sharded).get("clip_grad_norm_") if sharded is not None else None:
+            self._patches.put(sharded, "clip_grad_norm_", self._clip(own, "model.clip_grad_norm_", "max_norm"))
 
-    def _clip(self, original: Function, name: str) -> Function:
-        limit_name = "clip_value" if name == "clip_grad_value_" else "max_norm"
+    def _clip(self, original: Function, spoken: str, limit: str, *, given: bool = False) -> Function:
+        """`given`: it is handed the norm; others may return it."""
 
         @functools.wraps(original)
-        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip(whose: Any, *args: Any, **kwargs: Any) -> Any:
             listeners = self._listeners
             if not listeners or is_compiling():  # in which Python's side effects have no place
-                return original(parameters, *args, **kwargs)
-            handed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-            # An exhausted generator goes on as it is: torch warns of it.
-            parameters = handed if handed and not isinstance(parameters, Tensor) else parameters
-            limit = kwargs[limit_name] if limit_name in kwargs else args[0] if args else None
-            norm = kwargs.get("total_norm", args[1] if len(args) > 1 else None) if name == _WITH_NORM else None
+                return original(whose, *args, **kwargs)
+            if isinstance(whose, Tensor | torch.nn.Module):
+                handed: list[Tensor] = [whose] if isinstance(whose, Tensor) else list(whose.parameters())
+            else:
+                handed = list(whose)
+                whose = handed or whose  # an exhausted generator goes on as it is: torch warns of it
+            norm = kwargs.get("total_norm", args[1] if len(args) > 1 else None) if given else None
             for listener in listeners:
-                listener.before_clip(_spoken(name), handed, limit, norm)
-            result = original(parameters, *args, **kwargs)
-            if name == "clip_grad_norm_":
+                listener.before_clip(spoken, handed, kwargs.get(limit, args[0] if args else None), norm)
+            result = original(whose, *args, **kwargs)
+            if isinstance(result, Tensor) and not given:
                 for listener in listeners:
-                    listener.clip_returned(_spoken(name), handed, result)
+                    listener.clip_returned(spoken, handed, result)
             return result
 
         return clip
-
-    def _fsdp_clip(self, original: Function) -> Function:
-        @functools.wraps(original)
-        def clip_grad_norm_(model: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
-            listeners, parameters = self._listeners, list(model.parameters())
-            for listener in listeners:
-                listener.before_clip("model.clip_grad_norm_", parameters, max_norm, None)
-            result = original(model, max_norm, *args, **kwargs)
-            for listener in listeners:
-                listener.clip_returned("model.clip_grad_norm_", parameters, result)
-            return result
-
-        return clip_grad_norm_
 
     def _scaler_step(self, original: Function) -> Function:
         @functools.wraps(original)
@@ -120,17 +96,4 @@ class Patches:
         return step
 
 
-#: torch 2.6 and later clip through this function, whoever holds clip_grad_norm_
-_WITH_NORM = "_clip_grads_with_norm_"
-
-
-def _clip_functions() -> list[tuple[Function, str]]:
-    names = (_WITH_NORM if hasattr(torch_clips, _WITH_NORM) else "clip_grad_norm_", "clip_grad_value_")
-    return [(getattr(torch_clips, name), name) for name in names]
-
-
-def _spoken(name: str) -> str:
-    return "clip_grad_norm_" if name == _WITH_NORM else name
-
-
-PATCHES = Patches()
+LISTENERS = Listeners()

@@ -23,11 +23,11 @@ from gradlint.runtime.monitor.measurement import (
     gradient_norms,
     measure,
     norms,
-    numbers_of,
     stored_scale,
     total,
     weight_norms,
 )
+from gradlint.runtime.norms import numbers_of
 
 #: samples in a row in which a unit must have had no gradient: a batch that does not excite it is nothing
 UNITS = 10

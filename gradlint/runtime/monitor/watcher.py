@@ -32,7 +32,7 @@ from gradlint.runtime.monitor.measurement import (
     total,
 )
 from gradlint.runtime.monitor.observations import Circumstances, total_of
-from gradlint.runtime.monitor.patches import PATCHES
+from gradlint.runtime.monitor.patches import LISTENERS
 from gradlint.runtime.monitor.reading import (
     ArrivedClip,
     HealthCheck,
@@ -46,6 +46,7 @@ from gradlint.runtime.monitor.reading import (
     host_tensor,
     read,
 )
+from gradlint.runtime.norms import capturing
 from gradlint.runtime.operations import Operation, delicate, origin
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Watcher:
 
     def start(self) -> None:
         if not self._handles:
-            PATCHES.add(self)
+            LISTENERS.add(self)
             # A compiled step is compiled without them.
             uncompiled: Any = torch.compiler.disable
             self._handles = [
@@ -133,7 +134,7 @@ class Watcher:
             for handle in self._handles:
                 handle.remove()
             self._handles = []
-            PATCHES.remove(self)
+            LISTENERS.remove(self)
             self._settle()
             self._interval = Interval()
 
@@ -161,7 +162,7 @@ class Watcher:
         scale = stored_scale(self.scaler, self.optimizer)
         clip = SeenClip(key, float(limit), host_tensor(norm), scale)  # type: ignore[arg-type]
         again = any(other.key == key for other in self._interval.clips)
-        if not _capturing() and (again or self._interval.norms is None):
+        if not capturing() and (again or self._interval.norms is None):
             self._interval.norms = self._norms_before(clip)
             due = due or self._startles()
             if due:
@@ -219,7 +220,7 @@ class Watcher:
 
     @_quietly
     def _at_step(self) -> None:
-        if _capturing():
+        if capturing():
             self.steps += 1
             self._interval = Interval()
             return
@@ -380,11 +381,6 @@ class Watcher:
 def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """`args` begin with the optimizer itself."""
     return any(callable(arg) for arg in args[1:]) or callable(kwargs.get("closure"))
-
-
-def _capturing() -> bool:
-    """A CUDA graph is being recorded: nothing may be copied to the host."""
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def _changed(reading: Reading) -> bool:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime import operations
-from gradlint.runtime.recorder import norms
+from gradlint.runtime import norms, operations
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.patches import Request
 from gradlint.runtime.recording import BackwardRan, Gradient, Place
@@ -211,7 +210,7 @@ def loss_value(losses: list[Tensor]) -> float | None:
     """The loss, if it is one number; of several their sum."""
     if not losses or any(loss.numel() != 1 or loss.is_complex() or loss.is_meta for loss in losses):
         return None
-    if any(loss.is_cuda for loss in losses) and torch.cuda.is_current_stream_capturing():
+    if norms.capturing():
         return None
     return math.fsum(float(loss.detach()) for loss in losses)
 

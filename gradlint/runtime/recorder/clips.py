@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import backward, norms
+from gradlint.runtime import norms
+from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.patches import Handler, Request
 from gradlint.runtime.recording import Clipped, Gradient, Place

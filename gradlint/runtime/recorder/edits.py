@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import backward, norms
+from gradlint.runtime import norms
+from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life, grad_of, parameters_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import edits, norms, patches
+from gradlint.runtime import norms
+from gradlint.runtime.recorder import edits, patches
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.optimizers import cleared, tell_step
 from gradlint.runtime.recorder.patches import Current, Request

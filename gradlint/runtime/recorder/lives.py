@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlint.runtime.recorder import norms
+from gradlint.runtime import norms
 from gradlint.runtime.recording import Gradient
 
 #: reads `.grad` past the property that the recorder puts on tensors

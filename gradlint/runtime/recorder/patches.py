@@ -173,6 +173,8 @@ class Patches:
         held = vars(owner).get(name, _ABSENT)
 
         def undo() -> None:
+            if vars(owner).get(name) is not value:
+                return  # somebody has wrapped ours, which does nothing from now on
             if held is _ABSENT:
                 delattr(owner, name)
             else:
@@ -191,13 +193,17 @@ class Patches:
         self.put(owner, name, watched(original, handler, compiled=compiled))
 
     def watch_everywhere(self, owner: Any, name: str, handler: Handler, *, compiled: bool = True) -> None:
-        """Watch a function of a module, and wherever a loaded module has bound it under a name of its own.
+        """Watch a function of a module, wherever it is bound."""
+        original = vars(owner).get(name)
+        if original is not None and not is_watched(original) and id(original) not in self._everywhere:
+            self.put_everywhere(original, watched(original, handler, compiled=compiled))
+
+    def put_everywhere(self, original: Any, ours: Any) -> None:
+        """In the place of a function in its module, and wherever a loaded module has bound it under a name of its own.
 
         It takes effect with `bind`: one walk through all modules for all such functions.
         """
-        original = vars(owner).get(name)
-        if original is not None and not is_watched(original) and id(original) not in self._everywhere:
-            self._everywhere[id(original)] = (original, watched(original, handler, compiled=compiled))
+        self._everywhere[id(original)] = (original, ours)
 
     def bind(self) -> None:
         pairs = list(self._everywhere.values())

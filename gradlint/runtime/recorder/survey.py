@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils import data
 from torch.utils.data import dataloader
 
+from gradlint.runtime import norms
 from gradlint.runtime.layers import Graphs, Units, asleep, biases, readable
-from gradlint.runtime.recorder import norms
 from gradlint.runtime.recorder.backward import autocast
 from gradlint.runtime.recorder.distributed import wrap_of
 from gradlint.runtime.recorder.lives import Life, grad_of

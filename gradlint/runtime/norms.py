@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,22 +12,30 @@ from torch import Tensor
 _PIECE = 1 << 18
 
 
+def capturing() -> bool:
+    """A CUDA graph is being recorded: a copy to the host would break it, and what is done becomes a part of it."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())  # type: ignore[no-untyped-call]
+
+
+def numbers_of(tensor: Tensor) -> Tensor:
+    """The stored real numbers of any tensor: the local shard, the values of a sparse one, real and imaginary parts."""
+    if hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    if tensor.layout is torch.sparse_coo:
+        tensor = tensor.coalesce().values()
+    elif tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def plain(tensor: Tensor) -> Tensor | None:
-    """The numbers of a tensor as a dense real one on this rank; None where there are none (meta tensors)."""
-    at: Any = tensor.detach()
-    local = getattr(at, "_local_tensor", None)  # a DTensor: the part that lives here
-    at = local if isinstance(local, Tensor) else at
-    if at.is_meta:
+    """Its numbers in a type that holds their norm; None where there are none (meta tensors)."""
+    if tensor.is_meta:
         return None
-    if at.layout is torch.sparse_coo:
-        at = at.coalesce().values()
-    elif at.layout is not torch.strided:
-        at = at.to_dense()
-    if at.is_complex():
-        at = torch.view_as_real(at)
+    at = numbers_of(tensor.detach())
     # a half-precision norm overflows where its numbers do not
     narrow = at.dtype in (torch.float16, torch.bfloat16) or not at.is_floating_point() or at.dtype.itemsize < 2
-    return at.float() if narrow else at  # type: ignore[no-any-return]
+    return at.float() if narrow else at
 
 
 def version(tensor: Tensor) -> int:
@@ -49,8 +56,8 @@ def each(tensors: Iterable[Tensor]) -> list[float]:
         numbers = plain(tensor)
         if numbers is not None and numbers.numel():
             groups.setdefault((numbers.device, numbers.dtype), []).append(numbers)
-    if groups and _capturing(groups):
-        return [math.nan]  # a host copy would break the capture of a CUDA graph
+    if groups and capturing():
+        return [math.nan]
     found: list[float] = []
     for members in groups.values():
         found.extend(torch.stack(list(torch._foreach_norm(members, 2))).tolist())
@@ -67,7 +74,7 @@ def sums(tensors: Sequence[Tensor]) -> tuple[float, float]:
     squares = linear = 0.0
     for tensor in tensors:
         numbers = plain(tensor)
-        if numbers is None or not numbers.numel() or _capturing([(numbers.device, numbers.dtype)]):
+        if numbers is None or not numbers.numel() or capturing():
             continue
         for part in _parts(numbers):
             squares += float(torch.dot(part, part))
@@ -114,8 +121,3 @@ def _parts(numbers: Tensor) -> Iterator[Tensor]:
 
 def _wide(numbers: Tensor) -> Tensor:
     return numbers.cpu().double() if numbers.device.type == "mps" else numbers.double()
-
-
-def _capturing(groups: Iterable[tuple[torch.device, torch.dtype]]) -> bool:
-    on_cuda = any(device.type == "cuda" for device, _ in groups)
-    return on_cuda and torch.cuda.is_current_stream_capturing()
