@@ -238,20 +238,14 @@ class _Running:
 
     places: tuple[Place, ...]
     losses: list[Tensor]
-    top: Top
-    loss: float | None
-    autocast: str
-    manager: str
-    division: float
+    scale: float
     before: list[tuple[Life, list[_Before]]]
     #: the parameters (their ids) that it can reach; None: not asked
     mine: set[int] | None
+    #: what is known of the happening before it happens
+    fields: dict[str, Any]
     told: set[str] = field(default_factory=set)
     ever: bool = False
-    #: the operation that made a loss that is not finite
-    made_by: str = ""
-    #: graphs of earlier backwards that are still alive
-    alive: int = 0
 
 
 def install(recorder: Recorder) -> None:
@@ -262,10 +256,9 @@ def _backward(request: Request) -> Any:
     recorder = request.recorder
     if recorder.inside("backward"):  # of a checkpoint that recomputes, say: part of the one that is going on
         return request.carry_out()
-    recorder.settle()
+    recorder.catch_up()
     with recorder.during("backward") as call:
         with recorder.guard("a backward"):
-            recorder.check_patience()
             recorder.distributed.backward_begins(call)
             call.about["running"] = _prepare(
                 recorder, _several(request.argument(0, "tensors")), _several(request.argument(1, "grad_tensors"))
@@ -305,22 +298,30 @@ def _prepare(recorder: Recorder, given: Sequence[Any], handed_in: Sequence[Any])
         recorder.check_steps(by_hand)
     top = read_top(losses, weights)
     value = loss_value(losses)
+    division = float(manager.about.get("division", 1.0)) if manager is not None else 1.0
     mine = _reached(recorder, losses)
     return _Running(
         places=recorder.here(),
         losses=losses,
-        top=top,
-        loss=value if value is None or not top.scale else value / top.scale,
-        autocast=autocast(losses[0].device.type if losses else "cpu"),
-        manager=recorder.manager,
-        division=float(manager.about.get("division", 1.0)) if manager is not None else 1.0,
+        scale=top.scale,
         before=[
             (life, [_snapshot(p) for p in life.parameters() if mine is None or id(p) in mine])
             for life in recorder.lives.alive()
         ],
         mine=mine,
-        made_by=_maker(losses) if value is not None and not math.isfinite(value) else "",
-        alive=recorder.survey.graph_of(losses),
+        fields={
+            "loss": value if value is None or not top.scale else value / top.scale,
+            "factor": None if top.factor is None else top.factor * division,
+            "mixed": top.mixed,
+            "root": top.root,
+            "scaler": top.scaler,
+            "scale": top.scale,
+            "autocast": autocast(losses[0].device.type if losses else "cpu"),
+            "manager": recorder.manager,
+            "managed_division": division,
+            "made_by": _maker(losses) if value is not None and not math.isfinite(value) else "",
+            "alive": recorder.survey.graph_of(losses),
+        },
     )
 
 
@@ -332,7 +333,8 @@ def _maker(losses: list[Tensor]) -> str:
 
 def _suspects(running: _Running, gradients: tuple[Gradient, ...]) -> str:
     """Operations of a finite loss whose derivative may be NaN or Inf, where a gradient is."""
-    if running.loss is None or not math.isfinite(running.loss) or all(g.finite for g in gradients):
+    loss = running.fields["loss"]
+    if loss is None or not math.isfinite(loss) or all(g.finite for g in gradients):
         return ""
     return ", ".join(dict.fromkeys(o.word for loss in running.losses for o in operations.delicate(loss)))
 
@@ -376,33 +378,16 @@ def _tell(recorder: Recorder, running: _Running, about: dict[str, Any], last: bo
         running.told.add(life.id)
         life.backwards += 1
         life.clipped = False
-        life.scale = running.top.scale
+        life.scale = running.scale
     if not touched and (running.ever or not last):
         return
     running.ever = True
     shared = recorder.distributed.backward_ends(about, touched)
-    top = running.top
-    factor = None if top.factor is None else top.factor * running.division
     gradients = tuple(_gradient(life, kept.get(life.id)) for life in touched)
-    recorder.emit(
-        BackwardRan,
-        places=running.places,
-        optimizers=tuple(life.id for life in touched),
-        gradients=gradients,
-        loss=running.loss,
-        factor=factor,
-        mixed=top.mixed,
-        root=top.root,
-        scaler=top.scaler,
-        scale=top.scale,
-        autocast=running.autocast,
-        manager=running.manager,
-        managed_division=running.division,
-        hooked=any(p._backward_hooks for life in touched for p in life.parameters()),
-        made_by=running.made_by or _suspects(running, gradients),
-        alive=running.alive,
-        **shared.fields,
-    )
+    fields = {**running.fields, **shared.fields}
+    fields["made_by"] = fields["made_by"] or _suspects(running, gradients)
+    fields["hooked"] = any(p._backward_hooks for life in touched for p in life.parameters())
+    recorder.emit(BackwardRan, running.places, touched, gradients=gradients, **fields)
     recorder.distributed.tell(shared, running.places)
     recorder.by_hand.keep()
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from gradlint.runtime import norms
-from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life, grad_of
 from gradlint.runtime.recorder.patches import Handler, Request
 from gradlint.runtime.recording import Clipped, Gradient, Place
@@ -86,17 +85,13 @@ class Clips:
 class _Running:
     """A clip that is going on."""
 
-    places: tuple[Place, ...]
     parameters: list[Tensor]
     touched: list[Life]
     before: tuple[Gradient, ...]
-    #: gradients that there were, and copies of them if the clip can change their direction
-    present: int
+    #: copies of the gradients that there were, if the clip can change their direction
     copies: list[Tensor]
-    missed: int
-    exhausted: bool
-    exhausted_by: Place | None
-    wrap: str
+    #: what is known of the happening before it happens
+    fields: dict[str, Any]
 
 
 def watching(kind: Kind, position: int = 0) -> Handler:
@@ -117,11 +112,9 @@ def watching(kind: Kind, position: int = 0) -> Handler:
 def watch(request: Request, kind: Kind, given: Any, parameters: list[Tensor]) -> Any:
     """Carries it out, and tells what it did to these parameters."""
     recorder = request.recorder
-    recorder.settle()
-    backward.flush(recorder)
+    recorder.catch_up()
     running: _Running | None = None
     with recorder.guard("a clip"):
-        recorder.check_patience()
         running = _prepare(recorder, kind, given, parameters)
     with recorder.during("clip", manager=kind.manager):
         result = request.carry_out()
@@ -160,16 +153,19 @@ def _prepare(recorder: Recorder, kind: Kind, given: Any, parameters: list[Tensor
     gradients = [g for p in parameters if (g := grad_of(p)) is not None]
     others = {id(p) for life in touched for p in life.parameters() if grad_of(p) is not None}
     return _Running(
-        places=recorder.here(),
         parameters=parameters,
         touched=touched,
         before=tuple(life.gradient() for life in touched),
-        present=len(gradients),
         copies=[] if kind.how == "norm" else [norms.copy(g) for g in gradients],
-        missed=len(others - handed),
-        exhausted=exhausted,
-        exhausted_by=used.place if used is not None else None,
-        wrap=recorder.distributed.wrap_of_parameters(parameters),
+        fields={
+            "places": recorder.here(),
+            "parameters": len(parameters),
+            "present": len(gradients),
+            "missed": len(others - handed),
+            "exhausted": exhausted,
+            "exhausted_by": used.place if used is not None else None,
+            "wrap": kind.wrap or recorder.distributed.wrap_of_parameters(parameters),
+        },
     )
 
 
@@ -181,23 +177,17 @@ def _tell(request: Request, kind: Kind, running: _Running, result: Any) -> None:
     returned = result if kind.norm is None else request.argument(*kind.norm)
     recorder.emit(
         Clipped,
-        places=running.places,
-        optimizers=tuple(life.id for life in running.touched),
+        touched=running.touched,
         gradients=tuple(life.gradient() for life in running.touched),
         before=running.before,
         function=kind.function,
         how=kind.how,
         limit=_number(request.argument(*kind.limit)),
         returned=_number(returned),
-        parameters=len(running.parameters),
-        present=running.present,
-        exhausted=running.exhausted,
-        exhausted_by=running.exhausted_by,
-        missed=running.missed,
         cosine=_kept(running) if kind.how == "norm" else _cosine(running.copies, now),
-        wrap=kind.wrap or running.wrap,
         manager=kind.manager or recorder.manager,
         unscales=kind.unscales,
+        **running.fields,
     )
 
 

@@ -85,7 +85,7 @@ class Shared:
 
     fields: dict[str, Any] = field(default_factory=dict)
     synced: list[tuple[str, str, int]] = field(default_factory=list)
-    optimizers: tuple[str, ...] = ()
+    touched: list[Life] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -148,9 +148,8 @@ class Distributed:
             self._spread[name] = _Spread(name, wrap_of(module))
             self.recorder.lives.refresh()
             touched = self.recorder.lives.touched(module.parameters())
-            ids = tuple(life.id for life in touched)
             count = sum(1 for _ in module.parameters())
-            self.recorder.emit(Met, id=name, role="model", type=wrap_of(module), parameters=count, optimizers=ids)
+            self.recorder.emit(Met, id=name, role="model", type=wrap_of(module), parameters=count, touched=touched)
         return self._spread[name]
 
     def forward_begins(self, module: Any) -> None:
@@ -225,7 +224,7 @@ class Distributed:
             }
         model = found.get("model", "")
         synced = [(how, name or model, elements) for how, name, elements in exchanges]
-        return Shared(found, synced, tuple(life.id for life in touched))
+        return Shared(found, synced, touched)
 
     def _model_of(self, life: Life) -> _Spread | None:
         """The distributed model that the parameters of an optimizer were last used in."""
@@ -239,9 +238,7 @@ class Distributed:
 
     def tell(self, shared: Shared, places: Any) -> None:
         for how, model, elements in shared.synced:
-            self.recorder.emit(
-                Synced, places=places, optimizers=shared.optimizers, how=how, model=model, elements=elements
-            )
+            self.recorder.emit(Synced, places, shared.touched, how=how, model=model, elements=elements)
 
     # -- DDP's hook ------------------------------------------------------------------------------------------------
 

@@ -232,8 +232,7 @@ class Gradients:
             gradients = tuple(life.gradient(values) for life in touched)
         else:
             kind, gradients = Looked, before
-        ids = tuple(life.id for life in touched)
-        self.recorder.emit(kind, places=line.places, optimizers=ids, gradients=gradients, **fields)
+        self.recorder.emit(kind, line.places, touched, gradients=gradients, **fields)
 
     def _judge(self, line: _Line, pairs: list[edits.Pair]) -> tuple[str, float | None]:
         there = [pair for pair in pairs if not (edits.empty(pair.before) and edits.empty(pair.after))]

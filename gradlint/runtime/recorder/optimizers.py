@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from gradlint.runtime import norms
-from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life, parameters_of
 from gradlint.runtime.recorder.patches import Request, subclasses
 from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
@@ -50,7 +49,7 @@ def watch_class(recorder: Recorder, kind: type) -> None:
 
 def _made(request: Request) -> Any:
     recorder = request.recorder
-    recorder.settle()
+    recorder.catch_up()
     result = request.carry_out()
     with recorder.guard("the making of an optimizer"):
         recorder.clips.used_up(request.argument(1, "params"), recorder.life(request.owner))
@@ -97,8 +96,7 @@ def _module_zero_grad(request: Request) -> Any:
 
 def _clearing(request: Request, whose: Callable[[], list[Tensor]], by: str, owner: str) -> Any:
     recorder = request.recorder
-    recorder.settle()
-    backward.flush(recorder)
+    recorder.catch_up()
     with recorder.during("zero"):
         result = request.carry_out()
     with recorder.guard("zero_grad"):
@@ -113,14 +111,7 @@ def _clearing(request: Request, whose: Callable[[], list[Tensor]], by: str, owne
 
 
 def _tell_zero(recorder: Recorder, touched: list[Life], places: tuple[Place, ...], by: str, owner: str) -> None:
-    recorder.emit(
-        Zeroed,
-        places=places,
-        by=by,
-        owner=owner,
-        optimizers=tuple(life.id for life in touched),
-        gradients=cleared(touched),
-    )
+    recorder.emit(Zeroed, places, touched, by=by, owner=owner, gradients=cleared(touched))
 
 
 def cleared(touched: list[Life]) -> tuple[Gradient, ...]:
@@ -152,12 +143,10 @@ def _step(request: Request) -> Any:
     running = recorder.call_of("step")
     if running is not None and running.owner is optimizer:  # super().step()
         return request.carry_out()
-    recorder.settle()
-    backward.flush(recorder)
+    recorder.catch_up()
     life: Life | None = None
     with recorder.guard("a step"):
         life = recorder.life(optimizer)
-        recorder.check_patience()
         if not life.wrapper:
             recorder.check_steps(life)
     if life is None or life.wrapper:
@@ -262,8 +251,8 @@ def tell_step(
         after = life.gradient()
     recorder.emit(
         Stepped,
-        places=places,
-        optimizers=(life.id,),
+        places,
+        (life,),
         owner=life.id,
         number=life.steps,
         skipped=skipped,

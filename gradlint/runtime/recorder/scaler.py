@@ -12,7 +12,7 @@ from gradlint.runtime.recorder import backward
 from gradlint.runtime.recorder.lives import Life
 from gradlint.runtime.recorder.optimizers import tell_step
 from gradlint.runtime.recorder.patches import Request
-from gradlint.runtime.recording import Met, Place, Unscaled, Updated
+from gradlint.runtime.recording import Place, Unscaled, Updated
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -67,12 +67,8 @@ def _send_to_cpu(request: Request) -> None:
 
 
 def known(recorder: Recorder, scaler: Any) -> str:
-    """The id of a scaler; one that was made before us is met now."""
-    name = recorder.scalers.get(scaler)
-    if not name:
-        name = recorder.scalers.give(scaler)
-        recorder.emit(Met, id=name, role="scaler", type=type(scaler).__name__, enabled=_enabled(scaler))
-    return name
+    """Its id."""
+    return recorder.met(recorder.scalers, scaler, enabled=_enabled(scaler))
 
 
 def _enabled(scaler: Any) -> bool:
@@ -99,13 +95,11 @@ def _unscale(request: Request) -> Any:
     if not _enabled(scaler) or recorder.inside("unscale"):
         return request.carry_out()
     quiet = recorder.inside("scaler.step", "clip")
-    recorder.settle()
-    backward.flush(recorder)
+    recorder.catch_up()
     life: Life | None = None
     before, name, scale = None, "", 1.0
     places: tuple[Place, ...] = ()
     with recorder.guard("unscale_"):
-        recorder.check_patience()
         life, name, scale, places = recorder.life(optimizer), known(recorder, scaler), _current(scaler), recorder.here()
         before = None if quiet else life.gradient()
     with recorder.during("unscale", optimizer) as call:
@@ -115,16 +109,9 @@ def _unscale(request: Request) -> Any:
         if life is not None:
             life.scale = 1.0
             if before is not None:
-                recorder.emit(
-                    Unscaled,
-                    places=places,
-                    optimizers=(life.id,),
-                    scaler=name,
-                    owner=life.id,
-                    scale=scale,
-                    before=(before,),
-                    gradients=(life.gradient(),),
-                )
+                now = (life.gradient(),)
+                about = {"scaler": name, "owner": life.id, "scale": scale}
+                recorder.emit(Unscaled, places, (life,), before=(before,), gradients=now, **about)
     return result
 
 
@@ -132,12 +119,10 @@ def _step(request: Request) -> Any:
     recorder, scaler, optimizer = request.recorder, request.owner, request.argument(1, "optimizer")
     if not _enabled(scaler) or recorder.inside("scaler.step"):
         return request.carry_out()
-    recorder.settle()
-    backward.flush(recorder)
+    recorder.catch_up()
     life: Life | None = None
     name = ""
     with recorder.guard("a step of the scaler"):
-        recorder.check_patience()
         life, name = recorder.life(optimizer), known(recorder, scaler)
         if not life.wrapper:
             recorder.check_steps(life)
@@ -154,10 +139,9 @@ def _update(request: Request) -> Any:
     recorder, scaler = request.recorder, request.owner
     if not _enabled(scaler) or recorder.inside("update"):
         return request.carry_out()
-    recorder.settle()
+    recorder.catch_up()
     name, scale = "", 1.0
     with recorder.guard("update"):
-        recorder.check_patience()
         name, scale = known(recorder, scaler), _current(scaler)
     with recorder.during("update") as call:
         call.about["scaler"] = name

@@ -8,7 +8,7 @@ from torch.optim import lr_scheduler
 
 from gradlint.runtime.recorder.lives import Life
 from gradlint.runtime.recorder.patches import Request, subclasses
-from gradlint.runtime.recording import Met, Scheduled
+from gradlint.runtime.recording import Scheduled
 
 if TYPE_CHECKING:
     from gradlint.runtime.recorder.session import Recorder
@@ -44,7 +44,7 @@ def _made(request: Request) -> Any:
     recorder = request.recorder
     if recorder.inside("schedule"):
         return request.carry_out()
-    recorder.settle()
+    recorder.catch_up()
     with recorder.during("schedule"):
         result = request.carry_out()
     with recorder.guard("the making of a scheduler"):
@@ -52,50 +52,34 @@ def _made(request: Request) -> Any:
     return result
 
 
-def known(recorder: Recorder, scheduler: Any) -> str:
-    name = recorder.schedulers.get(scheduler)
-    if not name:
-        name = recorder.schedulers.give(scheduler)
-        life = _life(recorder, scheduler)
-        owner = life.id if life is not None else ""
-        recorder.emit(
-            Met,
-            id=name,
-            role="scheduler",
-            type=type(scheduler).__name__,
-            optimizer=owner,
-            optimizers=(owner,) if owner else (),
-        )
-    return name
-
-
-def _life(recorder: Recorder, scheduler: Any) -> Life | None:
+def known(recorder: Recorder, scheduler: Any) -> tuple[str, list[Life]]:
+    """Its id, and its optimizer, if it has one."""
     optimizer = getattr(scheduler, "optimizer", None)
-    return recorder.life(optimizer) if hasattr(optimizer, "param_groups") else None
+    moved = [recorder.life(optimizer)] if hasattr(optimizer, "param_groups") else []
+    return recorder.met(recorder.schedulers, scheduler, moved, optimizer=moved[0].id if moved else ""), moved
 
 
 def _step(request: Request) -> Any:
     recorder, scheduler = request.recorder, request.owner
     if recorder.inside("schedule"):
         return request.carry_out()
-    recorder.settle()
-    name, life = "", None
+    recorder.catch_up()
+    name = ""
+    moved: list[Life] = []
     rates: tuple[float, ...] = ()
     with recorder.guard("a scheduler"):
-        recorder.check_patience()
-        name, life = known(recorder, scheduler), _life(recorder, scheduler)
-        rates = life.rates() if life is not None else ()
+        name, moved = known(recorder, scheduler)
+        rates = moved[0].rates() if moved else ()
     with recorder.during("schedule"):
         result = request.carry_out()
     with recorder.guard("a scheduler"):
-        owner = life.id if life is not None else ""
         recorder.emit(
             Scheduled,
+            touched=moved,
             scheduler=name,
-            owner=owner,
-            optimizers=(owner,) if owner else (),
+            owner=moved[0].id if moved else "",
             rates=rates,
-            new_rates=life.rates() if life is not None else (),
+            new_rates=moved[0].rates() if moved else (),
             told=len(request.args) > 1 or any(value is not None for value in request.kwargs.values()),
             manager=recorder.manager,
         )

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -199,7 +199,7 @@ class Recorder:
             during=refused.kind,
             scaler=str(refused.about.get("scaler", "")),
             owner=owner.id if owner is not None else "",
-            optimizers=(owner.id,) if owner is not None else (),
+            touched=() if owner is None else (owner,),
         )
 
     @contextlib.contextmanager
@@ -240,12 +240,25 @@ class Recorder:
         with self.guard("reading gradients"):
             self.gradients.settle()
 
-    def emit(self, kind: type[Happening], places: tuple[Place, ...] | None = None, **fields: Any) -> None:
+    def catch_up(self) -> None:
+        """Before a watched call: tell what there was until now, in a backward that is going on as well."""
+        self.settle()
+        backward.flush(self)
+        self.check_patience()
+
+    def emit(
+        self,
+        kind: type[Happening],
+        places: tuple[Place, ...] | None = None,
+        touched: Iterable[Life] = (),
+        **fields: Any,
+    ) -> None:
         self.check_patience()
         with self._lock:
             happening = kind(
                 index=self._index,
                 places=self.here(sys._getframe(1)) if places is None else places,
+                optimizers=tuple(life.id for life in touched),
                 **fields,
             )
             self._index += 1
@@ -261,15 +274,17 @@ class Recorder:
         if not kind:
             self.by_hand.give_up(optimizer)
         life = self.lives.meet(optimizer, kind)
-        self.emit(
-            Met,
-            id=life.id,
-            role="optimizer",
-            type=life.type,
-            optimizers=(life.id,),
-            parameters=len(life.parameters()),
-        )
+        count = len(life.parameters())
+        self.emit(Met, id=life.id, role="optimizer", type=life.type, touched=(life,), parameters=count)
         return life
+
+    def met(self, others: Named, thing: Any, touched: Iterable[Life] = (), **fields: Any) -> str:
+        """The id of something else; one that was made before us is met now."""
+        name = others.get(thing)
+        if not name:
+            name = others.give(thing)
+            self.emit(Met, id=name, role=others.role, type=type(thing).__name__, touched=touched, **fields)
+        return name
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
