@@ -9,8 +9,19 @@ from itertools import pairwise
 import pytest
 
 from gradlint.model import counted
-from gradlint.runtime.page.chart import HEIGHT, WIDTH, Axis, Chart, Curve, Plot, step_axis, value_axis, whole_ticks
-from gradlint.runtime.page.curves import Curves, curves
+from gradlint.runtime.page.chart import (
+    HEIGHT,
+    WIDTH,
+    Axis,
+    Chart,
+    Curve,
+    Plot,
+    Plots,
+    step_axis,
+    value_axis,
+    whole_ticks,
+)
+from gradlint.runtime.page.curves import curves
 from gradlint.runtime.page.monitor import grouped, heat
 from gradlint.runtime.page.render import number, numbers, span
 from gradlint.runtime.page.words import Optimizers, Places
@@ -114,7 +125,7 @@ def test_long_curves_keep_their_extremes() -> None:
     assert svg.all("path", "odd")
 
 
-def told(run: Run) -> Curves:
+def told(run: Run) -> Plots:
     recording = run.recording()
     return curves([("The run", recording, Optimizers(recording, Places({run.file: run.source}, run.file)))])
 
@@ -124,12 +135,12 @@ def test_norms_in_true_units() -> None:
     recording = verification.before.main
     assert recording is not None
     found = curves([("Before", recording, Optimizers(recording, Places({}, "train.py")))])
-    norm = {curve.name: curve.points for curve in found.plots[0].charts[0].curves}
+    norm = {curve.name: curve.points for curve in found.drawn[0].charts[0].curves}
     assert norm["before the clip"][0] == pytest.approx((1, 10.838), abs=1e-3)
     assert norm["at the step"][0] == pytest.approx((1, 1 / 65536))
     assert norm["max_norm 1"][0] == (1, 1.0)
     assert norm["limit that really acted: max_norm / scale"][-1] == pytest.approx((8, 1 / 32768))
-    assert found.plots[0].charts[0].skipped == (3,)
+    assert found.drawn[0].charts[0].skipped == (3,)
 
 
 def test_what_never_changes_is_told_in_words() -> None:
@@ -139,7 +150,7 @@ def test_what_never_changes_is_told_in_words() -> None:
         run.backward(2.0, scaler="s1", scale=1024.0)
         run.step(2.0)
     found = told(run)
-    assert [p.title for p in found.plots] == ["Gradient norm"]
+    assert [p.title for p in found.drawn] == ["Gradient norm"]
     assert found.constants == ["Loss: 0.7 throughout", "Learning rate: 0.001 throughout", "Scale: 1024 throughout"]
 
 
@@ -150,13 +161,13 @@ def test_the_loss_is_that_before_it_was_divided() -> None:
         for _ in range(2):
             run.backward(2.0, loss=loss / 2, factor=0.5)
         run.step(2.0)
-    (plot,) = [plot for plot in told(run).plots if plot.title == "Loss"]
+    (plot,) = [plot for plot in told(run).drawn if plot.title == "Loss"]
     assert [curve.points for curve in plot.charts[0].curves] == [((1, 4.0), (2, 2.0))]
 
 
 def test_no_data_no_plot() -> None:
     run = Run("x")
-    assert told(run) == Curves()
+    assert told(run) == Plots()
 
 
 def test_map_of_layers() -> None:

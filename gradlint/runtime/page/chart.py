@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from gradlint.runtime.page.render import Markup, number, tag
+from gradlint.runtime.page.render import Markup, number, numbers, tag
 
 #: looks of groups that there are
 COLOURS = 5
@@ -156,6 +156,23 @@ class Plot:
         if any(chart.skipped for chart in self.charts):
             self.legend.append(("skipped by the scaler", "skip"))
         return self
+
+
+@dataclass(slots=True)
+class Plots:
+    """Those that show something, and in words what never changed."""
+
+    drawn: list[Plot] = field(default_factory=list)
+    constants: list[str] = field(default_factory=list)
+
+    def add(self, plot: Plot, *, always: bool = False) -> None:
+        """Nothing is said without a point; `always`: drawn even if it never changes."""
+        curves = [curve for chart in plot.charts for curve in chart.curves]
+        values = [y for curve in curves for _, y in curve.points]
+        if values and (always or any(len({y for _, y in curve.points}) > 1 for curve in curves)):
+            self.drawn.append(plot.draw())
+        elif values:
+            self.constants.append(f"{plot.title}: {numbers(values)} throughout")
 
 
 class _Ground:

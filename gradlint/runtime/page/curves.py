@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gradlint.runtime.measure import APART, spread
-from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
-from gradlint.runtime.page.render import number, numbers
+from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot, Plots
+from gradlint.runtime.page.render import number
 from gradlint.runtime.page.words import Optimizers, used
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
@@ -29,43 +29,23 @@ class _Track:
         return tuple(s.number for s in self.steps if s.skipped)
 
 
-@dataclass(slots=True)
-class Curves:
-    """The plots, and in words what never changed."""
-
-    plots: list[Plot] = field(default_factory=list)
-    constants: list[str] = field(default_factory=list)
-
-
-def curves(runs: Sequence[tuple[str, Recording, Optimizers]]) -> Curves:
+def curves(runs: Sequence[tuple[str, Recording, Optimizers]]) -> Plots:
     """`runs`: a heading, the run, and its optimizers."""
-    found = Curves()
+    found = Plots()
     optimizers = {o.id: o for _, _, own in reversed(runs) for o in own.by_id.values()}
     for identity in dict.fromkeys(i for _, _, own in runs for i in own.by_id):
         tracks = [(name, _track(recording, identity)) for name, recording, _ in runs]
         if not any(track.steps for _, track in tracks):
             continue
         whose = f" · {optimizers[identity].text}" if len(optimizers) > 1 else ""
-        _add(found, "Gradient norm", whose, [_norms(name, t) for name, t in tracks], "true units, one point per step")
-        _add(found, "Loss", whose, [_losses(name, t) for name, t in tracks], "mean over the backwards of a step")
-        _add(found, "Learning rate", whose, [_rates(name, t) for name, t in tracks])
+        kinds = (_norms, _losses, _rates, _scales)
+        norms, losses, rates, scales = ([kind(name, track) for name, track in tracks] for kind in kinds)
+        found.add(Plot(f"Gradient norm{whose}", norms, "true units, one point per step"), always=True)
+        found.add(Plot(f"Loss{whose}", losses, "mean over the backwards of a step", from_zero=False))
+        found.add(Plot(f"Learning rate{whose}", rates, may_log=False))
         if identity == next(iter(optimizers)):  # one scaler serves all optimizers; it is shown once
-            _add(found, "Scale", "", [_scales(name, t) for name, t in tracks])
+            found.add(Plot("Scale", scales))
     return found
-
-
-def _add(found: Curves, title: str, whose: str, charts: list[Chart], note: str = "") -> None:
-    """A plot if there is something to see in it; a number that never changes is told in words."""
-    values = [y for chart in charts for curve in chart.curves for _, y in curve.points]
-    if not values:
-        return
-    changing = any(len({y for _, y in curve.points}) > 1 for chart in charts for curve in chart.curves)
-    if title != "Gradient norm" and not changing:
-        found.constants.append(f"{title}{whose}: {numbers(values)} throughout")
-        return
-    found.plots.append(
-        Plot(f"{title}{whose}", charts, note, from_zero=title != "Loss", may_log=title != "Learning rate").draw()
-    )
 
 
 def _track(recording: Recording, identity: str) -> _Track:

@@ -11,8 +11,8 @@ from statistics import median
 
 from gradlint.model import Severity, counted
 from gradlint.runtime.monitor.data import Clip, ClipVerdict, Finding, Layer, MonitorData, Sample
-from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot
-from gradlint.runtime.page.render import Badge, Markup, number, numbers, render, shortened, tag
+from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot, Plots
+from gradlint.runtime.page.render import Badge, Markup, number, render, shortened, tag
 
 LEVELS = 9
 _NAN, _ZERO = LEVELS, LEVELS + 1
@@ -208,8 +208,7 @@ def monitor_page(data: MonitorData) -> str:
         notes=data.notes,
         findings=[(f, _layers(f)) for f in data.findings],
         clips=[(c, _VERDICTS[c.verdict], _clip_facts(c)) for c in data.clips],
-        plots=_plots(data),
-        constants=_constants(data.samples),
+        curves=_plots(data),
         heat=heat([s.step for s in shown], _norms(shown)),
         label=shown[-1].label if shown else "",
         layers=lines[:_MOST_LAYERS],
@@ -265,21 +264,16 @@ def _clip_facts(clip: Clip) -> list[tuple[str, str]]:
     return [(what, text) for what, text in known if text]
 
 
-def _plots(data: MonitorData) -> list[Plot]:
-    found = [
-        Plot("Gradient norm", [_norm_chart(data)], data.samples[-1].label if data.samples else ""),
-        Plot("Loss", [_chart("Loss", [Curve("loss", "main", _points(data.samples, "loss"))])], from_zero=False),
-        Plot("Learning rate", [_chart("Learning rate", _rates(data.samples))], may_log=False),
-        Plot("Scale", [_chart("Scale", [Curve("scale", "main", _points(data.samples, "scale"), level=True)])]),
-    ]
-    return [plot.draw() for plot in found if _worth(plot)]
-
-
-def _worth(plot: Plot) -> bool:
-    """A norm always; the rest only where it changes."""
-    curves = [curve for chart in plot.charts for curve in chart.curves]
-    changes = any(len({y for _, y in curve.points}) > 1 for curve in curves)
-    return bool(curves) and (changes or plot.title in ("Gradient norm", "Loss"))
+def _plots(data: MonitorData) -> Plots:
+    samples, found = data.samples, Plots()
+    losses = Curve("loss", "main", _points(samples, "loss"))
+    scaled = any(sample.scale != 1.0 for sample in samples)
+    scales = Curve("scale", "main", _points(samples, "scale") if scaled else (), level=True)
+    found.add(Plot("Gradient norm", [_norm_chart(data)], samples[-1].label if samples else ""), always=True)
+    found.add(Plot("Loss", [_chart("Loss", [losses])], from_zero=False), always=True)
+    found.add(Plot("Learning rate", [_chart("Learning rate", _rates(samples))], may_log=False))
+    found.add(Plot("Scale", [_chart("Scale", [scales])]))
+    return found
 
 
 def _norm_chart(data: MonitorData) -> Chart:
@@ -308,18 +302,6 @@ def _rates(samples: Sequence[Sample]) -> list[Curve]:
     return [
         Curve(name, f"g{n}", points, level=True) for n, (name, points) in enumerate(zip(names, distinct, strict=True))
     ]
-
-
-def _constants(samples: Sequence[Sample]) -> list[str]:
-    """What never changed, in words."""
-    found = []
-    rates = [s.rates for s in samples if s.rates]
-    if rates and len(set(rates)) == 1:
-        found.append(f"Learning rate: {numbers(rates[0])} throughout")
-    scales = {s.scale for s in samples}
-    if len(scales) == 1 and scales != {1.0}:
-        found.append(f"Scale: {number(scales.pop())} throughout")
-    return found
 
 
 def _chart(title: str, curves: Sequence[Curve]) -> Chart:
