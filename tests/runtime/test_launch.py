@@ -266,7 +266,7 @@ class TestLimit:
 
     @pytest.mark.skipif(os.name != "posix", reason="signals are sent in another way")
     def test_who_ends_us_ends_all_of_it(self, tmp_path: Path) -> None:
-        """Ctrl-C does, too: `tests/cli/test_verify.py`."""
+        """Ctrl-C does, too: `tests/cli/test_verify_runs.py`."""
         write(tmp_path, {"train.py": STUBBORN})
         script = str(tmp_path / "train.py")
         call = f"from gradlint.runtime.launch.run import *; run(Job(Path({script!r})), on_output=print)"
