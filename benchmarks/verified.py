@@ -34,7 +34,7 @@ from gradlint.config import Settings
 from gradlint.engine import fix, lint
 from gradlint.runtime.measure import Spot, all_measures
 from gradlint.runtime.recording import Raised, Recording
-from gradlint.runtime.verdicts import Case, Cure, Judged, Linted, Side, Verdict, cured, judged, seen_only_in_run
+from gradlint.runtime.verdicts import Cure, Judged, Linted, Side, Verdict, Verdicts, cured, judged, seen_only_in_run
 from tests.runtime.drivers.running import LOOPS, Text, recordings
 
 #: of the reported mutants that the run reached: confirmed; of the confirmed ones that have a fix: cured
@@ -146,7 +146,7 @@ def _path(loop: str) -> str:
     return str(LOOPS / f"{loop}.py")
 
 
-def _seen(case: Case, path: str, text: str) -> list[str]:
+def _seen(case: Verdicts, path: str, text: str) -> list[str]:
     """What only the run shows."""
     return [f"{j.code} line {j.line}: {j.evidence}" for j in seen_only_in_run(case, {path: _linted(path, text)})]
 
@@ -176,11 +176,11 @@ def _fixed(mutant: Mutant) -> str:
     return fix(mutant.text.encode(), mutant.path, Settings(), unsafe=True).source.decode()
 
 
-def _case(run: list[Recording], loop: str, text: str) -> Case:
-    return Case.of(Side(run, 0.0, {str(LOOPS / f"{loop}.py"): text}))
+def _case(run: list[Recording], loop: str, text: str) -> Verdicts:
+    return Verdicts(Side(run, 0.0, {str(LOOPS / f"{loop}.py"): text}))
 
 
-def _judge(mutant: Mutant, run: list[Recording], right: Case) -> None:
+def _judge(mutant: Mutant, run: list[Recording], right: Verdicts) -> None:
     case = _case(run, mutant.loop, mutant.text)
     verdicts, _ = judged(case, [_linted(mutant.path, mutant.text)])
     mine = [j for j in verdicts if j.code == mutant.code]
@@ -190,11 +190,11 @@ def _judge(mutant: Mutant, run: list[Recording], right: Case) -> None:
     mutant.slander = _slander(mutant.code, case, right, mutant.path, line)
 
 
-def _hears(mutant: Mutant, case: Case) -> bool:
+def _hears(mutant: Mutant, case: Verdicts) -> bool:
     return any(word.code == mutant.code for word in case.objections(Settings()))
 
 
-def _slander(code: str, case: Case, right: Case, path: str, line: int) -> str:
+def _slander(code: str, case: Verdicts, right: Verdicts, path: str, line: int) -> str:
     """The verdict, asked of the right loop: in the function of the finding, and at the statement if it is there."""
     about = case.files[path].at(line)
     statement = case.files[path].source(line)
@@ -206,7 +206,7 @@ def _slander(code: str, case: Case, right: Case, path: str, line: int) -> str:
     return ""
 
 
-def _same(right: Case, path: str, line: int, statement: str) -> bool:
+def _same(right: Verdicts, path: str, line: int, statement: str) -> bool:
     return right.files[path].source(line) == statement
 
 

@@ -49,7 +49,7 @@ from gradlint.runtime.recording import (
     Updated,
     Zeroed,
 )
-from gradlint.runtime.turns import Files, Turns, bound_to
+from gradlint.runtime.turns import Files, Turns
 from gradlint.states import Path
 
 
@@ -146,17 +146,15 @@ class _Replayer:
         return [m for m in self._recording.of(Met) if m.role == role]
 
     def _text(self, met: Met, usual: str) -> str:
-        """The name it was first bound to: `self.optimizer = AdamW(…)`."""
-        place = met.place
-        return (bound_to(self._files[place.file].source(place.line)) if place is not None else "") or usual
+        """The name it was first bound to."""
+        return self._files.bound_at(met.place) or usual
 
     def _site(self, happening: Happening, place: Place | None = None, kind: type[Happening] | None = None) -> Site:
         place = place or happening.places[0]
-        file = self._files[place.file]
-        key = (place.file, file.at(place.line).start, (kind or type(happening)).KIND)
+        key = (*self._files.statement(place.file, place.line), (kind or type(happening)).KIND)
         node = self._nodes.setdefault(key, len(self._nodes))
         self._replay.places.setdefault(node, place)
-        return Site(node, file.source(place.line) or happening.KIND)
+        return Site(node, self._files[place.file].source(place.line) or happening.KIND)
 
     def _event(self, happening: Happening) -> Event | None:
         match happening:

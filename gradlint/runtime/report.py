@@ -63,13 +63,10 @@ def _record(verification: Verification, judged: Judged) -> dict[str, object]:
 
 
 def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, object]:
-    place = verification.place(symptom.filename, symptom.line)
     return {
         "name": symptom.name,
         "severity": symptom.severity.label,
-        "filename": symptom.filename,
-        **({} if place.cell is None else {"cell": place.cell}),
-        "line": place.row,
+        **_where(verification, symptom),
         "step": symptom.step,
         "subject": symptom.subject,
         "message": symptom.message,
@@ -77,15 +74,21 @@ def _plain_symptom(verification: Verification, symptom: Symptom) -> dict[str, ob
 
 
 def _plain(verification: Verification, found: Claim) -> dict[str, object]:
-    place = verification.place(found.filename, found.line)
     return {
         "code": found.code,
         "name": found.name,
         "severity": found.severity.label,
+        **_where(verification, found),
+        "message": found.message,
+    }
+
+
+def _where(verification: Verification, found: Claim | Symptom) -> dict[str, object]:
+    place = verification.place(found.filename, found.line)
+    return {
         "filename": found.filename,
         "line": place.row,
         **({} if place.cell is None else {"cell": place.cell}),
-        "message": found.message,
     }
 
 
@@ -116,13 +119,13 @@ def _parts(verification: Verification) -> Iterator[RenderableType]:
     if verification.findings or verification.runtime_only:
         yield _table(verification)
     for symptom in verification.health:
-        where = f" {verification.place(symptom.filename, symptom.line).said}{_file(verification, symptom.filename)}"
+        where = f" {_told(verification, symptom)}"
         style = "bold red" if symptom.severity is Severity.ERROR else "bold yellow"
         yield Text.assemble((symptom.name, style), f"{where if symptom.line else ''}: {symptom.message}")
     for found in verification.unshowable:
         yield Text.assemble(
             ("  ", ""), (f"{found.code} ", "bold"),
-            f"{verification.place(found.filename, found.line).said}{_file(verification, found.filename)}: ",
+            f"{_told(verification, found)}: ",
             (_why_not(found.code), "dim"),
         )  # fmt: skip
     for note in verification.notes:
@@ -150,8 +153,8 @@ def _table(verification: Verification) -> Table:
 
 
 def _row(verification: Verification, judged: Judged, fixed: bool, remark: str) -> list[RenderableType]:
-    name = f"[bold]{judged.code}[/] {escape(judged.name)}\n{verification.place(judged.filename, judged.line).said}"
-    name += escape(_file(verification, judged.filename)) + (f"\n[dim]{remark}[/]" if remark else "")
+    name = f"[bold]{judged.code}[/] {escape(judged.name)}\n{escape(_told(verification, judged))}"
+    name += f"\n[dim]{remark}[/]" if remark else ""
     verdict = Text(word(judged.verdict), _COLOURS[judged.verdict])
     row: list[RenderableType] = [Text.from_markup(name), verdict, Text(judged.evidence)]
     if fixed:
@@ -163,12 +166,13 @@ def _row(verification: Verification, judged: Judged, fixed: bool, remark: str) -
     return row
 
 
-def _file(verification: Verification, filename: str) -> str:
-    """Named only where it is not the script itself."""
-    if os.path.realpath(filename) == os.path.realpath(verification.script):
-        return ""
-    shown = os.path.relpath(filename)
-    return f" of {filename if shown.startswith('..') else shown}"
+def _told(verification: Verification, found: Claim | Symptom) -> str:
+    """`line 12`, `line 3 of parts/engine.py`: the file is named only where it is not the script itself."""
+    said = verification.place(found.filename, found.line).said
+    if os.path.realpath(found.filename) == os.path.realpath(verification.script):
+        return said
+    shown = os.path.relpath(found.filename)
+    return f"{said} of {found.filename if shown.startswith('..') else shown}"
 
 
 def show(verification: Verification, console: Console) -> None:

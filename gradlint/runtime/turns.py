@@ -107,12 +107,15 @@ class Files:
             found = self._files[name] = File("")
         return found
 
+    def statement(self, name: str, line: int) -> tuple[str, int]:
+        """The file, and the first line of the statement."""
+        return name, self[name].at(line).start
 
-def bound_to(statement: str) -> str:
-    """`self.optimizer` of `self.optimizer = AdamW(…)`; "" if it binds no one name."""
-    name, equals, _ = statement.partition("=")
-    name = name.partition(":")[0].strip()
-    return name if equals and name.replace(".", "").replace("_", "").isalnum() else ""
+    def bound_at(self, place: Place | None) -> str:
+        """`self.optimizer` for the place of `self.optimizer = AdamW(…)`; "" if no one name is bound there."""
+        name, equals, _ = self[place.file].source(place.line).partition("=") if place is not None else ("", "", "")
+        name = name.partition(":")[0].strip()
+        return name if equals and name.replace(".", "").replace("_", "").isalnum() else ""
 
 
 # -- turns -------------------------------------------------------------------------------------------------------------

@@ -220,22 +220,15 @@ class Linted:
         return [f for f in self.result.findings if not f.code.startswith(_META)]
 
 
-@dataclass
-class Case:
-    """A run that can be asked."""
+class Verdicts:
+    """What rules and measures say of a run."""
 
-    side: Side
-    files: Files
-    run: Run | None
-    #: rules that failed on the run, with what they raised
-    crashes: list[str] = field(default_factory=list)
-    _objections: dict[int, list[Objection]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, side: Side) -> Case:
-        files = Files(side.sources)
-        run = Run(side.main, side.recordings, files) if side.main is not None else None
-        return cls(side, files, run)
+    def __init__(self, side: Side) -> None:
+        self.files = Files(side.sources)
+        self.run = Run(side.main, side.recordings, self.files) if side.main is not None else None
+        #: rules that failed on the run, with what they raised
+        self.crashes: list[str] = []
+        self._objections: dict[int, list[Objection]] = {}
 
     def spot(self, file: str, finding: Finding) -> Spot:
         line = finding.span.start.row
@@ -277,17 +270,17 @@ class Case:
         assert self.run is not None  # it is what the claim is about
         if claim.filename != spot.file and spot.line is None:
             return False
-        about = self.files[claim.filename].at(claim.line)
         if spot.line is None:
-            return about.function == spot.function or not self.run.ran(spot)
-        there = spot.file, self.files[spot.file].at(spot.line).start
-        if (claim.filename, about.start) == there:
+            within = self.files[claim.filename].at(claim.line).function
+            return within == spot.function or not self.run.ran(spot)
+        there = self.files.statement(spot.file, spot.line)
+        if self.files.statement(claim.filename, claim.line) == there:
             return True
         return any(self.run.statement(place) == there for h in claim.wrong for place in h.places[1:])
 
     def _stepped(self, spot: Spot) -> bool:
         """Somebody has used the gradients that are spoken of."""
-        if self.run is None or not self.side.steps:
+        if self.run is None or not self.run.recording.steps:
             return False
         touched = {o for h in self.run.at(spot, Happening) for o in h.optimizers}
         return not touched or bool(touched & set(self.run.optimizers()))
@@ -301,7 +294,7 @@ def _judged(claim: Claim, shown: Shown) -> Judged:
     return Judged(*about, _VERDICTS[shown.holds], shown.text, marks=shown.marks)
 
 
-def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Claim]]:
+def judged(verdicts: Verdicts, linted: Iterable[Linted]) -> tuple[list[Judged], list[Claim]]:
     """Each static finding, with its verdict; and those that no run can show."""
     found: list[Judged] = []
     silent: list[Claim] = []
@@ -310,13 +303,14 @@ def judged(case: Case, linted: Iterable[Linted]) -> tuple[list[Judged], list[Cla
             row = finding.span.start.row
             claim = Claim(finding.code, finding.name, finding.severity, finding.message, file.path, row)
             if finding.code in all_measures():
-                found.append(_judged(claim, case.look(finding.code, case.spot(file.path, finding), file.settings)))
+                spot = verdicts.spot(file.path, finding)
+                found.append(_judged(claim, verdicts.look(finding.code, spot, file.settings)))
             else:
                 silent.append(claim)
     return found, silent
 
 
-def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
+def seen_only_in_run(verdicts: Verdicts, linted: Mapping[str, Linted]) -> list[Judged]:
     """What the machine finds in the run, and the linter did not say."""
     known: set[tuple[str, str]] = set()
     places: set[tuple[str, int]] = set()
@@ -324,17 +318,16 @@ def seen_only_in_run(case: Case, linted: Mapping[str, Linted]) -> list[Judged]:
         for finding in file.result.findings:
             known.add((finding.code, file.path))
             rows = (finding.span.start.row, *(r.span.start.row for r in finding.related))
-            places.update((file.path, case.files[file.path].at(row).start) for row in rows)
+            places.update(verdicts.files.statement(file.path, row) for row in rows)
     found: list[Judged] = []
     for file in linted.values():
-        for claim in case.objections(file.settings):
+        for claim in verdicts.objections(file.settings):
             if claim.filename != file.path or claim.code not in file.enabled or (claim.code, file.path) in known:
                 continue
-            line = case.files[file.path].at(claim.line)
-            if (file.path, line.start) in places or _silenced(claim, file):
+            if verdicts.files.statement(file.path, claim.line) in places or _silenced(claim, file):
                 continue
-            spot = Spot(file.path, claim.line, line.function)
-            shown = case.look(claim.code, spot, file.settings)
+            spot = Spot(file.path, claim.line, verdicts.files[file.path].at(claim.line).function)
+            shown = verdicts.look(claim.code, spot, file.settings)
             if shown.holds:
                 found.append(_judged(claim, shown))
     return sorted(found, key=lambda j: (j.filename, j.line, j.code))
@@ -356,7 +349,7 @@ def explained(findings: Iterable[Judged], side: Side) -> bool:
     return any(j.verdict is Verdict.CONFIRMED and errors & set(j.marks) for j in findings)
 
 
-def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: str, *, unsafe: bool) -> Judged:
+def cured(finding: Judged, before: Linted, after: Linted, verdicts: Verdicts, failure: str, *, unsafe: bool) -> Judged:
     """The finding, with what the run of the fixed copy says of it."""
     said = finding.code, finding.message
     if _said(before)[said] <= _said(after)[said]:  # it is not gone
@@ -369,7 +362,7 @@ def cured(finding: Judged, before: Linted, after: Linted, case: Case, failure: s
         return replace(finding, after_fix=Cure.NOT_CURED, after=f"the fixed copy failed: {failure}")
     file = Files({before.path: before.text})[before.path]
     spot = Spot(finding.filename, None, file.at(finding.line).function, text=file.source(finding.line))
-    shown = case.look(finding.code, spot, after.settings)
+    shown = verdicts.look(finding.code, spot, after.settings)
     cure = Cure.CURED if shown.holds is False else Cure.NOT_CURED
     return replace(finding, after_fix=cure, after=shown.text, marks_after=shown.marks)
 

@@ -21,10 +21,10 @@ from gradlint.runtime.health import symptoms
 from gradlint.runtime.launch.run import Job, Outcome, run
 from gradlint.runtime.recording import Raised
 from gradlint.runtime.verdicts import (
-    Case,
     Linted,
     Side,
     Verdict,
+    Verdicts,
     Verification,
     cured,
     explained,
@@ -77,11 +77,11 @@ class _Verifier:
             if name not in linted and Path(name).is_file():
                 linted[name] = self._lint(name)
         result.before = _side(outcome, linted)
-        case = Case.of(result.before)
-        result.findings, result.unshowable = judged(case, linted.values())
-        result.runtime_only = seen_only_in_run(case, linted)
-        result.health = symptoms(case.run)
-        result.notes += case.crashes
+        verdicts = Verdicts(result.before)
+        result.findings, result.unshowable = judged(verdicts, linted.values())
+        result.runtime_only = seen_only_in_run(verdicts, linted)
+        result.health = symptoms(verdicts.run)
+        result.notes += verdicts.crashes
         self._tell(outcome, result.before)
         if not explained(result.judged, result.before):
             result.failure = _failure(outcome, self._job)
@@ -137,9 +137,9 @@ class _Verifier:
             failure = _raised(outcome, self._job)
             if result.failure and failure == _raised(before, self._job):
                 failure = ""  # the script fails with and without the fix, for a reason of its own
-        case = Case.of(result.after or Side())
+        verdicts = Verdicts(result.after or Side())
         result.findings = [
-            cured(j, linted[j.filename], mended[j.filename], case, failure, unsafe=unsafe)
+            cured(j, linted[j.filename], mended[j.filename], verdicts, failure, unsafe=unsafe)
             if j.verdict is Verdict.CONFIRMED
             else j
             for j in result.findings

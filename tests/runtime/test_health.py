@@ -15,7 +15,7 @@ import pytest
 
 from gradlint.runtime.health import Symptom, symptoms
 from gradlint.runtime.launch.run import Job, run
-from gradlint.runtime.verdicts import Case, Side
+from gradlint.runtime.verdicts import Side, Verdicts
 from tests.patience import PATIENCE
 from tests.runtime.forked import forked_scripts  # noqa: F401 - a fixture
 from tests.sampling import takes_every_file
@@ -302,7 +302,7 @@ def _symptoms(folder: Path, text: str, ranks: int) -> list[Symptom]:
     side = Side(outcome.recordings, 0.0, {str(script): script.read_text(encoding="utf-8")})
     assert side.steps >= 4
     assert [note for r in outcome.recordings for note in r.notes if "failed" in note] == []
-    return symptoms(Case.of(side).run)
+    return symptoms(Verdicts(side).run)
 
 
 @_params(CASES)

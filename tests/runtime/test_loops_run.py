@@ -12,7 +12,7 @@ from gradlint.engine import lint
 from gradlint.runtime.health import symptoms
 from gradlint.runtime.measure import Spot, all_measures
 from gradlint.runtime.recording import Recording
-from gradlint.runtime.verdicts import Case, Linted, Side, seen_only_in_run
+from gradlint.runtime.verdicts import Linted, Side, Verdicts, seen_only_in_run
 from tests.patience import PATIENCE
 from tests.runtime.drivers.running import LOOPS, WORLD, Text, recordings
 from tests.sampling import sample
@@ -60,8 +60,8 @@ def test_a_run_confirms_what_was_broken_and_cures_what_was_mended() -> None:
     assert seen == []
 
 
-def case_of(path: Path, run: list[Recording]) -> Case:
-    return Case.of(Side(run, 0.0, {str(path): path.read_text(encoding="utf-8")}))
+def case_of(path: Path, run: list[Recording]) -> Verdicts:
+    return Verdicts(Side(run, 0.0, {str(path): path.read_text(encoding="utf-8")}))
 
 
 def test_every_loop_has_a_driver() -> None:

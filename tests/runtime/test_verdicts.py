@@ -25,7 +25,7 @@ from gradlint.runtime.recording import (
     Unscaled,
 )
 from gradlint.runtime.report import printed
-from gradlint.runtime.verdicts import Case, Side, Verification
+from gradlint.runtime.verdicts import Side, Verdicts, Verification
 
 TEXT = """\
 for x in data:
@@ -41,12 +41,12 @@ def _at(line: int) -> tuple[Place, ...]:
     return (Place("train.py", line, "<module>", 1),)
 
 
-def _case(*happenings: Happening) -> Case:
+def _case(*happenings: Happening) -> Verdicts:
     met = [
         Met(0, id="optimizer1", role="optimizer", type="SGD", optimizers=ONE),
         Met(1, id="scaler1", role="scaler", type="GradScaler", enabled=True),
     ]
-    return Case.of(Side([Recording(1, happenings=[*met, *happenings])], 0.0, {"train.py": TEXT}))
+    return Verdicts(Side([Recording(1, happenings=[*met, *happenings])], 0.0, {"train.py": TEXT}))
 
 
 def _turn(first: int) -> list[Happening]:

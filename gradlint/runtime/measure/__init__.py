@@ -69,13 +69,13 @@ class Run:
         found = list(self.recording.of(kind))
         if spot.line is None:
             return [h for h in found if h.place is not None and self._is_within(h.place, spot)] or found
-        there = spot.file, self.files[spot.file].at(spot.line).start
+        there = self.files.statement(spot.file, spot.line)
         exact = [h for h in found if self.statement(h.place) == there]
         return exact or [h for h in found if any(self.statement(place) == there for place in h.places[1:])]
 
     def statement(self, place: Place | None) -> tuple[str, int] | None:
         """The file, and the first line of the statement."""
-        return (place.file, self.files[place.file].at(place.line).start) if place is not None else None
+        return self.files.statement(place.file, place.line) if place is not None else None
 
     def ran(self, spot: Spot) -> bool:
         """Something was seen in the function of the spot (of the file, outside of any)."""

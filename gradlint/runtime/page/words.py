@@ -29,7 +29,7 @@ from gradlint.runtime.recording import (
     Warned,
     Zeroed,
 )
-from gradlint.runtime.turns import Files, bound_to
+from gradlint.runtime.turns import Files
 
 _SEPARATOR = re.compile(r"[\\/]+")
 _LONGEST_LINE = 160
@@ -136,13 +136,8 @@ class Optimizers:
         letter = chr(ord("A") + at) if at < 26 else str(at + 1)
         kind = met.type if met is not None else ""
         # colours repeat, letters do not
-        return Optimizer(identity, letter, self._bound_to(met) or kind or identity, kind, at % COLOURS)
-
-    def _bound_to(self, met: Met | None) -> str:
-        """`self.optimizer = AdamW(…)` is called `self.optimizer`."""
-        if met is None or met.place is None:
-            return ""
-        return bound_to(self._places.source(met.place.file, met.place.line))
+        name = self._places.files.bound_at(met.place) if met is not None else ""
+        return Optimizer(identity, letter, name or kind or identity, kind, at % COLOURS)
 
 
 def _owner(happening: Happening) -> str:
