@@ -38,6 +38,9 @@ _ABOVE = 512
 #: what a script of several processes spawns them with, if it is set
 SPAWN_WITH = "GRADLINT_TESTS_SPAWN_WITH"
 _CLIENT = str(Path(__file__).with_name("client.py"))
+#: under a name that no file has: else its frames below each script would be the user's, and `verify` would look for
+#: mistakes in them, and in all of our tests that import it
+_START = "import sys; __file__ = sys.argv.pop(1); exec(compile(open(__file__).read(), '<zygote>', 'exec'))"
 #: the exit codes of programs that came to an end
 _codes: list[int] = []
 
@@ -51,7 +54,10 @@ class Zygote:
         # what Python reads only when it starts
         env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, self._address], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", _START, __file__, self._address],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
