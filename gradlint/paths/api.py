@@ -26,6 +26,8 @@ _GATHERS = {
 }  # fmt: skip
 _TENSOR_METHODS = ("mean", "sum", "div", "mul", "add", "true_divide", "divide", "multiply")
 _NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub"}
+#: what the length of a schedule is called
+_LENGTHS = ("num_training_steps", "T_max", "total_steps", "total_iters", "steps_per_epoch")
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
@@ -74,15 +76,9 @@ class Api:
 
     def _counts_micro_batches(self, node: s.Call) -> bool:
         """The schedule's length is a number of batches, not of updates: then it wants a step for each batch."""
-        for name in ("num_training_steps", "T_max", "total_steps", "total_iters"):
-            value = self.it.program.resolve(node.kwargs.get(name))
-            if value is None:
-                continue
-            parts = list(s.walk_expr(value))
-            counts = any(isinstance(part, s.Call) and called(part) == "len" for part in parts)
-            if counts and not any(naming.MICRO.search(name) for name in identifiers(value)):
-                return not any(isinstance(part, s.Bin) and part.op == "//" for part in parts)
-        return False
+        named = [node.kwargs.get(name) for name in _LENGTHS]
+        values = [self.it.program.resolve(value) for value in (*named, *node.args[1:3])]
+        return any(value is not None and _is_number_of_batches(value) for value in values)
 
     def make_optimizer(self, kind: str, a: v.Arguments, node: s.Call) -> v.Optimizer:
         first = a.get(0, "params", "parameters", "model_params", "named_parameters", "optimizer")
@@ -391,6 +387,20 @@ class Api:
         made_of = tensors.merge(a.every, dotted) if dotted.startswith(api.DISTRIBUTIONS) else None
         params = made_of.params if made_of is not None else Params(known=True)
         return v.Unknown(s.render(node), called=dotted, params=params)
+
+
+def _is_number_of_batches(length: s.Expr) -> bool:
+    """`epochs * len(loader)`, `epochs * (samples // batch_size) // world_size`: nothing in it speaks of N."""
+    names = [*identifiers(length)]
+    parts = list(s.walk_expr(length))
+    divisors = [[*identifiers(part.right)] for part in parts if isinstance(part, s.Bin) and part.op in ("/", "//")]
+    if any(naming.MICRO.search(name) for name in names):
+        return False
+    by_batch = [any(naming.BATCH_LENGTH.search(name) for name in divisor) for divisor in divisors]
+    if divisors:
+        others = (names for names, batch in zip(divisors, by_batch, strict=True) if not batch)
+        return any(by_batch) and all(any(naming.RANKS.search(name) for name in names) for names in others)
+    return any(isinstance(part, s.Call) and called(part) == "len" for part in parts)
 
 
 def _group_rate(group: v.Value) -> v.Value | None:

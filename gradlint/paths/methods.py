@@ -307,8 +307,13 @@ class Methods:
     def _unknown_backward(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value:
         last = naming.last(base.key)
         first = a.get(0, "loss")
+        if self._is_of_another_library(base, node):
+            return v.Unknown(s.render(node), called="backward")
         engine = frameworks.named(last, Thing.ENGINE) or (naming.MODEL.search(last) and not naming.LOSS.search(last))
         if first is not None and (engine or naming.OPTIMIZER.search(last)):
+            derived = isinstance(first, v.Unknown) and first.called == "backward"
+            if derived or (not frameworks.named(last, Thing.ENGINE) and "grad" in naming.words(naming.last(first.key))):
+                return v.Unknown(s.render(node), called="backward")  # a network that is differentiated by hand
             return self.it.frameworks.engine_method(base, "backward", a, node)
         if first is not None and not isinstance(first, v.Constant) and naming.LOSS.search(naming.last(first.key)):
             if not naming.LOSS.search(last):
@@ -318,6 +323,16 @@ class Methods:
                 return v.NONE
         self.it.gradients.backward(base, node, gradient=a.get(0, "gradient"))
         return v.NONE
+
+    def _is_of_another_library(self, base: v.Unknown, node: s.Call) -> bool:
+        """`grad = loss_fn.backward()`: torch's backward gives nothing, and its losses have no `forward` beside it."""
+        if naming.LOSS.search(naming.last(base.key)) and self.it.program.once(roles.uses).calls(base.key, "forward"):
+            return True
+        stmt = self.it.program.once(Scopes).stmt_of(node.node)
+        if isinstance(stmt, s.Assign):
+            return stmt.value.node == node.node and not frameworks.named(naming.last(base.key), Thing.ENGINE)
+        given = [part for expr in s.expressions(stmt) for part in s.walk_expr(expr)] if stmt is not None else []
+        return any(x.node == node.node for call in given if isinstance(call, s.Call) for x in call.args)
 
     def _unknown_step(self, base: v.Unknown, a: v.Arguments, node: s.Call) -> v.Value | None:
         last = naming.last(base.key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.events import OptimizerRef, Params, Role
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.rows import Thing
-from gradlint.knowledge.torch_api import INNER_OPTIMIZER
+from gradlint.knowledge.torch_api import DISTRIBUTIONS, INNER_OPTIMIZER
 from gradlint.paths import roles
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _SCHEDULES = re.compile(r"LR$|Schedul|Warm_?[uU]p")
 #: where a parameter keeps its gradient
 _GRADIENT = ("grad", "_grad")
+#: what made a value that is called something else now: a distribution, a backward that gives gradients
+_REMEMBERED = (DISTRIBUTIONS, "backward")
 #: `p.grad[:] = g`
 _WHOLE = (":", "...", "slice")
 
@@ -185,7 +187,8 @@ class Names:
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
         scope = self.it.core.frame.scope
-        fresh = v.Unknown(key, scope=scope, params=value.params, counts=value.counts, handed=value.handed)
+        called = value.called if value.called.startswith(_REMEMBERED) else ""
+        fresh = v.Unknown(key, called, scope, value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
         self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
         return fresh
