@@ -161,27 +161,23 @@ def settings_from(table: Mapping[str, object], path: str, *, prefix: str = "", f
     )
 
 
+#: keys of which the uppermost configuration that has them decides
+_DECIDED = ("per-file-ignores", "target-torch", "exclude", "include-markdown", "project", "src", "baseline")
+
+
 def over(own: Settings, below: Settings, keys: Container[str]) -> Settings:
     """Settings with these keys over others; what is added, and what is said rule by rule, is kept from both."""
-
-    def chosen(key: str, name: str) -> Any:
-        return getattr(own if key in keys else below, name)
-
+    names = {key: key.replace("-", "_") for key in _DECIDED}
+    decided: dict[str, Any] = {name: getattr(own if key in keys else below, name) for key, name in names.items()}
     return replace(
         own,
         layers=(*below.layers, *own.layers),
-        per_file_ignores=chosen("per-file-ignores", "per_file_ignores"),
         severities=(*own.severities, *below.severities),
         options=(*own.options, *below.options),
-        target_torch=chosen("target-torch", "target_torch"),
-        exclude=chosen("exclude", "exclude"),
         extend_exclude=(*below.extend_exclude, *own.extend_exclude),
-        include_markdown=chosen("include-markdown", "include_markdown"),
-        project=chosen("project", "project"),
-        src=chosen("src", "src"),
         fixing=own.fixing.over(below.fixing),
         run=own.run.over(below.run),
-        baseline=chosen("baseline", "baseline"),
+        **decided,
     )
 
 
