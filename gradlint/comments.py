@@ -71,7 +71,7 @@ class Suppression:
     used: bool = field(default=False)
 
     def silences(self, finding: Finding) -> bool:
-        if not self.whole_file and not _first_row(finding) <= self.row <= _last_row(finding):
+        if not self.whole_file and self.row not in finding.span.rows:
             return False
         if self.selectors is None:
             self.used = True
@@ -111,18 +111,9 @@ def _silenced_by_name(complaint: Finding, suppressions: list[Suppression]) -> bo
     return any(suppression.selectors is not None and suppression.silences(complaint) for suppression in suppressions)
 
 
-def _first_row(finding: Finding) -> int:
-    return finding.span.start.row
-
-
-def _last_row(finding: Finding) -> int:
-    start, end = finding.span.start, finding.span.end
-    return end.row - 1 if end.column == 1 and end.row > start.row else end.row
-
-
 def _suppressions(text: str, findings: Sequence[Finding]) -> list[Suppression]:
     """Only comments that matter here; reading tokens is slow, and most `# noqa` are for other linters."""
-    rows = {row for finding in findings for row in range(_first_row(finding), _last_row(finding) + 1)}
+    rows = {row for finding in findings for row in finding.span.rows}
     lines = lines_of(text)
     if not any(_MARKER.search(line) and _matters(line, row in rows) for row, line in enumerate(lines, start=1)):
         return []

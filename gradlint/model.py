@@ -94,6 +94,12 @@ class Span:
     start: Position
     end: Position
 
+    @property
+    def rows(self) -> range:
+        """The rows that it is on; a range that ends with its line is not on the next one."""
+        ends_before = self.end.column == 1 and self.end.row > self.start.row
+        return range(self.start.row, self.end.row + (not ends_before))
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:

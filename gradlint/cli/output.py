@@ -15,7 +15,7 @@ import click
 
 from gradlint.cli.request import Fixing, Mode
 from gradlint.config.reading import folders_up, unknown
-from gradlint.config.schema import FORMATS
+from gradlint.config.schema import FOR_PEOPLE, FORMATS
 from gradlint.model import FileResult
 from gradlint.report.paths import harmless_lines
 from gradlint.report.text import (
@@ -41,22 +41,8 @@ if TYPE_CHECKING:
     from gradlint.runner.files import SourceFile
     from gradlint.runner.run import Run
 
-TEXT = ("full", "concise", "grouped")
-#: formats for programs, and what makes them; each is imported when it is asked for
-MACHINE = {
-    "json": "json:as_json",
-    "jsonl": "json:as_json_lines",
-    "sarif": "sarif:as_sarif",
-    "github": "github:as_github",
-    "gitlab": "gitlab:as_gitlab",
-    "junit": "junit:as_junit",
-    "lsp": "lsp:as_lsp",
-    "markdown": "markdown:as_markdown",
-    "pylint": "pylint:as_pylint",
-    "rdjson": "rdjson:as_rdjson",
-}
 #: those that `--statistics` can be told in
-COUNTED = (*TEXT, "json")
+COUNTED = (*FOR_PEOPLE, "json")
 
 _SOURCES = (".py", ".pyi", ".ipynb")
 
@@ -82,7 +68,7 @@ class Target(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        return self.format in TEXT
+        return self.format in FOR_PEOPLE
 
 
 if TYPE_CHECKING:
@@ -195,9 +181,9 @@ def write(file: str, content: bytes) -> None:
 
 
 def rendered(name: str, report: Report) -> Iterable[str]:
-    """The lines of a format for programs."""
-    module, _, function = MACHINE[name].partition(":")
-    make: Callable[[Report], Iterable[str]] = getattr(importlib.import_module(f"gradlint.report.{module}"), function)
+    """The lines of a format for programs, whose module is imported when it is asked for."""
+    module = importlib.import_module(f"gradlint.report.{'json' if name == 'jsonl' else name}")
+    make: Callable[[Report], Iterable[str]] = getattr(module, f"as_{name}")
     return make(report)
 
 

@@ -29,11 +29,10 @@ COMMAND_LINE = "--config"
 
 SEVERITIES = ("error", "warning", "advice")
 PRESETS = ("strict", "default", "quiet")
-#: how findings are told; those for people first
-FORMATS = (
-    "full", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "lsp", "markdown", "pylint",
-    "rdjson",
-)  # fmt: skip
+#: how findings are told to people; and to programs, by a function of `report` for each
+FOR_PEOPLE = ("full", "concise", "grouped")
+FOR_PROGRAMS = ("json", "jsonl", "sarif", "github", "gitlab", "junit", "lsp", "markdown", "pylint", "rdjson")
+FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
 
 
 class Kind(enum.Enum):

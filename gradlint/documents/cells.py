@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, parses, written
+from gradlint.documents.escapes import Hidden, hide, holds_hidden, is_python, written
 from gradlint.model import Cell, Edit, Position, Span
-from gradlint.python.source import lines_of
+from gradlint.python.source import lines_of, parses
 from gradlint.records import dataclass
 
 

@@ -5,12 +5,10 @@ Hidden text stays a line of its own at its own row and indentation, so that rows
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Iterator
 
-from gradlint.python.source import Source, lines_of, read
+from gradlint.python.source import Source, lines_of, parses, read
 from gradlint.records import dataclass
 
 #: cell magics whose body is Python that runs in the notebook's own process
@@ -193,16 +191,6 @@ class _Lines:
             else:
                 place += 1
         return len(line)
-
-
-def parses(text: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def is_python(text: str) -> bool:

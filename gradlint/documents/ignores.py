@@ -56,7 +56,7 @@ def ignored(source: bytes, result: FileResult, reason: str = "") -> Ignored:
 
 
 def _wish(code: str, span: Span) -> Wish:
-    return Wish(code, span.start.row, span.end.row - (span.end.column == 1 and span.end.row > span.start.row))
+    return Wish(code, span.rows[0], span.rows[-1])
 
 
 def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason: str) -> Ignored:

@@ -39,7 +39,7 @@ _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLACE = re.compile(r"(\d+):(\d+)(?=: )")
 
-__all__ = ["CodeCell", "FixedCells", "cell_texts", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
+__all__ = ["CodeCell", "FixedCells", "cells_of", "fix", "fix_cells", "lint", "lint_cells", "per_cell"]
 Cells = tuple[CodeCell, ...]
 
 
@@ -289,24 +289,20 @@ def per_cell(cells: Sequence[CodeCell], edits: Sequence[Edit]) -> dict[int, tupl
     return {} if isinstance(split, str) else split
 
 
-def cell_texts(source: bytes) -> dict[int, str]:
-    """The code cells of a notebook's file, by number; none if it is no notebook."""
+def cells_of(source: bytes) -> Cells:
+    """The code cells of a notebook's file; none if it is no notebook."""
     notebook = read(source)
-    if isinstance(notebook, NotANotebook):
-        return {}
-    return {cell.number: cell.text for cell in notebook.code_cells()}
+    return () if isinstance(notebook, NotANotebook) else notebook.code_cells()
 
 
 def program(source: bytes) -> bytes:
     """All cells as one program, with magics left out."""
-    notebook = read(source)
-    return b"" if isinstance(notebook, NotANotebook) else join(notebook.code_cells()).program
+    return join(cells_of(source)).program
 
 
 def program_text(source: bytes) -> str:
     """The program that findings of a notebook's file speak of."""
-    notebook = read(source)
-    return "" if isinstance(notebook, NotANotebook) else shown_program(notebook.code_cells())
+    return shown_program(cells_of(source))
 
 
 def shown_program(cells: Sequence[CodeCell]) -> str:

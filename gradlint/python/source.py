@@ -82,11 +82,20 @@ def part(data: bytes, some: bytes) -> Source | None:
         return None
 
 
-def parsed(text: str) -> ast.Module:
+def parsed(text: str | bytes) -> ast.Module:
     """Python's own tree, without a word about what it thinks of the text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)
+
+
+def parses(text: str | bytes) -> bool:
+    """Whether Python itself accepts a text."""
+    try:
+        parsed(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def decoded(data: bytes) -> str:

@@ -266,7 +266,7 @@ def is_cheap(node: cst.BaseExpression) -> bool:
     return all(isinstance(x.func, cst.Attribute) and x.func.attr.value in api.SAME for x in within(node, cst.Call))
 
 
-def take_out(bench: Bench, home: Definition) -> None:
+def drop_definition(bench: Bench, home: Definition) -> None:
     """Removes an assignment; a block does not begin with the empty line that was behind it."""
     check_comments_kept(home.statement.node.body[0])
     siblings = home.statement.siblings()
@@ -277,6 +277,6 @@ def take_out(bench: Bench, home: Definition) -> None:
         siblings[0].node = with_leading(siblings[0].node, [*lines])
 
 
-def alone(bench: Bench, node: cst.BaseExpression) -> cst.BaseExpression:
+def as_value(bench: Bench, node: cst.BaseExpression) -> cst.BaseExpression:
     """As the right side of an assignment: several rows need parentheses of their own there."""
     return tight(node) if "\n" in bench.code(node) else node

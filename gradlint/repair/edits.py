@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import difflib
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 from gradlint.model import Edit, Position, Span
-from gradlint.python.source import Lines, lines_of
+from gradlint.python.source import Lines, lines_of, parsed
 
 
 def difference(old: str, new: str, *, exact: bool = False) -> tuple[Edit, ...]:
@@ -89,9 +88,7 @@ def _only_blank_lines(before: list[str], edit: Edit) -> bool:
 
 def _same_program(one: str, other: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+        return ast.dump(parsed(one)) == ast.dump(parsed(other))
     except (SyntaxError, ValueError, RecursionError):
         return False
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.repair.arguments import is_method, keyword, subject
-from gradlint.repair.definitions import Definition, check_unchanged, definition, is_cheap, readers, take_out
+from gradlint.repair.definitions import Definition, check_unchanged, definition, drop_definition, is_cheap, readers
 from gradlint.repair.imports import FUNCTIONAL, calling, write_over
 from gradlint.repair.nodes import (
     NotFixable,
@@ -173,7 +173,7 @@ def _finish(
         if all(id(reader) in replaced for reader in readers(bench, made)):
             replaced |= {id(name) for name in within(made.statement.node, cst.Name)}
             removed.append(made.statement.node)
-            take_out(bench, made)
+            drop_definition(bench, made)
     write_over(bench, whole, new, *removed)
 
 

@@ -12,14 +12,14 @@ from gradlint.records import dataclass, replace
 from gradlint.repair.arguments import by_keyword, first_of, keyword, subject
 from gradlint.repair.definitions import (
     Definition,
-    alone,
+    as_value,
     assignments,
     check_unchanged,
     definition,
+    drop_definition,
     is_cheap,
     names_of_function,
     readers,
-    take_out,
 )
 from gradlint.repair.exponentials import fuse_exp
 from gradlint.repair.imports import FUNCTIONAL, calling, dotted, imported, is_module, reference, rename, write_over
@@ -393,21 +393,21 @@ def logits_of(bench: Bench, made: Probability) -> cst.BaseExpression:
     if is_cheap(logits):
         _check_unchanged(bench, [logits, *others], made)
         if not made.used:
-            take_out(bench, home)
+            drop_definition(bench, home)
         return logits
     _check_unchanged(bench, others, made)
     if not made.used and not _IS_PROBABILITY.search(home.name):
         # `outputs = softmax(model(x))`: the name is as good without the softmax
-        bench.replace(home.value, alone(bench, logits))
+        bench.replace(home.value, as_value(bench, logits))
         return cst.Name(home.name)
     name = cst.Name(_name_for_logits(bench, home))
     if made.used:
-        new = bench.document.new(f"{name.value} = {bench.code(alone(bench, given))}", home.statement.block)
+        new = bench.document.new(f"{name.value} = {bench.code(as_value(bench, given))}", home.statement.block)
         bench.document.join_before(new, home.statement)
         bench.replace(given, name)
         return put(home.value, made.call, name)
     bench.replace(home.statement.node.body[0].targets[0].target, name)
-    bench.replace(home.value, alone(bench, logits))
+    bench.replace(home.value, as_value(bench, logits))
     return name
 
 

@@ -40,15 +40,6 @@ def assigns(node: cst.CSTNode, name: str) -> bool:
             return False
 
 
-def assigns_attribute(node: cst.CSTNode, name: str) -> bool:
-    """`….name = …`, and nothing else."""
-    match node:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute(attr=cst.Name(value=bound)))]):
-            return bound == name
-        case _:
-            return False
-
-
 def called(node: cst.CSTNode | None) -> str:
     """The name of the function that is called, without what it is looked up in; "" if it is no call of a name."""
     match node:

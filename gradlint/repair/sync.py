@@ -12,7 +12,7 @@ from gradlint.repair.arguments import by_keyword
 from gradlint.repair.boundary import before_boundary, before_last_turn, inner_loop, negated
 from gradlint.repair.definitions import assignments
 from gradlint.repair.imports import reference
-from gradlint.repair.nodes import NotFixable, assigns_attribute, called, within
+from gradlint.repair.nodes import NotFixable, called, within
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
@@ -296,9 +296,8 @@ def _change_arms(bench: Bench, choice: Statement, block: Statement) -> None:
 def _invert_flag(bench: Bench, backward: Backward) -> None:
     """`model.require_backward_grad_sync = …` with the opposite value."""
     home = bench.statement(backward).function
-    flags = [
-        x for x in bench.assigns("require_backward_grad_sync") if assigns_attribute(x, "require_backward_grad_sync")
-    ]
+    made = (x for x in bench.assigns("require_backward_grad_sync") if len(x.targets) == 1)
+    flags = [x for x in made if isinstance(x.targets[0].target, cst.Attribute)]
     found = [x for x in flags if not home or home.holds(bench.statement(x))]
     if len(found) != 1:
         raise NotFixable("where syncing is switched off was not found")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gradlint.documents import Kind, kind_of
-from gradlint.documents.notebook import cell_texts
+from gradlint.documents.notebook import cells_of
 from gradlint.python.source import encoding_of
 from gradlint.report.paths import as_bytes
 from gradlint.report.text import Paint, visible
@@ -49,8 +49,8 @@ def _lines(file: FixedFile) -> Iterator[_Line]:
 
 def _cells(file: FixedFile) -> Iterator[_Line]:
     """Cell by cell, in the words of the cells: their JSON is hard to read, and nobody patches it by hand."""
-    after = cell_texts(file.after)
-    for number, text in cell_texts(file.before).items():
+    before, after = ({cell.number: cell.text for cell in cells_of(x)} for x in (file.before, file.after))
+    for number, text in before.items():
         if after.get(number, text) != text:
             yield from _compared(f"{file.path}:cell {number}", _ended(text), _ended(after[number]))
 

@@ -18,7 +18,7 @@ def as_json(report: Report) -> Iterator[str]:
     yield json.dumps(list(_rows(report)), indent=2)
 
 
-def as_json_lines(report: Report) -> Iterator[str]:
+def as_jsonl(report: Report) -> Iterator[str]:
     """The same findings, each on a line of its own."""
     return map(json.dumps, _rows(report))
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +12,7 @@ from gradlint.config.settings import Settings
 from gradlint.documents import Kind, kind_of
 from gradlint.model import FileResult, Fixed, RuleCrash, Unreadable
 from gradlint.python.roots import overlaid, root_of, steady
+from gradlint.python.source import parses
 from gradlint.runner.files import UNKNOWN, SourceFile, read_bytes
 from gradlint.runner.ledger import Analysed, Keep, Ledger, crosses
 from gradlint.runner.write import Failure, FixedFile, Fixes, FixPlan
@@ -414,18 +413,7 @@ def worth_parsing(source: bytes, settings: Settings, path: str = "", project: Pr
 def sound(source: bytes, path: str) -> bool:
     """Whether there is no syntax error to tell of; notebooks say that cell by cell, and Markdown holds excerpts."""
     kind = kind_of(path)
-    return compiles(source) if kind is Kind.PYTHON else kind is Kind.MARKDOWN
-
-
-def compiles(source: bytes) -> bool:
-    """Whether Python itself accepts the source; what it says is not repeated, the engine tells its own story."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    return True
+    return parses(source) if kind is Kind.PYTHON else kind is Kind.MARKDOWN
 
 
 def mend(run: Run, files: Sequence[SourceFile], keep_of: Callable[[SourceFile], Keep], plan: FixPlan) -> None:

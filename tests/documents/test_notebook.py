@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gradlint.config import Settings
 from gradlint.documents import fix, lint, program_text
 from gradlint.documents.cells import CodeCell
-from gradlint.documents.notebook import Notebook, cell_texts, fix_cells, lint_cells, per_cell, read
+from gradlint.documents.notebook import Notebook, cells_of, fix_cells, lint_cells, per_cell, read
 from gradlint.model import FileResult, FixSafety
 from gradlint.repair.edits import applied
 from tests.documents.notebooks import CLIP_LATE, CLIP_RIGHT, notebook, sources
@@ -170,7 +170,7 @@ def test_edits_are_told_in_rows_of_their_cell() -> None:
 
 def test_programs_and_cells_of_a_file() -> None:
     data = notebook("%time\nimport torch", "", "x = 1\n")
-    assert cell_texts(data) == {2: "%time\nimport torch", 3: "", 4: "x = 1\n"}
+    assert {cell.number: cell.text for cell in cells_of(data)} == {2: "%time\nimport torch", 3: "", 4: "x = 1\n"}
     assert program_text(data, NAME) == "%time\nimport torch\nx = 1\n"
 
 

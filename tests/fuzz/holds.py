@@ -19,9 +19,10 @@ from functools import lru_cache
 from itertools import groupby
 
 from gradlint import documents, engine
-from gradlint.cli.output import MACHINE, rendered
+from gradlint.cli.output import rendered
 from gradlint.config import ConfigError, Layer, Settings
 from gradlint.config.load import ConfigTree
+from gradlint.config.schema import FOR_PROGRAMS
 from gradlint.inquiry import Inquiry, Reading
 from gradlint.model import FileResult, Finding, Fixed, Severity
 from gradlint.python.source import Source
@@ -180,7 +181,7 @@ def _formats_tell_it(result: FileResult, data: bytes) -> None:
     if not result.findings and result.unreadable is None:
         return
     report = Report([result], 1, lambda path: data)
-    told = {name: _encoded(rendered(name, report), name) for name in MACHINE}
+    told = {name: _encoded(rendered(name, report), name) for name in FOR_PROGRAMS}
     for colours in (False, True):
         _encoded(full([result], report.read, Paint(colours)), "full")
         _encoded(concise([result], Paint(colours)), "concise")

@@ -12,7 +12,8 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from hypothesis import given
 
-from gradlint.cli.output import MACHINE, rendered
+from gradlint.cli.output import rendered
+from gradlint.config.schema import FOR_PROGRAMS
 from gradlint.model import FileResult, Position, Related, RuleCrash, Span, Unreadable, harmless
 from gradlint.records import replace
 from gradlint.report.diff import painted, unified
@@ -44,7 +45,7 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(inner)
 
 
-@pytest.mark.parametrize("format_", MACHINE)
+@pytest.mark.parametrize("format_", FOR_PROGRAMS)
 @pytest.mark.parametrize("path", UNWRITABLE_PATHS, ids=ascii)
 def test_every_format_can_be_written(path: str, format_: str) -> None:
     lines = list(rendered(format_, _report(path)))
@@ -56,7 +57,7 @@ def test_every_format_can_be_written(path: str, format_: str) -> None:
             assert told
 
 
-@pytest.mark.parametrize("format_", MACHINE)
+@pytest.mark.parametrize("format_", FOR_PROGRAMS)
 @given(path=ANY_PATH)
 def test_any_name_in_any_format(format_: str, path: str) -> None:
     text = "\n".join(rendered(format_, _report(path)))

@@ -10,7 +10,7 @@ import pytest
 from gradlint.registry import rule_url
 from gradlint.report.diff import painted, unified
 from gradlint.report.document import json_rows
-from gradlint.report.json import as_json, as_json_lines
+from gradlint.report.json import as_json, as_jsonl
 from gradlint.report.text import Paint, concise, full
 from gradlint.runner.write import FixedFile
 from tests.report.samples import CELLS, notebook, notebook_source, one_file, report
@@ -78,10 +78,10 @@ def test_json_of_a_file_has_no_cells_and_an_address() -> None:
 def test_json_lines_are_the_same_findings() -> None:
     given = report([*one_file().results, *notebook().results])
     (text,) = as_json(given)
-    lines = list(as_json_lines(given))
+    lines = list(as_jsonl(given))
     assert [json.loads(line) for line in lines] == json.loads(text)
     assert len(lines) == 2
-    assert list(as_json_lines(report([]))) == []
+    assert list(as_jsonl(report([]))) == []
 
 
 def test_rows_in_the_file() -> None:
