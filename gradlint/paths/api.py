@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gradlint.events import WINDOW, ClipApi, ClipKind, EditKind, Norm, OptimizerRef, Params, ScalerRef, Wrap, Zero
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge import torch_api as api
+from gradlint.knowledge.architectures import CONTAINERS
 from gradlint.knowledge.rows import Switch, Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
@@ -386,6 +387,8 @@ class Api:
         """A layer computes when it is called; what a distribution gives is made of its parameters."""
         made_of = tensors.merge(a.every, dotted) if dotted.startswith(api.DISTRIBUTIONS) else None
         params = made_of.params if made_of is not None else Params(known=True)
+        if naming.last(dotted) in CONTAINERS:
+            params = Params(self.it.guesses.modules_in(a.every, all_are=True), True)
         return v.Unknown(s.render(node), called=dotted, params=params)
 
 

@@ -238,6 +238,8 @@ class Calls:
             instance.given = a
             return instance
         instance.key = self.run.fresh(cls.key)
+        if module:
+            self.run.parts[instance.key] = self.it.guesses.modules_in(a.every)
         init = self.it.core.objects.function(cls, "__init__")
         if init is not None:
             init.owner = instance

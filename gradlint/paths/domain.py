@@ -89,9 +89,15 @@ class Training:
 
     def _chosen(self, test: v.Value, chosen: v.Value) -> v.Value:
         """`model.no_sync() if odd else nullcontext()`: whether it syncs is somebody else's affair."""
-        if not isinstance(chosen, v.Context) or chosen.kind is not Switch.NO_SYNC or self.it.conditions.certain(test):
+        if self.it.conditions.certain(test):
             return chosen
-        return replace(chosen, sync=Sync.MANAGED)
+        match chosen:
+            case v.Context(kind=Switch.NO_SYNC):
+                return replace(chosen, sync=Sync.MANAGED)
+            case v.Bound(name="no_sync") | v.Partial(func=v.Bound(name="no_sync")):
+                return v.Unknown("no_sync")  # it is called later
+            case _:
+                return chosen
 
     def _counted(self, expr: s.Bin, left: v.Value, right: v.Value) -> v.Value:
         """What is left of a counter tells of a window."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
@@ -352,6 +353,19 @@ class Guesses:
         merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
         result = self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
         return result.but(unseen=unseen) if unseen else result
+
+    def modules_in(self, parts: Iterable[v.Value], *, all_are: bool = False) -> frozenset[str]:
+        """Whose parameters are in these, as far as they are modules; `all_are`: all of them that have a name are."""
+        found: set[str] = set()
+        for part in parts:
+            if isinstance(part, v.Collection):
+                found |= self.modules_in((*part.each, *part.entries.values()), all_are=all_are)
+            elif isinstance(part, v.Model) or (isinstance(part, v.Instance) and part.module):
+                found.add(owner(part))
+            elif isinstance(part, v.Unknown):
+                module = self.run.does(Use.OWNER, part) or (all_are and "(" not in part.key)
+                found |= part.params.owners or ({part.key} if module else set())
+        return frozenset(found - {""})
 
     def with_models(self, parts: list[v.Value]) -> list[v.Value]:
         """Models among the arguments count as what the result depends on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.events import OptimizerRef, Params, Role
@@ -137,6 +138,8 @@ class Names:
             case v.Model() | v.Instance() if not value.key:
                 value.key = key
                 self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
+                if isinstance(value, v.Instance) and value.module and value.given is not None:
+                    self._made_of(key, self.it.guesses.modules_in(value.given.every))
                 if isinstance(value, v.Model) and not value.owner:
                     value.owner = key
                 return value
@@ -191,7 +194,15 @@ class Names:
         fresh = v.Unknown(key, called, scope, value.params, counts=value.counts, handed=value.handed)
         self.forget(key)
         self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
+        self._made_of(key, value.params.owners if cls[:1].isupper() else ())
         return fresh
+
+    def _made_of(self, key: str, parts: Iterable[str]) -> None:
+        """`net = nn.Sequential(encoder, head)`: whoever clears `net` clears both."""
+        self.run.parts.pop(key, None)
+        held = frozenset(parts) - {key}
+        if held:
+            self.run.parts[key] = held
 
     def forget(self, key: str) -> None:
         """A name was bound anew: what was inferred of the old value is void."""

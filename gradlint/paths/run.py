@@ -132,6 +132,8 @@ class Run:
     sizes: dict[str, int] = field(default_factory=dict)
     #: the loops in which what has this name now was made
     made: dict[str, frozenset[int]] = field(default_factory=dict)
+    #: what a module was made of: the ids of other modules' parameters, by its own
+    parts: dict[str, frozenset[str]] = field(default_factory=dict)
     #: the files in which they are counted
     counted_in: dict[str, str] = field(default_factory=dict)
     #: what was stored under an index, by the key of the thing it was stored in
@@ -177,6 +179,9 @@ class Run:
     ) -> E:
         if self.aborting and event_type is Zero:
             facts["aborts"] = True
+        params = facts.get("params")
+        if self.parts and isinstance(params, Params):
+            facts["params"] = self.whole(params)
         asked = next((guard.site for guard in reversed(self.guards) if not guard.window), None)
         frames = tuple(Turn(loop.id, loop.turn, loop.window, loop.count, loop.size) for loop in self.loops)
         event = event_type(
@@ -185,6 +190,16 @@ class Run:
         )  # fmt: skip
         self.events.append(event)
         return event
+
+    def whole(self, params: Params) -> Params:
+        """Those of the modules that a module was made of are its own."""
+        owners = {*params.owners}
+        waiting = [*owners]
+        while waiting:
+            new = self.parts.get(waiting.pop(), frozenset()) - owners
+            owners |= new
+            waiting += new
+        return Params(frozenset(owners), params.known) if len(owners) > len(params.owners) else params
 
     def doubt(self, node: s.Node, params: Params, *, clears: bool) -> None:
         self.doubts.append(Doubt(len(self.events), self.site(node).text, params, clears))
@@ -206,7 +221,8 @@ class Run:
                 return value
             case v.Unknown() | v.External() | v.Bound():
                 key = value.key
-                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or self.does(Use.ZEROED, value)):
+                cleared = self.does(Use.ZEROED, value) and key not in self.parts  # these are modules
+                if not key or not (naming.OPTIMIZER.search(naming.last(key)) or cleared):
                     return None
                 return self._infer_optimizer(_outermost(key), text or key)
             case v.Instance():
@@ -262,7 +278,7 @@ class Run:
         for other in list(self.optimizers.values()):
             if other.text == ref.text and other.until > now:
                 self.optimizers[other.id] = replace(other, until=now)
-        ref = replace(ref, since=now)
+        ref = replace(ref, since=now, params=self.whole(ref.params))
         self.register(ref)
         return ref
 

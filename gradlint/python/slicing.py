@@ -55,6 +55,9 @@ class Slice:
         self._touching = {name for name in program.usage.named if naming.touches_gradients(name)}
         #: the expressions that are known to have to do with gradients, or, once all names are known, not to
         self._eventful: dict[int, bool] = {}
+        #: what a function changes that is there without it, by its node, and what expressions change by what they call
+        self._changes: dict[int, set[str]] = {}
+        self._changed: dict[int, set[str]] = {}
         self._settled = False
         self.needed: set[str] = set()
         self._find_needed()
@@ -148,7 +151,37 @@ class Slice:
                     name = stmt.value.args[0]
                     yield {str(name.value) if isinstance(name, s.Const) else ""}, self._of(stmt.value)
             case _:
-                return
+                pass
+        if isinstance(stmt, s.ExprStmt | s.Assign) and self._program.said(stmt.value).calls:
+            yield self._changed_by(stmt.value), self._of(stmt.value)
+
+    def _changed_by(self, expr: s.Expr) -> set[str]:
+        """`progress.tick()`: the attributes that the called functions of the file set."""
+        known = self._changed.get(id(expr))
+        if known is not None:
+            return known
+        found = self._changed[id(expr)] = set()
+        waiting, seen = [*self._program.callees.of_expression(expr)], set()
+        while waiting:
+            definition = waiting.pop()
+            if definition.node not in seen and definition.name != "__init__":
+                seen.add(definition.node)
+                found |= self._changes_in(definition)
+                waiting.extend(self._program.called_by(definition))
+        return found
+
+    def _changes_in(self, definition: s.Def) -> set[str]:
+        found = self._changes.get(definition.node)
+        if found is None:
+            found = self._changes[definition.node] = set()
+            shared: set[str] = set()
+            for stmt in s.walk_stmts(definition.body):
+                if isinstance(stmt, s.Scope):
+                    shared |= set(stmt.names)
+                if isinstance(stmt, s.Assign | s.AugAssign):
+                    for target in stmt.targets if isinstance(stmt, s.Assign) else [stmt.target]:
+                        found |= bound(target) & shared if isinstance(target, s.Name) else bound(target)
+        return found
 
     def _is_event(self, stmt: s.Stmt) -> bool:
         """The statement itself, or a block of it, has to do with gradients."""
