@@ -148,6 +148,10 @@ class Doubt:
     clears: bool
 
 
+#: behind every event
+NEVER = 1 << 60
+
+
 @dataclass(frozen=True, slots=True)
 class OptimizerRef:
     """An optimizer as the machine knows it."""
@@ -161,7 +165,7 @@ class OptimizerRef:
     born: bool = False
     #: its first and last event: a name that is bound anew stands for another optimizer
     since: int = 0
-    until: int = 1 << 60
+    until: int = NEVER
     #: None where it was seen to be one
     guess: Guess | None = None
     #: text of what its learning rate is divided by
@@ -176,6 +180,8 @@ class ScalerRef:
     text: str
     enabled: bool | None = None
     guess: Guess | None = None
+    #: made inside the analysed code
+    born: bool = False
 
 
 class Norm(enum.Enum):
@@ -358,6 +364,8 @@ class Edit(Event):
     #: whose gradients they were, if they are another network's, and the loops that make it anew at each turn
     source: Params | None = None
     made_in: frozenset[int] = frozenset()
+    #: what they are divided by is the scale of a gradient scaler
+    unscales: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +418,8 @@ class Clip(Event):
     framework: Framework = PLAIN
     #: the limit is a parameter of the function round it: the caller has chosen it
     handed: bool = False
+    #: the limit is multiplied by the scale, as scaled gradients are
+    at_scale: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class Path:
     #: what zero_grad is called on, anywhere in the file (the texts), though perhaps not on this path
     file_zeroes: frozenset[str] = frozenset()
     file_unscales: bool = False
+    #: what `.update()` is called on, likewise
+    file_updates: frozenset[str] = frozenset()
     #: the number of its starting point (-1: the module), which tells functions of one name apart
     start: int = -1
     #: the decisions that differ from the usual ones
@@ -339,6 +341,8 @@ class GradientState:
         """A gradient made by hand is one to step with, and nothing holds for it that held for the old one."""
         if edit.kind is EditKind.NEW:
             self.clip, self.scaled, self.stale = None, None, None
+        if edit.unscales:
+            self.scaled = None
         if edit.kind is EditKind.NEW or (edit.fresh and self.phase is Phase.EMPTY):
             self.lost.clear()
             self.phase = Phase.FILLED

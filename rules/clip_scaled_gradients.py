@@ -78,7 +78,12 @@ class ClipScaledGradients(Rule):
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if state.window.step is None and state.path.unusual:
             return  # a turn that skips the step may skip the unscale_ with it
-        if state.scaled is None or clip.api in (ClipApi.MANAGED, ClipApi.MASTER) or clip.exhausted_by is not None:
+        if (
+            clip.at_scale
+            or state.scaled is None
+            or clip.api in (ClipApi.MANAGED, ClipApi.MASTER)
+            or clip.exhausted_by is not None
+        ):
             return
         if any(state.window.after(clip, Unscale)):
             return  # the unscale_ comes too late: GL207
@@ -94,7 +99,7 @@ class ClipScaledGradients(Rule):
         if any(state.window.of(Unscale)) or any(state.window.of(Opaque)):
             return
         for clip in state.window.of(Clip):
-            if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and clip.same_turn(step):
+            if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and clip.same_turn(step) and not clip.at_scale:
                 yield self.finding(
                     clip, clip=short(clip), related=[(step, "stepped through the scaler here")],
                     repairs=_repairs(clip, None, state),

@@ -123,6 +123,8 @@ def _undivided(loss: Backward | Site, by: str) -> Repair:
 
 def _is_frameworks_number(backward: Backward) -> bool:
     """By its name, or because it is the very number that the framework was given."""
+    if backward.managed_size == 1:
+        return False  # it divides by 1, whatever the loss was divided by
     if backward.managed_size is not None and backward.divisors:
         return any(abs(number - backward.managed_size) < 1e-6 * backward.managed_size for number in backward.divisors)
     name, given = backward.divisor.rpartition(".")[2], backward.managed_by

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Step, Unscale, Update
+from gradlint.knowledge.naming import last
 from gradlint.rule import (
     Aspect,
     Draft,
@@ -85,6 +86,8 @@ class MissingScalerUpdate(Rule):
             return
         if not any(state.path.between(waiting, step, Backward)):
             return  # `for opt in optimizers: scaler.step(opt)`: one update follows them all
+        if _callers_may_update(waiting, step, state):
+            return
         if waiting.site == step.site:
             scaler = in_user_words(step.scaler.text)
             repairs = [*_updated([waiting, *_others(waiting, state)], scaler)]
@@ -103,6 +106,10 @@ class MissingScalerUpdate(Rule):
             return
         if first is None or unscale.scaler is None or first.site != unscale.site or first.same_turn(unscale):
             return
+        if _callers_may_update(first, unscale, state):
+            return
+        if not state.path.happened and not any(state.path.between(first, unscale, Backward)):
+            return  # `for opt in optimizers: scaler.unscale_(opt)`
         skipped = state.path.unusual or (state.path.happened and len(state.pending) < 2)  # two of them: GL205
         if state.window.step is None and state.has_backward and not state.life.events(Step) and skipped:
             # no fix: whether the skipped turn should step, clear or only update is the author's choice
@@ -110,6 +117,16 @@ class MissingScalerUpdate(Rule):
                 unscale, message="`{unscale}` runs again after a turn that skipped `{scaler}.update()`: it raises",
                 unscale=short(unscale), scaler=unscale.scaler.text,
             )  # fmt: skip
+
+
+def _callers_may_update(early: Step | Unscale, late: Step | Unscale, state: GradientState) -> bool:
+    """Between two calls of a function, whoever made the scaler may update it, and so may another part of the file."""
+    turns = {f.loop: f.turn for f in early.frames}
+    apart = next((f.loop for f in late.frames if turns.get(f.loop, f.turn) != f.turn), None)
+    if late.scaler is None or apart != state.path.entry_loop:
+        return False
+    name = last(late.scaler.text)
+    return not late.scaler.born or any(last(text) == name for text in state.path.file_updates)
 
 
 def _updated(steps: list[Step], scaler: str) -> Iterator[Repair]:

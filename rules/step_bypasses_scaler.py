@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Step, Update
+from gradlint.events import Backward, Edit, Step, Update
 from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Phase, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -99,7 +99,10 @@ class StepBypassesScaler(Rule):
             "inf and NaN gradients reach the weights" if state.scaled is None
             else "the weights are updated with gradients multiplied by the scale"
         )  # fmt: skip
+        through = Repair("Step through the scaler", lambda bench: bench.step_through_scaler(step, scaled, early))
+        by_hand = any(edit.unscales for edit in state.window.of(Edit))
         yield self.finding(
             step, step=short(step), consequence=consequence, related=[(scaled, "scaled gradients are made here")],
-            repairs=[Repair("Step through the scaler", lambda bench: bench.step_through_scaler(step, scaled, early))],
+            # what was divided by the scale by hand would be divided twice; and inf may be looked for by hand as well
+            repairs=[] if by_hand else [through], severity=Severity.WARNING if by_hand else None,
         )  # fmt: skip

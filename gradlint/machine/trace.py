@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gradlint.events import (
+    NEVER,
     Backward,
     Clip,
     Edit,
@@ -22,6 +23,7 @@ from gradlint.events import (
     Update,
     Zero,
 )
+from gradlint.records import replace
 from gradlint.states import Life, Path, Trace, Window
 
 
@@ -44,9 +46,11 @@ def build(path: Path) -> Trace:
 
 
 def _used_optimizers(path: Path) -> list[OptimizerRef]:
-    """Those that step or clear; one that is only made is of no interest."""
-    ids = {e.optimizer for e in path.events if isinstance(e, Step | Unscale | Zero) and e.optimizer}
-    return [ref for ref in path.optimizers.values() if ref.id in ids]
+    """Those that step or clear; one that is only made is of no interest. One that acts when its name stands for
+    another one is kept elsewhere, in a list perhaps, and was not gone."""
+    last = {e.optimizer: e.index for e in path.events if isinstance(e, Step | Unscale | Zero) and e.optimizer}
+    used = [ref for ref in path.optimizers.values() if ref.id in last]
+    return [replace(ref, until=NEVER) if ref.until <= last[ref.id] else ref for ref in used]
 
 
 def _unreached(path: Path, used: list[OptimizerRef]) -> set[str]:

@@ -109,7 +109,7 @@ class Api:
             state = bool(enabled.value)
         elif enabled is not None:
             state = None if self.it.conditions.decide(enabled) else False
-        return v.Scaler("", ScalerRef("", "", state))
+        return v.Scaler("", ScalerRef("", "", state, born=True))
 
     def _wrapper(self, tail: str, a: v.Arguments) -> v.Value | None:
         wrap = next((w for names, w in _WRAPPERS if tail in names), None)

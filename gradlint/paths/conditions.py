@@ -95,10 +95,9 @@ class Conditions:
 
     def arithmetic(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Known | None:
         a, b = self.number(left), self.number(right)
-        if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops:
-            # a counter that lives elsewhere goes with the turns of the loop, from a start that is unknown
-            if naming.COUNTER.search(_last_name(left.key)) or "step" in left.key or "iter" in left.key:
-                a = v.Known(self.run.loops[-1].number(), left.key, exact=False, counter=True)
+        if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops and _counts(left):
+            turn = self.run.loops[-1].number()
+            a = v.Known(turn if left.counted is None else left.counted, left.key, exact=False, counter=True)
         if op == "%" and b is None and a is not None and isinstance(right, v.Unknown | v.External | v.Symbol):
             b = v.Known(WINDOW, right.key, made_up=True)
         if a is None or b is None:
@@ -113,6 +112,20 @@ class Conditions:
             result, text, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
             modulo=op == "%" or a.modulo or b.modulo, made_up=a.made_up or b.made_up, real=_real(op, a, b),
         )  # fmt: skip
+
+    def counted(self, op: str, left: v.Value, right: v.Value) -> int | None:
+        """What a counter that lives elsewhere, and a number more or less, would be in this turn of the loop."""
+        if op == "+" and isinstance(left, v.Constant):
+            left, right = right, left
+        more = v.whole_number(right)
+        if op not in ("+", "-") or more is None or not isinstance(left, v.Unknown):
+            return None
+        if isinstance(right, v.Known) and right.counter:
+            return None
+        if left.counted is None and not (self.run.loops and _counts(left)):
+            return None
+        start = self.run.loops[-1].turn if left.counted is None else left.counted
+        return start + more if op == "+" else start - more
 
     # -- truth
 
@@ -322,7 +335,8 @@ class Conditions:
         key = value.key
         if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
             return self.run.oracle.decide(AMP, True, fork=q.fork, since=q.since)
-        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops:
+        constant = self.known_as(value) in self.run.flags  # a default that the call leaves as it is, or a setting
+        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops and not constant:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
             if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
                 q.closing.window, q.closing.by_name = key, True
@@ -473,6 +487,11 @@ def _real(op: str, a: v.Known, b: v.Known) -> float | None:
 
 def _knownness(value: v.Value) -> int:
     return 0 if isinstance(value, v.Constant) else 1
+
+
+def _counts(value: v.Unknown) -> bool:
+    """Its name is that of a counter, which goes with the turns of the loop, from a start that is unknown."""
+    return bool(naming.COUNTER.search(_last_name(value.key))) or "step" in value.key or "iter" in value.key
 
 
 def _last_name(key: str) -> str:

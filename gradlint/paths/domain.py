@@ -135,7 +135,10 @@ class Training:
         if isinstance(right, v.Grad) and op == "*":
             return v.Grad(right.key, right.params, right.wrap, right.partial, op, left, True)
         held = tensors.gradients_in(right) or tensors.gradients_in(left)
-        return v.Unknown(text, params=params_in(left).union(params_in(right)), grads=held)
+        counted = self.it.conditions.counted(op, left, right)
+        of_scale = any(isinstance(side, v.Unknown) and side.of_scale for side in (left, right))
+        params = params_in(left).union(params_in(right))
+        return v.Unknown(text, params=params, grads=held, counted=counted, of_scale=of_scale)
 
     def _joined(self, left: v.Value, right: v.Value, text: str) -> v.Value:
         if isinstance(left, v.Collection) and isinstance(right, v.Collection):

@@ -277,8 +277,8 @@ class Explorer:
         return Path(
             events, optimizers, len(oracle.forced), {**oracle.asked, **oracle.forced},
             function.name if function is not None else "", function.node if function is not None else -1,
-            frozenset(run.texts(Use.ZEROED)), "unscale_" in seen.called, number, frozenset(oracle.forced.items()),
-            run.exhausted, self._single(run, oracle), tuple(run.doubts),
+            frozenset(run.texts(Use.ZEROED)), "unscale_" in seen.called, frozenset(run.texts(Use.UPDATED)),
+            number, frozenset(oracle.forced.items()), run.exhausted, self._single(run, oracle), tuple(run.doubts),
         )  # fmt: skip
 
     def _single(self, run: Run, oracle: Oracle) -> bool:

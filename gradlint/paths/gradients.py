@@ -150,7 +150,7 @@ class Gradients:
             self.run.emit(Unscale, node, scaler=scaler.ref, optimizer=optimizer.ref.id if optimizer else None)
         elif name == "update" and not off:
             self.run.emit(Update, node, scaler=scaler.ref)
-        return v.Unknown(s.render(node))
+        return v.Unknown(s.render(node), of_scale=name == "get_scale")
 
     # -- backward
 
@@ -238,7 +238,7 @@ class Gradients:
             fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
         self.run.emit(
             Edit, node, shown, params=grad.params, kind=kind, by=said, wrap=grad.wrap, number=number, words=words,
-            fresh=fresh, guess=guess,
+            fresh=fresh, guess=guess, unscales=isinstance(by, v.Unknown) and by.of_scale,
         )  # fmt: skip
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
@@ -361,6 +361,7 @@ class Gradients:
             Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
             before=self.run.behind, framework=framework, guess=guess, handed=self._is_handed(node, limit),
+            at_scale=any(isinstance(x, v.Unknown) and x.of_scale for x in a.every),
         )  # fmt: skip
         return v.Unknown(s.render(node), called="clip")
 

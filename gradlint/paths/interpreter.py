@@ -214,7 +214,9 @@ class Interpreter:
     def _aborts(self, test: s.Expr, body: list[s.Stmt]) -> bool:
         """`if not isfinite(norm): optimizer.zero_grad()`: what is done with a batch that went wrong."""
         words = self.program.words(body)
-        return "zero_grad" in words.called and not words.steps and not words.backward and self._went_wrong(test)
+        if "zero_grad" not in words.called or words.backward or (words.steps and not self._clears_first(body)):
+            return False
+        return self._went_wrong(test)
 
     def _went_wrong(self, test: s.Expr) -> bool:
         """Asks whether a batch is any good."""
@@ -222,6 +224,14 @@ class Interpreter:
             return True
         limits = (part for part in s.walk_expr(test) if isinstance(part, s.Compare) and part.op in _LIMITS)
         return any(_MEASURED.search(_compared(side)) for part in limits for side in (part.left, part.right))
+
+    def _clears_first(self, body: list[s.Stmt]) -> bool:
+        """A step right behind the clearing changes no weight, and is meant to: a scheduler or a scaler waits for it."""
+        for stmt in s.walk_stmts(body):
+            words = self.program.words([stmt]) if isinstance(stmt, s.ExprStmt) else None
+            if words is not None and ("zero_grad" in words.called or words.steps):
+                return "zero_grad" in words.called
+        return False
 
     def _is_unscaled(self) -> bool:
         """Whoever asks the scaler, or a flag, whether the gradients are unscaled gets the right answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
 from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
+from gradlint.records import replace
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -60,6 +62,8 @@ class Methods:
             case v.Unknown() | v.Model() if self.it.guesses.hands_gradients(name, base, a, node):
                 return v.Unknown(s.render(node), called=name)
             case v.Optimizer():
+                if not base.key and isinstance(node.func, s.Attr):
+                    self._used_on_the_spot(base, s.render(node.func.base))
                 return self.it.gradients.optimizer_method(base, name, a, node)
             case v.Scheduler():
                 if name == "step":
@@ -97,6 +101,17 @@ class Methods:
                 return None
 
     # -- known things
+
+    def _used_on_the_spot(self, optimizer: v.Optimizer, text: str) -> None:
+        """`SGD(model.parameters(), lr).step()`: the same one in each turn, unless the turn makes the model, too."""
+        optimizer.key = text
+        here = frozenset(loop.id for loop in self.run.loops)
+        owners = optimizer.ref.params.owners
+        if owners and all(self.run.made.get(owner) == here for owner in owners):
+            optimizer.ref = self.run.birth(replace(optimizer.ref, id=self.run.fresh(text), text=text))
+        else:
+            optimizer.ref = replace(optimizer.ref, id=text, text=text, born=False)
+            self.run.register(optimizer.ref)
 
     def _is_own_method(self, value: v.Value | None, name: str) -> bool:
         """A method that the file defines itself, on the model inside a wrapper."""
@@ -248,6 +263,8 @@ class Methods:
             return self._model_method(base, name, a, node) or base
         if name in ("append", "extend") and a.args:
             return base
+        if name == "get_scale":
+            return v.Unknown(s.render(node), called=name, of_scale=True)
         if name in api.CUTS or (name == "sample" and base.called.startswith(api.DISTRIBUTIONS)):
             return v.Unknown(s.render(node), called=name)
         text = s.render(node)
@@ -315,7 +332,7 @@ class Methods:
             if derived or (not frameworks.named(last, Thing.ENGINE) and "grad" in naming.words(naming.last(first.key))):
                 return v.Unknown(s.render(node), called="backward")  # a network that is differentiated by hand
             return self.it.frameworks.engine_method(base, "backward", a, node)
-        if first is not None and not isinstance(first, v.Constant) and naming.LOSS.search(naming.last(first.key)):
+        if first is not None and not isinstance(first, v.Constant) and _is_a_loss(first, a):
             if not naming.LOSS.search(last):
                 # `trainer.backward(loss)`, `strategy.backward(loss)`: somebody else's way of doing it
                 guess = roles.unseen(s.render(node), "is a plain backward")
@@ -376,3 +393,9 @@ class Methods:
         is_settled = owner is not None and all(param.name != name for param in owner.params)
         for scope in [owner] if owner is not None and is_settled else scopes.all:
             yield from (binding.value for binding in scope.names.get(name, ()))
+
+
+def _is_a_loss(value: v.Value, a: v.Arguments) -> bool:
+    """`backward(loss / n)`, `backward(total, optimizer)`: torch's own is handed a gradient, and no optimizer."""
+    said = any(naming.LOSS.search(word) for word in re.findall(r"[A-Za-z_]\w*", value.key))
+    return said or "loss" in a.kwargs or any(isinstance(x, v.Optimizer) for x in a.every)

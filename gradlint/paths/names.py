@@ -41,6 +41,9 @@ class Names:
     def store(
         self, target: s.Expr | s.Return | s.Assign, base: v.Value | None, value: v.Value, source: s.Expr | None = None
     ) -> v.Value:
+        if isinstance(target, s.Name | s.Attr) and isinstance(value, v.Unknown) and value.called:
+            if _gives_back(target, value.called, source):
+                return self.it.ev(target)
         match target:
             case s.Name():
                 if source is not None:
@@ -192,6 +195,7 @@ class Names:
         scope = self.it.core.frame.scope
         called = value.called if value.called.startswith(_REMEMBERED) else ""
         fresh = v.Unknown(key, called, scope, value.params, counts=value.counts, handed=value.handed)
+        fresh.of_scale = value.of_scale
         self.forget(key)
         self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
         self._made_of(key, value.params.owners if cls[:1].isupper() else ())
@@ -301,6 +305,17 @@ def _is_options(name: str, called: str) -> bool:
     return name.lower() in ("opt", "opts") and any(
         w in called for w in ("parse", "option", "config", "args", "Namespace")
     )
+
+
+def _gives_back(target: s.Name | s.Attr, called: str, source: s.Expr | None) -> bool:
+    """`self.optimizer = adjust(self.optimizer, epoch)`: a function that gives back the optimizer that it is handed."""
+    if not isinstance(source, s.Call):
+        return False
+    name = target.id if isinstance(target, s.Name) else target.name
+    if not naming.OPTIMIZER.search(name) or naming.last(called)[:1].isupper():
+        return False
+    text = s.render(target)
+    return any(s.render(x) == text for x in (*source.args, *source.kwargs.values()))
 
 
 def _is_gradient(target: s.Expr) -> bool:

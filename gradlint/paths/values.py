@@ -56,6 +56,10 @@ class Unknown(Named):
     over: str = ""
     #: models, optimizers, … that the call was handed and that it may give back as they are
     kept: tuple[Value, ...] = ()
+    #: `self.step - 1`: the number it would be if the counter went with the turns of the loop
+    counted: int | None = None
+    #: the scale of a gradient scaler is in it
+    of_scale: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,8 @@ class Use(enum.IntEnum):  # whose members have the quick hashes of numbers
     ZEROED = 3
     #: it is asked for its parameters
     OWNER = 4
+    #: it is updated, with nothing handed to it: a scaler, perhaps
+    UPDATED = 5
 
 
 #: in the place of the name that a text begins with: it is known by its name wherever it is
@@ -95,6 +97,8 @@ class Usage:
             if func.name == "zero_grad" or func.name in PARAMETER_METHODS:
                 use = Use.ZEROED if func.name == "zero_grad" else Use.OWNER
                 self._note(use, s.render(func.base), _root(func.base), call.node)
+            elif func.name == "update" and not call.args:
+                self._note(Use.UPDATED, s.render(func.base), _root(func.base), call.node)
         elif isinstance(func, s.Name) and func.id == "range" and len(call.args) == 1:
             if isinstance(call.args[0], s.Name | s.Attr):
                 self._count(Use.COUNTED_TO, call.args[0])
@@ -137,7 +141,7 @@ def _owner(root: str, scope: Scope) -> Scope | None:
 @functools.lru_cache(maxsize=4096)
 def _split(use: Use, key: str) -> tuple[str, str]:
     """The text by which something is known, and the name that it begins with, if a scope may bind that."""
-    if use in (Use.ZEROED, Use.OWNER):
+    if use in (Use.ZEROED, Use.OWNER, Use.UPDATED):
         root = key.partition(".")[0].partition("[")[0]
         return key, root if root.isidentifier() else ""
     if key.endswith('"]') and '["' in key:
