@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from gradlint.events import Backward, Clip, Edit, Event, Mark, Read, Schedule, Site, Step, Unscale, Update, Zero
 from gradlint.model import FAMILIES, Category, FixSafety, Grade, Severity
@@ -37,41 +37,13 @@ if TYPE_CHECKING:
 
 #: what rules import, beside events and what is known of PyTorch
 __all__ = [
-    "EVENT_HOOKS",
-    "HOOKS",
-    "Argument",
-    "Aspect",
-    "Call",
-    "ClipSetting",
-    "DivisionSetting",
-    "Draft",
-    "Evidence",
-    "File",
-    "FixSafety",
-    "GradientState",
-    "Kind",
-    "Layer",
-    "Life",
-    "Low",
-    "Operation",
-    "OptionValue",
-    "Phase",
-    "Prob",
-    "Repair",
-    "Rule",
-    "RuleMeta",
-    "Setting",
-    "Severity",
-    "Stack",
-    "Trace",
-    "Window",
-    "Words",
-    "cut",
-    "in_user_words",
-    "outward",
-    "short",
+    "EVENT_HOOKS", "HOOKS", "Argument", "Aspect", "Call", "ClipSetting", "DivisionSetting", "Draft", "Evidence",
+    "File", "FixSafety", "GradientState", "Kind", "Layer", "Life", "Low", "Operation", "OptionValue", "Phase",
+    "Prob", "Repair", "Rule", "RuleMeta", "Setting", "Severity", "Stack", "Trace", "Window", "Words", "cut",
+    "in_user_words", "outward", "short",
 ]  # fmt: skip
 
+T = TypeVar("T")
 OptionValue = bool | int | float | str
 
 
@@ -243,6 +215,17 @@ class Rule:
         if place.path != _site(at).path:
             lines += ((_site(at), "this is what it does"),)
         return Draft(type(self), place, text, lines, severity, tuple(repairs), story=story)
+
+    def once(self, key: Hashable, question: Callable[[], T]) -> T:
+        """What is found out of a thing in the file, whatever paths lead there: it is asked once for each key."""
+        known = self.file.once(self._answers)
+        if key not in known:
+            known[key] = question()
+        return cast("T", known[key])
+
+    def _answers(self, file: File) -> dict[Hashable, object]:
+        """A rule keeps nothing in itself: its memory goes with the file."""
+        return {}
 
     def on_zero(self, zero: Zero, state: GradientState) -> Iterator[Draft]:
         yield from ()

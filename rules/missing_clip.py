@@ -106,14 +106,14 @@ class MissingClip(Rule):
         )
 
     def _evidence(self, step: Step, state: GradientState) -> Evidence | None:
-        params = state.optimizer.params
-        key = (step.site.node, params.owners)
-        models, known = self.file.models, self.file.once(_known)
-        if key not in known:
+        models, params = self.file.models, state.optimizer.params
+
+        def found() -> Evidence | None:
             turns = models.turns(step)
             toy = models.in_test(step) or (turns is not None and turns <= _TOY)
-            known[key] = None if toy else models.delicate(params, step, state.pending)
-        return known[key]
+            return None if toy else models.delicate(params, step, state.pending)
+
+        return self.once((step.site.node, params.owners), found)
 
 
 def _clipped(step: Step, model: str) -> Repair:
@@ -122,11 +122,6 @@ def _clipped(step: Step, model: str) -> Repair:
 
 def _clips(file: File) -> bool:
     return any(architectures.CLIPS.search(x) or frameworks.speaks_of_clipping(x) for x in file.words.seen)
-
-
-def _known(file: File) -> dict[tuple[int, frozenset[str]], Evidence | None]:
-    """What was found out of each step, whatever path leads there."""
-    return {}
 
 
 #: so few steps are a demonstration, not a training

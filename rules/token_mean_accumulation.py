@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Backward, Norm, Step
 from gradlint.knowledge import naming
-from gradlint.rule import Draft, Evidence, File, GradientState, Rule, RuleMeta, Severity
+from gradlint.rule import Draft, Evidence, GradientState, Rule, RuleMeta, Severity
 
 
 class TokenMeanAccumulation(Rule):
@@ -79,29 +79,18 @@ class TokenMeanAccumulation(Rule):
             evidence = self._evidence(backward) if _is_averaged(backward, state) else None
             if evidence is None:
                 continue
-            # the arms of `if fp16: … else: …` take the same loss backward
-            if self.file.once(_reported).setdefault(evidence.site.node, backward.site.node) == backward.site.node:
+            if self._told_at(evidence, backward) == backward.site.node:
                 yield self.finding(
                     backward, loss=backward.loss, evidence=evidence.text,
                     related=[(evidence.site, evidence.said), (step, "the window ends here")],
                 )  # fmt: skip
 
     def _evidence(self, backward: Backward) -> Evidence | None:
-        key = backward.site.node
-        known = self.file.once(_known)
-        if key not in known:
-            known[key] = self.file.token_means.of(backward)
-        return known[key]
+        return self.once(backward.site.node, lambda: self.file.token_means.of(backward))
 
-
-def _known(file: File) -> dict[int, Evidence | None]:
-    """What was found out of each loss, whatever path leads there."""
-    return {}
-
-
-def _reported(file: File) -> dict[int, int]:
-    """The backward that each mean was told of."""
-    return {}
+    def _told_at(self, evidence: Evidence, backward: Backward) -> int:
+        """The backward that this mean is told of: the arms of `if fp16: … else: …` take the same loss backward."""
+        return self.once(("told", evidence.site.node), lambda: backward.site.node)
 
 
 def _is_averaged(backward: Backward, state: GradientState) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, ClipApi, ClipKind, Step, Unscale, Wrap
-from gradlint.rule import Aspect, Draft, File, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
+from gradlint.events import Backward, Clip, ClipApi, ClipKind, Event, Step, Unscale, Wrap
+from gradlint.rule import Aspect, Draft, FixSafety, Life, Repair, Rule, RuleMeta, Severity, Trace, short
 
 
 class UnmonitoredGradients(Rule):
@@ -92,8 +92,7 @@ class UnmonitoredGradients(Rule):
                     continue
                 clips = _clips(trace, loop)
                 event = clips[0] if clips else step
-                # other paths, and other optimizers, come by the same loop
-                if self.file.once(_reported).setdefault(loop, event.site.node) == event.site.node:
+                if self._told_at(loop, event) == event.site.node:
                     norm = ", though the clip returns its norm" if clips else ""
                     yield self.finding(event, event=short(event), norm=norm, repairs=_repairs(clips, trace))
 
@@ -101,22 +100,12 @@ class UnmonitoredGradients(Rule):
         """The long loop that this step is in, if it uses gradients."""
         if step.framework.logs_norms or not any(True for _ in life.of_event[step.index].of(Backward)):
             return None
-        key = step.site.node
-        loops = self.file.once(_loops)
-        if key not in loops:
-            tested = self.file.models.in_test(step)
-            loops[key] = None if tested else self.file.monitoring.long_loop(step)
-        return loops[key]
+        tested, monitoring = self.file.models.in_test, self.file.monitoring
+        return self.once(step.site.node, lambda: None if tested(step) else monitoring.long_loop(step))
 
-
-def _loops(file: File) -> dict[int, int | None]:
-    """The long loop round each step, whatever path leads there."""
-    return {}
-
-
-def _reported(file: File) -> dict[int, int]:
-    """Where each loop was reported."""
-    return {}
+    def _told_at(self, loop: int, event: Event) -> int:
+        """Where this loop is told of: other paths, and other optimizers, come by the same one."""
+        return self.once(("told", loop), lambda: event.site.node)
 
 
 _LOG = "Keep the norm that the clip returns, and log it"
