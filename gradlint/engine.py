@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from gradlint.knowledge import words
 from gradlint.model import (
     SYNTAX_ERROR,
     FileResult,
@@ -45,6 +46,7 @@ _TRAINING = (
     b"train", b"Train", b"fit", b"epoch", b"Epoch", b"tune", b"tuning", b"finetun", b"learn", b"step",
     b"Engine", b"Runner", b"Solver", b"Learner", b"Agent",
 )  # fmt: skip
+_STEMS = words.stems((*_OBJECTS, *_TRAINING))
 _WHOLE = re.compile(rb"step\b")
 #: long chains of calls and sums nest deeply in a syntax tree
 _RECURSION = 5000
@@ -201,9 +203,10 @@ def worth_reading(source: bytes, settings: Settings, path: str, project: Project
 
 def holds_objects(source: bytes) -> bool:
     """Whether a file holds anything that gradients of another file could hang on."""
-    if any(word in source for word in _OBJECTS):
+    text = words.Text(source, _STEMS)
+    if any(map(text.has, _OBJECTS)):
         return True
-    return _MODELS in source and any(_begins_word(stem, source) for stem in _TRAINING)
+    return _MODELS in source and any(text.has(stem) and _begins_word(stem, source) for stem in _TRAINING)
 
 
 def _begins_word(stem: bytes, source: bytes) -> bool:

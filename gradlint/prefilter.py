@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -46,14 +46,15 @@ _SMALL = 2_000
 class _Held:
     """What is in one file, each part looked for once."""
 
-    def __init__(
-        self, source: bytes, stems: Stems, others: bytes = b"", words: Mapping[bytes, bool] | None = None
-    ) -> None:
-        """`others`: code of other files, without comments and prose, that counts as if it stood in the file; `words`:
-        those that were looked for already."""
-        self.source = as_python_reads(source) + others
+    def __init__(self, given: bytes, stems: Stems, others: bytes = b"", own: _Held | None = None) -> None:
+        """`others`: code of other files, without comments and prose, that counts as if it stood in the file, of which
+        `own` knows what it holds by itself."""
+        self.given = given
+        self.source: bytes = as_python_reads(given) if own is None else own.source + others
         self._others = others
-        self._text = Text(self.source, stems, words)
+        self.text = Text(self.source, stems)
+        if own is not None:
+            self.text.known = {word: True for word, found in own.text.known.items() if found}
         self._known: dict[Part, bool] = {}
         self._in_code: dict[Part, bool] = {}
         self._code: Text | None = None
@@ -74,7 +75,7 @@ class _Held:
         if found is None:
             if self._code is None:  # few files come so far
                 own = self.source[: len(self.source) - len(self._others)]
-                self._code = Text(without_prose(own) + self._others, self._text.stems)
+                self._code = Text(without_prose(own) + self._others, self.text.stems)
             found = self._in_code[part] = any(need.is_in(self._code) for need in part)
         return found
 
@@ -82,7 +83,7 @@ class _Held:
         found = self._known.get(part)
         if found is None:
             if isinstance(part, frozenset):
-                found = any(need.is_in(self._text) for need in part)
+                found = any(need.is_in(self.text) for need in part)
             elif isinstance(part, Kind):
                 found = looks.may_hold(self.source, part)
             else:
@@ -111,12 +112,11 @@ class Prefilter:
 
     def accepts(self, source: bytes) -> bool:
         """Whether the file is worth reading by itself."""
-        source = as_python_reads(source)
-        if self._last.source == source:  # it was asked about just now
+        if self._last.given == source:  # it was asked about just now
             return any(map(self._last.for_certain, self._clauses))
-        clauses, words = self._gates.open(source)
-        self._last = _Held(source, self._stems, words=words)
-        return any(map(self._last.for_certain, clauses))
+        self._last = held = _Held(source, self._stems)
+        clauses, held.text.known = self._gates.open(held.source)
+        return any(map(held.for_certain, clauses))
 
     def accepts_with(self, source: bytes, elsewhere: Callable[[Part], bool]) -> bool:
         """Whether it is with what is in the files that it imports; where it has nothing of its own, they must train.
@@ -138,13 +138,14 @@ class Prefilter:
 
     def speaking(self, source: bytes, others: bytes = b"") -> frozenset[str]:
         """The codes of the rules that can have anything to say about the file, with code of others."""
-        held = _Held(source, self._stems, others) if others else self._held(source)
+        held = self._held(source)
+        if others:
+            held = _Held(source, self._stems, others, held)
         return frozenset(code for code, clauses in self._of.items() if any(map(held.for_certain, clauses)))
 
     def _held(self, source: bytes) -> _Held:
         """A file that is let in is asked about again at once: by whom it is read, and who can speak of it."""
-        source = as_python_reads(source)
-        if self._last.source != source:
+        if self._last.given != source:
             self._last = _Held(source, self._stems)
         return self._last
 

@@ -65,7 +65,7 @@ _LOOKS: dict[Kind, tuple[tuple[bytes, tuple[bytes, ...], re.Pattern[bytes]], ...
     Kind.ROOT: (
         (b".sqrt(", (b".sqrt(",), _LOG),
         (b"from torch import ", (b"sqrt(",), _BARE),
-        (b".5", (b"**", b"pow("), _ROOT),
+        (b".5", (b".5",), _ROOT),
     ),
     Kind.EXP: ((b".exp(", (b".exp(",), _EXP),),
 }

@@ -32,18 +32,18 @@ Stems = Mapping[bytes, tuple[bytes, ...]]
 class Text:
     """The bytes of a file; each word is looked for once, and not at all if a shorter one in it is missing."""
 
-    def __init__(self, source: bytes, stems: Stems, known: Mapping[bytes, bool] | None = None) -> None:
+    def __init__(self, source: bytes, stems: Stems) -> None:
         self.source = source
         self.stems = stems
-        self._known: dict[bytes, bool] = {**(known or {})}
+        self.known: dict[bytes, bool] = {}
 
     def has(self, word: bytes) -> bool:
-        found = self._known.get(word)
+        found = self.known.get(word)
         if found is None:
             found = all(map(self.has, self.stems.get(word, ()))) and word in self.source
             if found and word.startswith(b"."):
                 found = _attribute(word).search(self.source) is not None
-            self._known[word] = found
+            self.known[word] = found
         return found
 
 
