@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gradlint.facts import settings
@@ -32,8 +32,8 @@ class File:
         self.program = program
         self._kept: dict[Callable[[AnyFile], object], object] = {}
         self._calls: dict[int, Call] = {}
-        #: the last part of what is called by a name, by the node of the call
-        self._tails: dict[int, str] = {}
+        #: the calls, each with its number, by the last part of what is called
+        self._tails: dict[str, list[tuple[int, s.Call]]] | None = None
         self._blocks: dict[int, int] | None = None
 
     def once(self, query: Callable[[AnyFile], T]) -> T:
@@ -126,20 +126,20 @@ class File:
             return []
         if not names:
             return [self._call(call) for call in self.program.calls()]
-        wanted, tails = frozenset(names), frozenset(name.rpartition(".")[2] for name in names)
-        # whatever `f.g` means ends in `g`; a name may be given to anything that is imported
-        maybe = (
-            c
-            for c in self.program.calls()
-            if (c.func.name in tails if isinstance(c.func, s.Attr) else self._may_mean(c, tails))
-        )
-        return [call for call in map(self._call, maybe) if call.last in wanted or call.name in wanted]
+        if self._tails is None:
+            self._tails = {}
+            for number, call in enumerate(self.program.calls()):
+                self._tails.setdefault(self._tail(call), []).append((number, call))
+        wanted, tails = frozenset(names), {name.rpartition(".")[2] for name in names}
+        maybe = sorted(one for tail in tails for one in self._tails.get(tail, ()))
+        found = (self._call(call) for _, call in maybe)
+        return [call for call in found if call.last in wanted or call.name in wanted]
 
-    def _may_mean(self, call: s.Call, tails: Set[str]) -> bool:
-        if call.node not in self._tails:
-            name = self._name(call.func, self._scopes.of(call.node))
-            self._tails[call.node] = name.rpartition(".")[2] or called(call)
-        return self._tails[call.node] in tails
+    def _tail(self, call: s.Call) -> str:
+        """Whatever `f.g` means ends in `g`; a name may be given to anything that is imported."""
+        if isinstance(call.func, s.Attr):
+            return call.func.name
+        return self._name(call.func, self._scopes.of(call.node)).rpartition(".")[2] or called(call)
 
     def _may_call(self, names: Iterable[str]) -> bool:
         """One of the names stands in the file at all, or is imported under another one."""

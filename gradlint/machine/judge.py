@@ -70,9 +70,11 @@ class Hooked:
     def rules(self, hook: str) -> list[Rule]:
         return self._hooked.get(hook, [])
 
-    def __call__(self, hook: str, *subject: Any) -> Iterator[Draft]:
+    def __call__(self, hook: str, *subject: Any) -> list[Draft]:
+        found: list[Draft] = []
         for rule in self._hooked.get(hook, ()):
-            yield from self.ask(rule, hook, *subject)
+            found += self.ask(rule, hook, *subject)
+        return found
 
     def ask(self, rule: Rule, hook: str, *subject: Any) -> Iterable[Draft]:
         try:
