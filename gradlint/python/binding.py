@@ -52,7 +52,9 @@ def bound_by(stmt: s.Stmt, inside: Iterable[s.Expr] | None = None) -> Iterator[B
             return
 
 
-#: expressions that bind names
+#: statements that bind names, beside imports
+BINDERS: frozenset[type[s.Node]] = frozenset({s.Assign, s.AugAssign, s.For, s.With, s.Def, s.Class})
+#: expressions that do
 BINDING: frozenset[type[s.Node]] = frozenset({s.Walrus, s.Comprehension, s.Lambda})
 
 
@@ -101,7 +103,10 @@ def hands_self_on(call: s.Call) -> bool:
 
     Not a built-in function, not what makes an object or saves and logs one, and not the method of a base.
     """
-    if not any(isinstance(x, s.Name) and x.id == "self" for x in (*call.args, *call.kwargs.values())):
+    for given in (*call.args, *call.kwargs.values()):
+        if type(given) is s.Name and given.id == "self":
+            break
+    else:
         return False
     name = called(call)
     if isinstance(call.func, s.Name) and hasattr(builtins, name):

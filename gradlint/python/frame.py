@@ -105,7 +105,7 @@ class Names:
                 return None
             found = External(f"builtins.{name}" if name in BUILTINS else USUAL_NAMES[name])
         if type(found) is External and found.node < 0 and (node >= 0 or frame.program.project is not None):
-            return self._meant(found.dotted, frame, name) or External(found.dotted, node)
+            return self._meant(found.dotted, frame, name) or (found if node < 0 else External(found.dotted, node))
         return found
 
     def named(self, dotted: str, frame: Frame, node: int = -1) -> Value:

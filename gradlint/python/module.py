@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gradlint.events import Site
 from gradlint.knowledge.frameworks import PACKAGES
@@ -116,7 +116,7 @@ class Module:
         self.usage = Usage(self)
         self.all_words = Words(set(), set(), set())
         self._words: dict[int, Words] = {}
-        self._made: dict[Callable[[Module], object], object] = {}
+        self._made: dict[Callable[[Module], object], Any] = {}
         #: blocks that facts are known of: while they are kept, their ids are theirs
         self._remembered: list[object] = []
         #: the words of functions with those of all that they call, by their nodes
@@ -181,10 +181,10 @@ class Module:
 
     def once(self, make: Callable[[Module], T]) -> T:
         """What a function makes of this program; it is asked once, however many rules want to know."""
-        found = self._made.get(make)
+        found: T | None = self._made.get(make)
         if found is None:
             found = self._made[make] = make(self)
-        return cast("T", found)
+        return found
 
     # -- other files
 
@@ -371,10 +371,11 @@ class Module:
                 words.jumps.add(s.Leave.RETURN)
             for expr in s.expressions(stmt):
                 said = self.said(expr)
-                words.called |= said.called
                 words.seen |= said.seen
-                if not said.called.isdisjoint(LEAVES):
-                    words.jumps.add(s.Leave.RAISE)
+                if said.called:
+                    words.called |= said.called
+                    if not said.called.isdisjoint(LEAVES):
+                        words.jumps.add(s.Leave.RAISE)
             for block in s.blocks(stmt):
                 if block:
                     inner = self.own_words(block)
@@ -399,43 +400,49 @@ class Module:
         words: set[str] = set()
         calls: list[s.Call] = []
         binding: list[s.Expr] = []
-        parts = s.walked(expr)
-        for part in parts:
+        nodes: list[int] = []
+        waiting: list[s.Expr] = [expr]
+        while waiting:  # by type, not by match: this runs for every node of every file
+            part: Any = waiting.pop()
+            nodes.append(part.node)
             kind = type(part)
             if kind is s.Name:
-                names.add(part.id)  # type: ignore[union-attr]  # the type was just asked for
-            elif kind is s.Attr:
-                names.add(part.name)  # type: ignore[union-attr]  # the same
-            elif kind is s.Const:
-                value = part.value  # type: ignore[union-attr]  # the same
-                if isinstance(value, str) and value.isidentifier():
-                    words.add(value)
-            elif isinstance(part, s.Call):
+                names.add(part.id)
+                continue
+            if kind is s.Attr:
+                names.add(part.name)
+                waiting.append(part.base)
+                continue
+            if kind is s.Const:
+                if isinstance(part.value, str) and part.value.isidentifier():
+                    words.add(part.value)
+                continue
+            if kind is s.Call:
                 calls.append(part)
-                if part.kwargs:
-                    words.update(part.kwargs)
-            elif isinstance(part, s.Bin):
+                words.update(part.kwargs)
+            elif kind is s.Bin:
                 self._index_operation(part)
             elif kind in BINDING:
                 binding.append(part)
+            waiting += s.parts(part)
         for part in binding:
             if isinstance(part, s.Comprehension):
                 self.usage.note_change(part.target)
         self.usage.note_names(names)
-        called, callees = self._called(calls, imports) if calls else (_NOTHING, _NOTHING)
-        nodes = [part.node for part in parts]
+        called, callees = self._called(calls, imports, "self" in names) if calls else (_NOTHING, _NOTHING)
         return Said(called, words | names if words else names, names, callees, calls, binding, nodes)
 
-    def _called(self, calls: Iterable[s.Call], imports: Mapping[str, str]) -> tuple[set[str], set[str]]:
+    def _called(self, calls: Iterable[s.Call], imports: Mapping[str, str], of_self: bool) -> tuple[set[str], set[str]]:
         called, callees = set(), set()
         for call in calls:
             func = call.func
             self.usage.note_call(call)
+            kind = type(func)
             name = func.name if isinstance(func, s.Attr) else s.render(func)
-            if isinstance(func, s.Attr | s.Name):
+            if kind is s.Attr or kind is s.Name:
                 callees.add(name)
             called.add(imports[name].rpartition(".")[2] if name in imports else name)
-            if hands_self_on(call):
+            if of_self and hands_self_on(call):
                 called.add(HANDS_SELF_ON)
         return called, callees
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.knowledge.torch_api import USUAL_NAMES
 from gradlint.python import syntax as s
-from gradlint.python.binding import bound_by, called, last
+from gradlint.python.binding import BINDERS, bound_by, called, last
 from gradlint.python.calls import bind, written
 from gradlint.python.contexts import turns_off
 from gradlint.records import dataclass, field
@@ -270,7 +270,7 @@ class Scopes:
                 inside += said.binding
                 if said.calls:
                     self._note_calls(said.calls, scope, quiet)
-            for bound in bound_by(stmt, inside):
+            for bound in bound_by(stmt, inside) if inside or type(stmt) in BINDERS else ():
                 if bound.source is not None:
                     how = How.WHOLE if isinstance(stmt, s.Assign) and bound.source is stmt.value else How.PART
                     self._bind(bound.target, Binding(bound.source, how, quiet, self._row), scope)
@@ -306,8 +306,11 @@ class Scopes:
     def _note_calls(self, calls: Iterable[s.Call], scope: Scope, quiet: bool) -> None:
         for call in calls:
             name = called(call)
-            self.calls.setdefault(name, []).append((call, scope))
-            if isinstance(call.func, s.Attr) and name in ("append", "extend") and call.args:
+            if name in self.calls:
+                self.calls[name].append((call, scope))
+            else:
+                self.calls[name] = [(call, scope)]
+            if name in ("append", "extend") and isinstance(call.func, s.Attr) and call.args:
                 self._bind(call.func.base, Binding(call.args[0], How.ADDED, quiet, self._row), scope)
 
     def _bind(self, target: s.Expr, binding: Binding, scope: Scope) -> None:

@@ -473,19 +473,6 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
             stack.extend(getter(current))
 
 
-def walked(expr: Expr) -> list[Expr]:
-    """The same, all at once: quicker where nobody stops halfway."""
-    stack: list[Expr] = [expr]
-    found: list[Expr] = []
-    while stack:
-        current = stack.pop()
-        found.append(current)
-        getter = _PARTS.get(type(current))
-        if getter is not None:
-            stack.extend(getter(current))
-    return found
-
-
 def walk_stmts(body: list[Stmt]) -> Iterator[Stmt]:
     """Every statement of a block, inner blocks and definitions included, in source order."""
     stack = [iter(body)]
