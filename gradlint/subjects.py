@@ -304,6 +304,9 @@ class Operation(Protocol):
     def softplus(self) -> bool:
         """The logarithm of 1 plus one exponential, not of a sum of them."""
 
+    def shares_function(self, other: Operation) -> bool:
+        """Whether another one stands in the same function."""
+
     @property
     def absolute(self) -> str:
         """`x.abs()` for the root of x squared, "" if the operand is not just that."""

@@ -85,9 +85,8 @@ class ExpOfLogits(Rule):
     def _softmax_by_hand(self, division: Operation) -> Iterator[Draft]:
         if division.other is None:
             return
-        above = {exp.operand_text for exp in division.other.exps}
         for exp in division.fact.exps:
-            if exp.operand_text in above and exp.unbounded:
+            if exp.unbounded and any(_is_of_the_same(division, exp, below) for below in division.other.exps):
                 yield self._at(exp, "torch.softmax", division, "inf / inf is NaN here")
 
     def _at(self, exp: Operation, instead: str, user: Operation, story: str) -> Draft:
@@ -97,3 +96,8 @@ class ExpOfLogits(Rule):
             related=[(user.site, story)],
             repairs=[Repair(f"Use `{instead}`", lambda bench: bench.fuse(user, exp))],
         )  # fmt: skip
+
+
+def _is_of_the_same(division: Operation, exp: Operation, other: Operation) -> bool:
+    """The exponentials of one thing; what a helper takes of two models at one place are two."""
+    return exp.shares_function(division) if exp.site == other.site else exp.operand_text == other.operand_text

@@ -16,6 +16,7 @@ from gradlint.subjects import Kind, Low, Prob
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gradlint import subjects
     from gradlint.python.evaluate import Evaluator
     from gradlint.python.frame import Frame
     from gradlint.python.module import Module
@@ -176,6 +177,9 @@ class Operation:
     @property
     def local(self) -> bool:
         return self.fact.made is not None and self.fact.home is self.function
+
+    def shares_function(self, other: subjects.Operation) -> bool:
+        return isinstance(other, Operation) and self.function is other.function
 
     @property
     def criterion(self) -> Site | None:

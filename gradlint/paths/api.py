@@ -28,7 +28,7 @@ _GATHERS = {
 _TENSOR_METHODS = ("mean", "sum", "div", "mul", "add", "true_divide", "divide", "multiply")
 _NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub"}
 #: what the length of a schedule is called
-_LENGTHS = ("num_training_steps", "T_max", "total_steps", "total_iters", "steps_per_epoch")
+_LENGTHS = ("num_training_steps", "T_max", "total_steps", "total_iters", "steps_per_epoch", "step_size")
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
