@@ -10,7 +10,7 @@ from gradlint.events import OptimizerRef, Params, Role
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.rows import Thing
 from gradlint.knowledge.torch_api import DISTRIBUTIONS, INNER_OPTIMIZER
-from gradlint.paths import roles
+from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
@@ -116,6 +116,8 @@ class Names:
         # the text of a list is that of any list that began like it
         key = f"{s.render(target.base) if isinstance(base, v.Collection) else base.key}[{index.key}]"
         value = self.named(value, key, key)
+        if isinstance(base, v.Tensor) and isinstance(value, v.Tensor) and not isinstance(target.index, s.Const):
+            tensors.entry_by_entry(base, value)
         if not isinstance(base, v.Collection) or not isinstance(index, v.Constant):
             self.run.entries.setdefault(base.key, {})[index.key] = value
             self.run.attributes[(base.key, index.key)] = value

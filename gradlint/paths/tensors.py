@@ -179,6 +179,13 @@ def weighted(tensor: v.Tensor, by: v.Value) -> v.Tensor:
     return _multiplied(tensor, tensor, by)
 
 
+def entry_by_entry(whole: v.Tensor, entry: v.Tensor) -> None:
+    """`for k in losses: losses[k] = losses[k] / n`: what becomes of one entry becomes of all, once."""
+    if whole.norm not in _SCALED and entry.norm in _SCALED:
+        whole.norm, whole.divisor, whole.divisor_value = entry.norm, entry.divisor, entry.divisor_value
+        whole.divisors = entry.divisors
+
+
 def _is_one(by: v.Value) -> bool:
     """`torch.ones_like(loss)`, None, and what is called `ones`."""
     if isinstance(by, v.Constant):
