@@ -342,12 +342,15 @@ class Methods:
         return v.NONE
 
     def _is_of_another_library(self, base: v.Unknown, node: s.Call) -> bool:
-        """`grad = loss_fn.backward()`: torch's backward gives nothing, and its losses have no `forward` beside it."""
-        if naming.LOSS.search(naming.last(base.key)) and self.it.program.once(roles.uses).calls(base.key, "forward"):
+        """`grad = loss_fn.backward()`: torch's backward gives nothing, and no tensor has a `forward` beside it."""
+        if frameworks.named(naming.last(base.key), Thing.ENGINE) is not None:
+            return False
+        uses = self.it.program.once(roles.uses)
+        if uses.calls(base.key, "forward") and not uses.frameworks:
             return True
         stmt = self.it.program.once(Scopes).stmt_of(node.node)
         if isinstance(stmt, s.Assign):
-            return stmt.value.node == node.node and not frameworks.named(naming.last(base.key), Thing.ENGINE)
+            return stmt.value.node == node.node
         given = [part for expr in s.expressions(stmt) for part in s.walk_expr(expr)] if stmt is not None else []
         return any(x.node == node.node for call in given if isinstance(call, s.Call) for x in call.args)
 
