@@ -22,7 +22,6 @@ import logging
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -34,8 +33,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from tests.runtime.drivers import drivers, ranks
-from tests.runtime.drivers.running import LOOPS, ROOT, WORLD
-from tests.runtime.zygote import python
+from tests.runtime.drivers.running import LOOPS, WORLD, Worker, workers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,39 +71,23 @@ def differences(pairs: Sequence[Pair], processes: int = 1, limit: float = 3600.0
     shares = [(alone[n : n + size], 1) for n in range(0, len(alone), size)] + ([(spread, WORLD)] if spread else [])
     said: dict[Pair, str] = {}
     with tempfile.TemporaryDirectory(prefix="gradlint-updates-", ignore_cleanup_errors=True) as folder:
-        started: list[tuple[list[Pair], Path, list[subprocess.Popen[bytes]]]] = []
+        started: list[tuple[list[Pair], Path, list[Worker]]] = []
         try:
             for number, (share, world) in enumerate(shares):
                 orders = Path(folder, f"jobs{number}.json")
                 orders.write_text(json.dumps([dataclasses.asdict(pair) for pair in share]), encoding="utf-8")
-                started.append((share, orders, [_started(orders, rank, world) for rank in range(world)]))
-            for share, orders, workers in started:
-                for rank, worker in enumerate(workers):
-                    if worker.wait(limit):
-                        raise RuntimeError(_log(orders, rank).read_text(encoding="utf-8", errors="replace")[-3000:])
+                started.append((share, orders, workers("benchmarks.updates", orders, world)))
+            for share, orders, ranked in started:
+                for rank, worker in enumerate(ranked):
+                    worker.finish(limit)
                     heard = json.loads(_answers(orders, rank).read_text(encoding="utf-8"))
                     for pair, answer in zip(share, heard, strict=True):
                         said[pair] = said.get(pair) or answer
         finally:
-            for _, _, workers in started:
-                for worker in workers:
-                    worker.kill()
-                    worker.wait()
+            for _, _, ranked in started:
+                for worker in ranked:
+                    worker.end()
     return [said.get(pair, "") for pair in pairs]
-
-
-def _started(orders: Path, rank: int, world: int) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-    about = {"RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    command = python("-m", "benchmarks.updates", str(orders))
-    with open(_log(orders, rank), "wb") as log:
-        return subprocess.Popen(
-            command, cwd=orders.parent, env={**os.environ, **about}, stdout=log, stderr=subprocess.STDOUT
-        )
-
-
-def _log(orders: Path, rank: int) -> Path:
-    return orders.with_suffix(f".log{rank}")
 
 
 def _answers(orders: Path, rank: int) -> Path:

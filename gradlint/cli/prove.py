@@ -8,6 +8,10 @@ import sys
 import time
 
 import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from gradlint.cli.selection import FORMAT, complete_rule
 from gradlint.config.reading import ConfigError
@@ -107,11 +111,6 @@ def _verdict(proof: Proof) -> str:
 
 def _table(proofs: Proofs) -> None:
     """Three columns fit a terminal of 80."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False)
     table.add_column("rule", no_wrap=True)
     table.add_column("with the mistake", ratio=1)

@@ -138,8 +138,8 @@ def _verify(request: Request) -> int:
         device = "cpu"
         _say(f"gradlint: {note}")
     job = Job(
-        script, arguments, request.steps, request.timeout, request.seed, device, request.nproc, entry=entry,
-        pretended=request.pretend_gpus,
+        script, request.timeout, request.nproc, entry=entry,
+        arguments=arguments, steps=request.steps, seed=request.seed, device=device, pretended=request.pretend_gpus,
     )  # fmt: skip
     wanted = Wanted(job, not request.no_fix, request.unsafe_fixes, _script_output if request.verbose else None)
     name = request.module or request.script

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 def _run(tmp_path: Path, text: str, *arguments: str) -> Outcome:
     write(tmp_path, {"train.py": text})
-    return run(Job(tmp_path / "train.py", arguments, steps=3, limit=PATIENCE))
+    return run(Job(tmp_path / "train.py", arguments=arguments, steps=3, limit=PATIENCE))
 
 
 def _how(outcome: Outcome) -> str:
@@ -62,7 +62,7 @@ def printed() -> list[str]:
 @pytest.fixture(scope="module")
 def outcome(folder: Path, printed: list[str]) -> Outcome:
     before = write(folder, LOOKING)
-    outcome = run(Job(folder / "train.py", ("--lr", "0.1"), steps=3), on_output=printed.append)
+    outcome = run(Job(folder / "train.py", arguments=("--lr", "0.1"), steps=3), on_output=printed.append)
     assert contents(folder) == before, "something was written beside the script"
     return outcome
 

@@ -41,7 +41,9 @@ def test_torch_is_found_without_an_import() -> None:
 
 
 def test_orders_arrive_as_they_were_given(tmp_path: Path) -> None:
-    orders = Orders(str(tmp_path), "train.py", ("--lr", "1"), overlay={"a.py": "b.py"}, paths=("x",), own=("y",))
+    orders = Orders(
+        str(tmp_path), "train.py", arguments=("--lr", "1"), overlay={"a.py": "b.py"}, paths=("x",), own=("y",)
+    )
     assert read(str(orders.write())) == orders
 
 

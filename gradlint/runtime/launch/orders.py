@@ -38,30 +38,38 @@ def this_python() -> str:
     return f"{sys.prefix} {sys.hexversion}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """Under which a script runs."""
+
+    arguments: tuple[str, ...] = ()
+    #: optimizer steps after which it is stopped
+    steps: int = 8
+    seed: int = 0
+    #: "cpu", "cuda" or "mps"; see `launch.run.resolve`
+    device: str = "cpu"
+    #: a file of the user -> the file whose text runs in its place
+    overlay: Mapping[str, str] = field(default_factory=dict)
+    #: further folders whose files are the user's own code, though they look installed
+    own: tuple[str, ...] = ()
+    #: GPUs that the script is told of, and that are none: what it puts there lands on the CPU
+    pretended: int = 0
+
+
 @dataclass(frozen=True)
-class Orders:
+class Orders(Conditions):
     """All that has to be known on the other side."""
 
     #: where recordings and endings are written
     folder: str
     #: absolute, as the user named it: what `__file__` will be
     script: str
-    arguments: tuple[str, ...] = ()
-    steps: int = 8
-    seed: int = 0
-    device: str = "cpu"
-    #: a file of the user -> the file whose text runs in its place
-    overlay: Mapping[str, str] = field(default_factory=dict)
-    #: further folders whose files are the user's own code, though they look installed
-    own: tuple[str, ...] = ()
     #: the dotted name to run it under, for scripts with relative imports; "" for a plain script
     module: str = ""
     #: what goes first on sys.path: the script's folder, or the folder that holds its package
     home: str = ""
     #: more folders, to be looked through last
     paths: tuple[str, ...] = ()
-    #: GPUs that the script is told of, and that are none: what it puts there lands on the CPU
-    pretended: int = 0
 
     def write(self) -> Path:
         path = Path(self.folder, FILE)

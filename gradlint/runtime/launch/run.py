@@ -19,14 +19,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from gradlint.config.reading import ConfigError, unknown
 from gradlint.model import counted
 from gradlint.runtime.launch import ending, orders
-from gradlint.runtime.launch.orders import Entry, Orders, Overlay
+from gradlint.runtime.launch.orders import Conditions, Entry, Orders, Overlay
 from gradlint.runtime.recording import Recording, load
 
 WANTED = ("auto", "cpu", "cuda", "mps")
@@ -237,30 +237,18 @@ class LaunchError(Exception):
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Conditions):
     """What to run, and how."""
 
     script: Path
-    arguments: tuple[str, ...] = ()
-    #: optimizer steps after which it is stopped
-    steps: int = 8
     #: seconds
     limit: float = 300.0
-    seed: int = 0
-    #: "cpu", "cuda" or "mps"; see `devices.resolve`
-    device: str = "cpu"
     #: more than one: through torchrun
     nproc: int = 1
-    #: a file of the user -> the file whose text runs in its place
-    overlay: Mapping[str, str] = field(default_factory=dict)
     #: where it runs; None: here
     cwd: Path | None = None
-    #: further folders whose files are the user's own code, though they look installed
-    own: tuple[str, ...] = ()
     #: how it is started, if that is known: as `python -m package.train`, from the folder that holds the package
     entry: Entry | None = None
-    #: GPUs that the script is told of on the CPU
-    pretended: int = 0
 
 
 @dataclass
@@ -337,20 +325,9 @@ def _orders(folder: Path, job: Job) -> Orders:
     script = job.script.absolute()
     overlay = {os.path.abspath(original): os.path.abspath(copy) for original, copy in job.overlay.items()}
     place = job.entry or orders.examine(script, Overlay(overlay).read(str(script)))
-    return Orders(
-        folder=str(folder),
-        script=str(script),
-        arguments=job.arguments,
-        steps=job.steps,
-        seed=job.seed,
-        device=job.device,
-        overlay=overlay,
-        own=job.own,
-        module=place.module,
-        home=place.home,
-        paths=place.paths,
-        pretended=job.pretended,
-    )
+    conditions: dict[str, Any] = {each.name: getattr(job, each.name) for each in fields(Conditions)}
+    conditions["overlay"] = overlay
+    return Orders(str(folder), str(script), place.module, place.home, place.paths, **conditions)
 
 
 def _command(job: Job, folder: Path) -> list[str]:

@@ -47,19 +47,18 @@ def recordings(texts: Sequence[Text], processes: int = 1, limit: float = 600.0) 
         alone = [job for job, text in zip(jobs, texts, strict=True) if not text.distributed]
         spread = [job for job, text in zip(jobs, texts, strict=True) if text.distributed]
         shares = [(alone[n::processes], 1) for n in range(processes)] + [(spread, WORLD)]
-        started: list[subprocess.Popen[bytes]] = []
+        started: list[Worker] = []
         try:
             for number, (share, world) in enumerate(shares):
                 if share:
-                    started += _workers(Path(folder), number, share, world)
+                    orders = Path(folder, f"jobs{number}.json")
+                    orders.write_text(json.dumps(share), encoding="utf-8")
+                    started += workers("tests.runtime.drivers.worker", orders, world)
             for worker in started:
-                code = worker.wait(limit)
-                if code:
-                    raise RuntimeError(f"a worker ended with code {code}: {_said(worker)}")
+                worker.finish(limit)
         finally:
             for worker in started:
-                worker.kill()
-                worker.communicate()
+                worker.end()
         found = [load(Path(str(job["folder"]))) for job in jobs]
     for text, recorded in zip(texts, found, strict=True):
         if len(recorded) != (WORLD if text.distributed else 1) or any(r.end is None for r in recorded):
@@ -67,25 +66,34 @@ def recordings(texts: Sequence[Text], processes: int = 1, limit: float = 600.0) 
     return found
 
 
-def _workers(folder: Path, number: int, share: list[dict[str, object]], world: int) -> list[subprocess.Popen[bytes]]:
-    """One process for each rank."""
-    orders = folder / f"jobs{number}.json"
-    orders.write_text(json.dumps(share), encoding="utf-8")
-    found: list[subprocess.Popen[bytes]] = []
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that does what it was ordered to, as one of several ranks."""
+
+    process: subprocess.Popen[bytes]
+    said: Path
+
+    def finish(self, limit: float) -> None:
+        if code := self.process.wait(limit):
+            said = self.said.read_text(encoding="utf-8", errors="replace")[-3000:]
+            raise RuntimeError(f"a worker ended with code {code}: {said}")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def workers(module: str, orders: Path, world: int) -> list[Worker]:
+    """`python -m MODULE ORDERS`, a process for each rank."""
+    found: list[Worker] = []
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     for rank in range(world):
-        about = {"RANK": str(rank), "WORLD_SIZE": str(world)}
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-        command = python("-m", "tests.runtime.drivers.worker", str(orders))
-        said = open(folder / f"said{number}-{rank}", "w+b")  # noqa: SIM115 - the worker writes there while it lives
-        worker = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **about, "PYTHONPATH": path}, stdout=said, stderr=subprocess.STDOUT
-        )
-        said.close()
-        worker.said = folder / f"said{number}-{rank}"  # type: ignore[attr-defined]
-        found.append(worker)
+        about = {"RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+        said = orders.with_suffix(f".said{rank}")
+        with said.open("wb") as output:
+            process = subprocess.Popen(
+                python("-m", module, str(orders)), cwd=orders.parent, env={**os.environ, **about},
+                stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        found.append(Worker(process, said))
     return found
-
-
-def _said(worker: subprocess.Popen[bytes]) -> str:
-    path: Path = worker.said  # type: ignore[attr-defined]
-    return path.read_text(encoding="utf-8", errors="replace")[-3000:]
