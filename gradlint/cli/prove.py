@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import time
@@ -15,9 +14,9 @@ from rich.text import Text
 
 from gradlint.cli.selection import FORMAT, complete_rule
 from gradlint.config.reading import ConfigError
-from gradlint.runtime.launch.run import resolve
+from gradlint.runtime.launch.run import resolve, torch_is_installed
 from gradlint.runtime.prove.case import chosen
-from gradlint.runtime.prove.proving import Progress, Proof, Proofs, quiet
+from gradlint.runtime.prove.proving import BY_HAND, Progress, Proof, Proofs, quiet
 from gradlint.runtime.prove.proving import prove as run
 
 _INSTALL = "`gradlint prove` runs training code and needs torch: pip install 'torch-gradlint[runtime]'"
@@ -40,7 +39,7 @@ def prove(codes: tuple[str, ...], device: str, output_format: str) -> int:
     are proved. Exits with 0 if all are proved, 1 if one is not, 3 if a run failed.
     """
     cases = chosen(codes)
-    if importlib.util.find_spec("torch") is None:
+    if not torch_is_installed():
         raise ConfigError(_INSTALL)
     begun = time.monotonic()
     proofs = run(cases, resolve(device), _progress(2 * len(cases)))
@@ -93,7 +92,7 @@ def _on_gpu(proofs: Proofs) -> dict[str, list[str]]:
 
 
 def _summary(proofs: Proofs, seconds: float) -> str:
-    by_hand = sum(proof.passed is True and proof.fix == "by hand" for proof in proofs.proofs)
+    by_hand = sum(proof.passed is True and proof.fix == BY_HAND for proof in proofs.proofs)
     tail = f", {by_hand} of them put right by hand" if by_hand else ""
     skipped = f", {proofs.skipped} not run here" if proofs.skipped else ""
     devices = ", ".join(sorted({proof.device for proof in proofs.proofs if proof.before is not None}))
@@ -106,7 +105,7 @@ def _verdict(proof: Proof) -> str:
         return "not run here"
     if not proof.passed:
         return "NOT PROVED"
-    return "proved, put right by hand" if proof.fix == "by hand" else "proved"
+    return "proved, put right by hand" if proof.fix == BY_HAND else "proved"
 
 
 def _table(proofs: Proofs) -> None:

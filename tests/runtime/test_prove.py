@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 
 from gradlint.runtime.prove import proving
-from gradlint.runtime.prove.case import Job, Observed, Run, Used, all_cases, chosen, clipped, cosine
+from gradlint.runtime.prove.case import Observed, Run, Script, Used, all_cases, chosen, clipped, cosine
 from gradlint.runtime.prove.proving import (
     BY_HAND,
     Pair,
     Proof,
     Proofs,
     Ran,
-    Script,
     judged,
     pair,
     prove,
@@ -276,8 +275,8 @@ def test_a_script_that_hangs_is_ended(
     begun = tmp_path / "begun"
     hangs = f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)\n"
     scripts = [
-        Script(Job("fine", "fine.py", reference=False), "x = 1\n"),
-        Script(Job("hangs", "hangs.py", reference=False), hangs),
+        Script("fine", "fine.py", "x = 1\n", reference=False),
+        Script("hangs", "hangs.py", hangs, reference=False),
     ]
     monkeypatch.setattr(proving, "time", Clock(begun))
     with workers_forked():
@@ -293,7 +292,7 @@ def test_a_rank_that_is_lost_ends_the_other(started: list[subprocess.Popen[bytes
     )
     text += "import torch.distributed as dist\ndist.barrier()\n"
     with workers_forked():
-        ran = proving.run([Script(Job("lost", "lost.py", reference=False), text, ranks=2)], "cpu", limit=PATIENCE)
+        ran = proving.run([Script("lost", "lost.py", text, ranks=2, reference=False)], "cpu", limit=PATIENCE)
     assert ran.runs == {}
     assert "lost" in ran.trouble
     assert [process.returncode is None for process in started] == [False, False]

@@ -23,11 +23,15 @@ DEVICE, MEETING = "GRADLINT_PROVE_DEVICE", "GRADLINT_PROVE_MEETING"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Script:
     """A script to run."""
 
     id: str
-    script: str
+    #: its name; for the worker, where it was written
+    path: str
+    text: str = ""
+    #: processes that run it together
+    ranks: int = 1
     #: micro-batches that one update stands for
     window: int = 1
     #: work out the gradient of the large batch for each step

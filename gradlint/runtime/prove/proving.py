@@ -21,27 +21,18 @@ from gradlint.config.settings import Settings
 from gradlint.engine import fix, lint
 from gradlint.model import FixSafety
 from gradlint.registry import by_code
-from gradlint.runtime.prove.case import DEVICE, MEETING, Case, Job, Measured, Observed, Run, Value, read
+from gradlint.runtime.prove.case import DEVICE, MEETING, Case, Measured, Observed, Run, Script, Value, read
 
 WORKER = "gradlint.runtime.prove.worker"
 #: seconds for all scripts together
 LIMIT = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A text to run, on so many ranks."""
-
-    job: Job
-    text: str
-    ranks: int = 1
-
-
 @dataclass(slots=True)
 class Ran:
     """What came of all of them."""
 
-    #: by the id of the job, one of each rank
+    #: by the id of the script, one of each rank
     runs: dict[str, list[Observed]] = field(default_factory=dict)
     #: the end of what a worker said that did not come to its end
     trouble: str = ""
@@ -96,10 +87,10 @@ class _Group:
         jobs = self._home / "jobs"
         with jobs.open("w", encoding="utf-8") as file:
             for number, script in enumerate(self._scripts):
-                path = self._home / f"script_{number}" / Path(script.job.script).name
+                path = self._home / f"script_{number}" / Path(script.path).name
                 path.parent.mkdir()
                 path.write_text(script.text, encoding="utf-8")
-                file.write(json.dumps({**asdict(script.job), "script": str(path)}) + "\n")
+                file.write(json.dumps({**asdict(script), "path": str(path), "text": ""}) + "\n")
         for rank in range(self._ranks):
             with self._said(rank).open("wb") as said:
                 self._processes.append(
@@ -325,7 +316,7 @@ def scripts(pair: Pair) -> list[Script]:
     case = pair.case
     texts = {"before": pair.before, "after": pair.after}
     return [
-        Script(Job(run_id(case, side), case.script.name, case.window, case.reference, case.keep), text, case.ranks)
+        Script(run_id(case, side), case.script.name, text, case.ranks, case.window, case.reference, case.keep)
         for side, text in texts.items()
     ]
 

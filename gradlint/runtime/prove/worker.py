@@ -25,7 +25,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from gradlint.runtime.launch.orders import Orders
 from gradlint.runtime.prove import lab
-from gradlint.runtime.prove.case import MEETING, Job, Observed, Used
+from gradlint.runtime.prove.case import MEETING, Observed, Script, Used
 from gradlint.runtime.recorder.session import Recorder
 from gradlint.runtime.recording import encode
 
@@ -39,28 +39,28 @@ ENDLESS = 10_000
 def main(jobs: Path, results: Path) -> None:
     torch.set_num_threads(1)
     _meet()
-    todo = [Job(**json.loads(line)) for line in jobs.read_text(encoding="utf-8").splitlines()]
+    todo = [Script(**json.loads(line)) for line in jobs.read_text(encoding="utf-8").splitlines()]
     with results.open("w", encoding="utf-8") as file:
-        for job in todo:
-            file.write(f"{observe(job).line()}\n")
+        for script in todo:
+            file.write(f"{observe(script).line()}\n")
             file.flush()
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
 
-def observe(job: Job) -> Observed:
+def observe(script: Script) -> Observed:
     """One script, from a clean start."""
     _reset()
-    observed = Observed(job.id, int(os.environ.get("RANK", "0")), lab.DEVICE)
+    observed = Observed(script.id, int(os.environ.get("RANK", "0")), lab.DEVICE)
     watch = _Watch()
     with warnings.catch_warnings(record=True) as told, contextlib.redirect_stdout(sys.stderr):
         warnings.simplefilter("always")
-        values = _run(Path(job.script), observed, watch)
+        values = _run(Path(script.path), observed, watch)
     observed.warnings = [(warning.category.__name__, str(warning.message)) for warning in told]
-    observed.values = {name: values[name] for name in job.keep if name in values}
+    observed.values = {name: values[name] for name in script.keep if name in values}
     try:
         observed.weights = _flat(watch.weights_now())
-        observed.used = watch.used(job.window, reference=job.reference)
+        observed.used = watch.used(script.window, reference=script.reference)
     except Exception:  # ours: told as such, and the next case has its turn
         observed.failure = traceback.format_exc()
     return observed
