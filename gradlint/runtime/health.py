@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gradlint.model import Severity
 from gradlint.runtime.measure import APART, Run, number, spread
-from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Met, Parameter, Place, Stepped, Surveyed
+from gradlint.runtime.recording import BackwardRan, Forwarded, Happening, Met, Parameter, Stepped, Surveyed
 
 #: steps that a run needs before it is said that something never happened in it
 ENOUGH = 2
@@ -49,9 +49,14 @@ def symptoms(run: Run | None) -> list[Symptom]:
 
 
 def _symptom(
-    name: str, severity: Severity, message: str, at: Happening | Place | None, step: int = 0, subject: str = ""
+    name: str,
+    severity: Severity,
+    message: str,
+    at: Happening | Parameter | None,
+    step: int = 0,
+    subject: str = "",
 ) -> Symptom:
-    place = at.place if isinstance(at, Happening) else at
+    place = at.places[0] if at is not None and at.places else None
     return Symptom(name, severity, message, place.file if place else "", place.line if place else 0, step, subject)
 
 
@@ -68,7 +73,7 @@ def _trained(run: Run) -> Iterator[Symptom]:
     rows = [row for survey in run.recording.of(Surveyed) for row in survey.rows]
     loose = [row for row in rows if row.fed and row.related and row.awake]
     for optimizer in run.optimizers():
-        steps = [s for s in run.recording.of(Stepped) if s.owner == optimizer]
+        steps = run.recording.steps_of(optimizer)
         if len(steps) < ENOUGH:
             continue
         mine = [row for row in rows if row.optimizer == optimizer]
@@ -85,13 +90,12 @@ def _trained(run: Run) -> Iterator[Symptom]:
         if gone and new:
             said = f"the optimizer has {len(gone)} parameters that no model uses, and {_named(new)} of the model "
             said += "is in no optimizer: was a layer replaced after the optimizer was made?"
-            yield _symptom("stale-optimizer", Severity.ERROR, said, _made(run, optimizer), subject=new[0].name)
+            yield _symptom("stale-optimizer", Severity.ERROR, said, run.recording.met(optimizer), subject=new[0].name)
             loose = []
         yield from _cut(mine, len(steps))
     if loose:
         said = f"{_named(loose)} gets gradients, and no optimizer has it: it stays as it was made"
-        place = loose[0].places[0] if loose[0].places else None
-        yield _symptom("not-optimized", Severity.WARNING, said, place, subject=loose[0].name)
+        yield _symptom("not-optimized", Severity.WARNING, said, loose[0], subject=loose[0].name)
 
 
 def _idle_optimizer(run: Run, optimizer: str, mine: list[Parameter], others: list[Parameter], last: Stepped) -> Symptom:
@@ -106,7 +110,7 @@ def _idle_optimizer(run: Run, optimizer: str, mine: list[Parameter], others: lis
         said += f"what is done with {_named(mine)} never reaches a loss"
     if others:
         said += f"; {_named(others)} got gradients"
-    return _symptom("idle-optimizer", Severity.ERROR, said, _made(run, optimizer), subject=mine[0].name)
+    return _symptom("idle-optimizer", Severity.ERROR, said, run.recording.met(optimizer), subject=mine[0].name)
 
 
 def _left_behind(run: Run, steps: list[Stepped]) -> Symptom | None:
@@ -136,7 +140,7 @@ def _dead(run: Run) -> Iterator[Symptom]:
                 f"{row.dead:.0%} of the units of `{name}` ({row.layer}) had no gradient at any of {row.steps} steps: "
             )
             said += "dead, as behind a ReLU that is never above 0"
-            yield _symptom("dead-units", Severity.ADVICE, said, row.places[0] if row.places else None, subject=name)
+            yield _symptom("dead-units", Severity.ADVICE, said, row, subject=name)
 
 
 def _cut(mine: list[Parameter], steps: int) -> Iterator[Symptom]:
@@ -153,13 +157,7 @@ def _cut(mine: list[Parameter], steps: int) -> Iterator[Symptom]:
     ):
         if rows:
             said = f"{_named(rows)} is in the optimizer and ran, but had no gradient in {steps} steps: {why}"
-            place = rows[0].places[0] if rows[0].places else None
-            yield _symptom("no-gradient", Severity.WARNING, said, place, subject=rows[0].name)
-
-
-def _made(run: Run, optimizer: str) -> Place | None:
-    met = run.recording.met(optimizer)
-    return met.place if met is not None else None
+            yield _symptom("no-gradient", Severity.WARNING, said, rows[0], subject=rows[0].name)
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
@@ -218,7 +216,7 @@ def _exploding(run: Run) -> Iterator[Symptom]:
 
 def _rates(run: Run) -> Iterator[Symptom]:
     for optimizer in run.optimizers():
-        steps = [s for s in run.recording.of(Stepped) if s.owner == optimizer and not s.skipped]
+        steps = [s for s in run.recording.steps_of(optimizer) if not s.skipped]
         if len(steps) > ENOUGH and all(s.rates and not any(s.rates) for s in steps):
             said = f"the learning rate was 0 at each of the {len(steps)} steps: nothing is trained"
             yield _symptom("zero-rate", Severity.WARNING, said, steps[0], 1)
@@ -270,25 +268,23 @@ def _ranks(run: Run) -> Iterator[Symptom]:
     if len(run.ranks) < 2:
         return
     for optimizer in run.optimizers():
-        steps = [{s.number: s for s in r.of(Stepped) if s.owner == optimizer} for r in run.ranks]
-        common = sorted(set.intersection(*(set(s) for s in steps)))
-        if not common or not _alike([s[common[0]].start for s in steps]):
+        common = run.together(optimizer)
+        if not common or not _alike([s.start for s in common[0]]):
             continue
-        apart = [n for n in common if not _alike([s[n].weights for s in steps])]
-        if not apart or apart[-1] != common[-1]:
+        apart = [steps for steps in common if not _alike([s.weights for s in steps])]
+        if not apart or apart[-1] is not common[-1]:
             continue  # they have found together again: that is how they are meant to train
-        first = run.recording
-        step = next(s for s in first.of(Stepped) if s.owner == optimizer and s.number == apart[0])
-        said = f"the {len(run.ranks)} ranks have different weights after step {apart[0]}, with the same before it: "
-        wrapped = any(b.wrap for b in first.of(BackwardRan))
-        met = any(m.role == "model" for m in first.of(Met))
+        step = apart[0][run.ranks.index(run.recording)]
+        said = f"the {len(run.ranks)} ranks have different weights after step {step.number}, with the same before it: "
+        wrapped = any(b.wrap for b in run.recording.of(BackwardRan))
+        met = any(m.role == "model" for m in run.recording.of(Met))
         if wrapped:
             said += "not all gradients were averaged (no_sync, a clip or an edit of local ones)"
         elif met:
             said += "the model is wrapped, but the backward did not go through the wrapper"
         else:
             said += "no model is distributed: each rank trains for itself"
-        yield _symptom("ranks-apart", Severity.ERROR, said, step, apart[0])
+        yield _symptom("ranks-apart", Severity.ERROR, said, step, step.number)
 
 
 def _alike(weights: list[tuple[float, float] | None]) -> bool:

@@ -301,6 +301,11 @@ class Stepped(Happening):
     start: tuple[float, float] | None = None
     manager: str = ""
 
+    @property
+    def used(self) -> Gradient | None:
+        """The gradients of its optimizer that it used."""
+        return self.before_of(self.owner) or self.gradient_of(self.owner)
+
 
 @dataclass(frozen=True, slots=True)
 class Updated(Happening):
@@ -414,6 +419,9 @@ class Recording:
     def met(self, identity: str) -> Met | None:
         return next((m for m in self.of(Met) if m.id == identity), None)
 
+    def steps_of(self, optimizer: str) -> list[Stepped]:
+        return [s for s in self.of(Stepped) if s.owner == optimizer]
+
     @property
     def steps(self) -> int:
         """Optimizer steps; of several optimizers those of the busiest."""
@@ -440,10 +448,7 @@ def encode(happening: Happening) -> str:
 def decode(line: str) -> Happening:
     data: dict[str, Any] = json.loads(line)
     kind = KINDS[data.pop("kind")]
-    values = {name: _made(name, value) for name, value in data.items()}
-    if values.get("exhausted_by") is not None:
-        values["exhausted_by"] = Place(**values["exhausted_by"])
-    return kind(**values)
+    return kind(**{name: _made(name, value) for name, value in data.items()})
 
 
 #: fields that hold several of a kind
@@ -451,6 +456,8 @@ _NESTED = {"places": Place, "gradients": Gradient, "before": Gradient, "rows": P
 
 
 def _made(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return Place(**value)
     if name in _NESTED:
         return tuple(_NESTED[name](**{n: _made(n, v) for n, v in each.items()}) for each in value)
     return tuple(value) if isinstance(value, list) else value
@@ -465,8 +472,7 @@ def header(recording: Recording) -> str:
 def load(folder: Path) -> list[Recording]:
     """The recordings of all processes, by rank; a line that was cut off when its process was killed is left out."""
     found = [recording for path in sorted(folder.glob(f"{PREFIX}*.jsonl")) if (recording := _read(path)) is not None]
-    found.sort(key=lambda r: (r.rank, -len(r.happenings), r.pid))
-    return found
+    return sorted(found, key=lambda r: (r.rank, -len(r.happenings), r.pid))
 
 
 def _read(path: Path) -> Recording | None:
@@ -487,14 +493,8 @@ def _read(path: Path) -> Recording | None:
     return recording
 
 
-def _default(about: dataclasses.Field[Any]) -> object:
-    if about.default is not dataclasses.MISSING:
-        return about.default
-    return about.default_factory() if about.default_factory is not dataclasses.MISSING else dataclasses.MISSING
-
-
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
-        return {f.name: _plain(getattr(value, f.name)) for f in fields if getattr(value, f.name) != _default(f)}
+        return {f.name: _plain(getattr(value, f.name)) for f in fields if getattr(value, f.name) != f.default}
     return [_plain(v) for v in value] if isinstance(value, tuple | list) else value

@@ -114,7 +114,7 @@ class Run:
     def used(self, window: Window) -> list[BackwardRan]:
         """The backwards that the step used: the last ones, as many as the recorder counted."""
         step = self.step(window)
-        gradient = step.before_of(step.owner) if step is not None else None
+        gradient = step.used if step is not None else None
         count = gradient.backwards if gradient is not None else 0
         return self.happened(window, BackwardRan)[-count:] if count else []
 
@@ -122,6 +122,12 @@ class Run:
         """The last step of the optimizers that it touched."""
         steps = [s for s in self.recording.of(Stepped) if s.owner in happening.optimizers and s.index < happening.index]
         return steps[-1] if steps else None
+
+    def together(self, optimizer: str) -> list[list[Stepped]]:
+        """The steps that all ranks have made, each as it was on every rank."""
+        by_number = [{s.number: s for s in rank.steps_of(optimizer)} for rank in self.ranks]
+        common = sorted(set(by_number[0]).intersection(*by_number[1:])) if by_number else []
+        return [[steps[number] for steps in by_number] for number in common]
 
     def optimizers(self) -> list[str]:
         """Those that stepped."""

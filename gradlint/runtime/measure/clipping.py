@@ -13,7 +13,7 @@ def _clips(asked: Asked) -> list[Clipped]:
 
 def _used(step: Stepped | None) -> float | None:
     """The true norm of what a step used."""
-    return true_norm(step.before_of(step.owner)) if step is not None else None
+    return true_norm(step.used) if step is not None else None
 
 
 def _largest(run: Run, optimizers: list[str]) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradlint.model import counted
 from gradlint.runtime.measure import APART, SINGLE, Asked, Run, Shown, here, marks, measures, number, share, spread
-from gradlint.runtime.recording import BackwardRan, Clipped, Edited, Stepped
+from gradlint.runtime.recording import BackwardRan, Clipped, Edited
 from gradlint.states import Window
 
 _ALONE = "no distributed model trained in this run: try --nproc 2"
@@ -25,9 +25,8 @@ def _exchanges(run: Run, window: Window) -> tuple[int, int]:
 
 def apart(run: Run, owner: str) -> float | None:
     """How far the ranks' weights are apart after their last common step, in lengths of the weights."""
-    states = [{s.number: s.weights for s in r.of(Stepped) if s.owner == owner and s.weights} for r in run.ranks]
-    common = set.intersection(*(set(s) for s in states)) if states else set()
-    return spread([s[max(common)] for s in states]) if len(states) > 1 and common else None
+    common = [steps for steps in run.together(owner) if all(s.weights for s in steps)]
+    return spread([s.weights for s in common[-1]]) if len(run.ranks) > 1 and common else None
 
 
 def _agreement(run: Run, owner: str) -> str:

@@ -73,7 +73,7 @@ def step_bypasses_scaler(asked: Asked, steps: list[Stepped]) -> Shown:
     past = asked.mistaken(Stepped)
     if not past:
         return Shown(False, f"{share(len(steps), len(steps), 'steps')} went through the scaler, or had nothing scaled")
-    worst = max((g for s in past if (g := s.before_of(s.owner)) is not None), key=lambda g: g.scale, default=None)
+    worst = max((s.used for s in past if s.used is not None), key=lambda g: g.scale, default=None)
     said = f"{share(len(past), len(steps), 'steps')} went past the scaler"
     if any(isinstance(h, Stepped) and h.scaler for h in asked.story):
         said += f" with gradients that it had used already: the weights moved by {number(past[-1].moved)} once more"

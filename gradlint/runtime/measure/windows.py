@@ -229,7 +229,7 @@ def step_without_gradients(asked: Asked) -> Shown:
     steps = [s for o in sorted(owners) for s in asked.run.steps(o) if not s.closure]
     empty = [h for h in (*asked.wrong, *asked.story) if isinstance(h, Stepped)]
     if empty:
-        worst = empty[-1].before_of(empty[-1].owner)
+        worst = empty[-1].used
         had = f"{worst.present} of {worst.total} parameters had a gradient" if worst is not None else "no gradients"
         moved = max((s.moved or 0.0 for s in empty), default=0.0)
         came = share(len(empty), max(len(steps), len(empty)), "steps")

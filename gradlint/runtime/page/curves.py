@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gradlint.runtime.measure import APART, spread
 from gradlint.runtime.page.chart import COLOURS, Chart, Curve, Plot, Plots
 from gradlint.runtime.page.render import number
-from gradlint.runtime.page.words import Optimizers, used
+from gradlint.runtime.page.words import Optimizers
 from gradlint.runtime.recording import BackwardRan, Clipped, Recording, Stepped, Synced
 
 
@@ -73,7 +73,7 @@ def _track(recording: Recording, identity: str) -> _Track:
 
 
 def _norms(name: str, track: _Track) -> Chart:
-    at_step = [(s.number, g.true) for s in track.steps if (g := used(s)) is not None]
+    at_step = [(s.number, s.used.true) for s in track.steps if s.used is not None]
     clips = {n: c for n, c in track.clips.items() if c.how == "norm" and c.limit is not None}
     before = [(n, g.true) for n, c in clips.items() for g in c.before if g.optimizer == _owner(track)]
     limits = [(n, c.limit) for n, c in clips.items() if c.limit is not None and math.isfinite(c.limit)]
@@ -162,14 +162,13 @@ def _by_rank(recordings: Sequence[Recording]) -> list[Recording]:
 
 
 def _first_owner(recording: Recording) -> list[Stepped]:
-    steps = list(recording.of(Stepped))
-    return [step for step in steps if step.owner == steps[0].owner]
+    return recording.steps_of(next(recording.of(Stepped)).owner)
 
 
 def _chart(heading: str, members: Sequence[Recording]) -> Chart:
     curves = []
     for at, member in enumerate(members[:COLOURS]):
-        points = tuple((s.number, g.true) for s in _first_owner(member) if (g := used(s)) is not None)
+        points = tuple((s.number, s.used.true) for s in _first_owner(member) if s.used is not None)
         curves.append(Curve(f"rank {member.rank}", f"g{at}", points))
     skipped = tuple(s.number for s in _first_owner(members[0]) if s.skipped)
     return Chart(f"Gradient norm by rank, {heading.lower()}", tuple(c for c in curves if c.points), skipped, heading)
@@ -183,7 +182,7 @@ def _rank_lines(members: Sequence[Recording]) -> list[Rank]:
             member.rank,
             member.steps,
             sum(1 for _ in member.of(Synced)),
-            g.true if (g := used(end)) is not None else None,
+            end.used.true if end.used is not None else None,
             None if end.weights is None else end.weights[0],
             _agree(end, ends[0]),
         )

@@ -320,18 +320,13 @@ def compared(one: Sequence[Tally], other: Sequence[Tally]) -> list[Tally]:
     return [Tally(t.what, t.text, t.value, _differ(t.value, theirs.get(t.what))) for t in one]
 
 
-def used(step: Stepped) -> Gradient | None:
-    """The gradients that a step used."""
-    return step.before_of(step.owner) or step.gradient_of(step.owner)
-
-
 def _norms(mine: Sequence[Happening], identity: str, whose: str) -> list[Tally]:
     found = []
     clips = [h for h in mine if isinstance(h, Clipped) and h.how == "norm" and h.limit is not None]
     if clips and (gradient := clips[-1].before_of(identity)) is not None:
         found.append(_tally(f"norm before the clip{whose}", gradient.true))
     steps = [h for h in mine if isinstance(h, Stepped) and h.owner == identity]
-    at_step = [gradient.true for step in steps if (gradient := used(step)) is not None]
+    at_step = [step.used.true for step in steps if step.used is not None]
     if at_step:
         found.append(Tally(f"norm at the step{whose}", numbers(at_step), at_step[-1]))
     if clips and clips[-1].limit is not None:
