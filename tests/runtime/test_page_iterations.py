@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gradlint.runtime.page.iterations import iterations
-from gradlint.runtime.page.lanes import Cell, Fold, cells, folded, kind_of
+from gradlint.runtime.page.lanes import ORDER, Cell, Fold, cells, folded, kind_of, lane_of
 from gradlint.runtime.page.words import Places
-from gradlint.runtime.recording import Place, Raised, Recording, Stepped, Zeroed
+from gradlint.runtime.recording import KINDS, Place, Raised, Recording, Stepped, Zeroed
 from gradlint.runtime.verdicts import Side
 from tests.runtime.page_examples import ACCUMULATION, AMP, SCRIPT, Run, accumulation, amp, gan
 
@@ -37,6 +37,14 @@ def loop(source: str, turns: list[str]) -> Side:
                 case _:
                     run.step(1.0, "optimizer.step")
     return run.side()
+
+
+def test_all_that_is_shown_has_a_lane() -> None:
+    everything = [kind(index) for index, kind in enumerate(KINDS.values())]
+    found = iterations(Recording(1, happenings=everything), Places({}, SCRIPT), range(len(everything)))
+    lanes = {lane_of(h) for i in found for h in i.happenings}
+    assert "loader" in lanes
+    assert lanes <= set(ORDER)
 
 
 def test_a_canonical_loop() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import builtins
-import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -18,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -59,9 +59,7 @@ def as_plain_script(told: Orders, command: Sequence[str]) -> Orders:
     """The orders for another script, as `python script.py …` would run it."""
     script = os.path.abspath(command[0])
     real = script if os.name == "nt" else os.path.realpath(script)
-    return dataclasses.replace(
-        told, script=script, arguments=tuple(command[1:]), module="", home=os.path.dirname(real), paths=()
-    )
+    return replace(told, script=script, arguments=tuple(command[1:]), module="", home=os.path.dirname(real), paths=())
 
 
 def _restart_with_the_copy(told: Orders) -> None:
@@ -89,7 +87,7 @@ def _begin(told: Orders, imports: Imports) -> None:
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not session.has_enough:
-            session.ending("raised", 1, error)
+            session.ended = "raised", 1, error
         hook(kind, error, trace)
 
     sys.excepthook = excepthook
@@ -98,29 +96,24 @@ def _begin(told: Orders, imports: Imports) -> None:
 # -- the recorder ------------------------------------------------------------------------------------------------------
 
 
+@dataclass
 class Session:
     """The recorder of this process, from its start to its end."""
 
-    def __init__(self, recorder: Recorder, finish: Callable[..., None]) -> None:
-        self._recorder = recorder
-        self._finish = finish
-        self._closed = False
-        self._how, self._code = "finished", 0
-        self._error: BaseException | None = None
+    recorder: Recorder
+    #: its end; only the first call counts
+    finish: Callable[..., None]
+    #: how the script ended, its exit code, and what it raised
+    ended: tuple[str, int, BaseException | None] = ("finished", 0, None)
 
     @property
     def has_enough(self) -> bool:
         """The recorder has seen as many steps as were wanted: whatever leaves the script now, we have begun it."""
-        return self._recorder.stopped
-
-    def ending(self, how: str, code: int = 0, error: BaseException | None = None) -> None:
-        """What will be said at the end, after threads that still run and what the script does at exit."""
-        self._how, self._code, self._error = how, code, error
+        return self.recorder.stopped
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._finish(self._how, self._code, self._error)
+        """After threads that still run, and what the script does at exit."""
+        self.finish(*self.ended)
 
 
 def begin(told: Orders) -> Session:
@@ -160,14 +153,14 @@ def run(instead: Sequence[str]) -> None:
         _execute(told, overlay)
     except BaseException as error:
         if session.has_enough:
-            session.ending("enough")
+            session.ended = "enough", 0, None
             _leave_soon(session)
             sys.exit(0)
         if isinstance(error, SystemExit):
-            session.ending("exit", _exit_code(error.code))
+            session.ended = "exit", _exit_code(error.code), None
             raise
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
-        session.ending("raised", code, error)
+        session.ended = "raised", code, error
         _report(error, told)
         sys.exit(code)
 

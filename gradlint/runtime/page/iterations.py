@@ -23,6 +23,7 @@ from gradlint.runtime.recording import (
     Raised,
     Recording,
     Stepped,
+    Surveyed,
     Synced,
     Warned,
     Zeroed,
@@ -72,7 +73,7 @@ def _shown(recording: Recording, marked: frozenset[int]) -> list[Happening]:
     wanted = [
         h
         for h in recording.happenings
-        if not isinstance(h, Met | Ended) and (not isinstance(h, _QUIET) or h.index in marked)
+        if not isinstance(h, Met | Surveyed | Ended) and (not isinstance(h, _QUIET) or h.index in marked)
     ]
     return _syncs_behind(_raised_once(wanted, marked))
 
