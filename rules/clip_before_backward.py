@@ -65,6 +65,9 @@ class ClipBeforeBackward(Rule):
     clip that acts; without one there is no fix: pass `gradient_clip_val` to your `Trainer`.
 
     ## Known limits
+    A clip that stands under the condition of a window, but in front of the window's last backward, is told as well: it
+    misses the gradients of the last micro-batch.
+
     A call that gradlint cannot follow, between the clip and the backward, might make gradients itself: then nothing
     is said. A clip at set-up is reported only when the loop has no clip of its own.
 
@@ -84,13 +87,17 @@ class ClipBeforeBackward(Rule):
     mends = (Aspect.CLIPS,)
     message = "`{clip}` runs before `{backward}`: there are no gradients to clip yet, so nothing is clipped"
 
+    without_the_last = "`{clip}` runs before `{backward}`: it misses the gradients of the window's last micro-batch"
     in_vain = "`{clip}` runs before {framework}'s backward and clips nothing; `{trainer}` clips behind it"
 
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if clip.before is not PLAIN:
             yield self._in_vain(clip, clip.before)
             return
-        if state.pending or clip.exhausted_by is not None:
+        if clip.exhausted_by is not None:
+            return
+        if state.pending:
+            yield from self._without_the_last(clip, state)
             return
         backward = next(state.window.after(clip, Backward), None)
         if backward is None or any(state.window.between(clip, backward, Opaque)):
@@ -109,6 +116,23 @@ class ClipBeforeBackward(Rule):
                     related=[(backward, "the gradients are made here")],
                     repairs=_repairs(clip, backward, state.window.step),
                 )
+
+    def _without_the_last(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
+        """At the end of a window, but in front of its last backward."""
+        window, step = state.window, state.window.step
+        backward = next(window.after(clip, Backward), None)
+        if backward is None or step is None or not window.accumulates or window.inner_loop:
+            return
+        if not (clip.same_turn(backward) and step.same_turn(backward)) or any(b.same_turn(clip) for b in state.pending):
+            return  # amid several losses of one batch, or in another turn
+        again = [e for e in window.of(Clip) if e is not clip]
+        between = any(window.between(clip, step, Opaque)) or any(window.after(backward, Backward))
+        if not again and not between:
+            yield self.finding(
+                clip, message=self.without_the_last, clip=short(clip), backward=short(backward),
+                related=[(backward, "the last gradients of the window are made here")],
+                repairs=reversed([*_repairs(clip, backward, step)]),  # under its own condition if it has one
+            )  # fmt: skip
 
     def _in_vain(self, clip: Clip, framework: Framework) -> Draft:
         name = framework.name
