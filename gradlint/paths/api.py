@@ -224,8 +224,10 @@ class Api:
             return v.ParamsValue("", params, True)
         if tail in ("tqdm", "trange", "track", "auto") and (first is not None or tail == "trange"):
             return self._builtin("range" if tail == "trange" else "tqdm", a, node)
-        if tail in ("cycle", "count", "islice", "repeat") and dotted.startswith("itertools"):
-            return v.Counted(s.render(node), exact=tail == "count", inner=first)
+        if tail == "count" and dotted.startswith("itertools"):
+            return self._count(a, node)
+        if tail in ("cycle", "islice", "repeat") and dotted.startswith("itertools"):
+            return v.Counted(s.render(node), exact=False, inner=first)
         if tail in ("exit", "_exit"):
             return v.Never()
         return None
@@ -250,7 +252,8 @@ class Api:
         if name in ("filter", "map") and len(a.args) > 1:
             return self._filtered(name, a, node)
         if name == "len":
-            return v.Known(_length(first), s.render(node), exact=False)
+            known = _length(first)
+            return v.Known(known or TURNS, s.render(node), exact=False, made_up=known is None)
         return self._builtin_value(name, a, node)
 
     def _builtin_value(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
@@ -328,6 +331,12 @@ class Api:
             return v.Counted(s.render(node), first, exact, turns, window=window)
         size = v.whole_number(bound) if len(a.args) == 1 or first == 0 else None
         return v.Counted(s.render(node), first, exact, turns, window=window, size=size)
+
+    def _count(self, a: v.Arguments, node: s.Call) -> v.Value:
+        start = a.get(0, "start")
+        number = self.it.conditions.number(start) if start is not None else None
+        begin = int(number.value) if number is not None and isinstance(number.value, int) else 0
+        return v.Counted(s.render(node), begin, exact=start is None or number is not None)
 
     def _enumerate(self, first: v.Value, a: v.Arguments, node: s.Call) -> v.Value:
         start = a.get(1, "start")
@@ -417,7 +426,7 @@ def _puts_into_slices(call: s.Call) -> bool:
     return sums and any(isinstance(part, s.Item) and isinstance(part.index, s.Other) for part in parts)
 
 
-def _length(value: v.Value | None) -> int:
+def _length(value: v.Value | None) -> int | None:
     if isinstance(value, v.Collection) and value.kind is not v.Kind.GENERATOR and value.items and value.whole:
         return len(value.items)
-    return TURNS
+    return None

@@ -237,7 +237,7 @@ class Training:
             case v.Tensor() | v.Grad():
                 return [iterable]
             case _:
-                return [v.Unknown(f"{iterable.key}[*]", params=params_in(iterable))]
+                return [_entry_of_many(iterable) or v.Unknown(f"{iterable.key}[*]", params=params_in(iterable))]
 
     # -- parameters
 
@@ -291,6 +291,16 @@ def _filters(condition: s.Expr) -> bool:
             return False
         case _:
             return True
+
+
+def _entry_of_many(iterable: v.Value) -> v.Value | None:
+    """What `optimizers.values()` and `optimizers.items()` give: one of the optimizers, and what it is called."""
+    many, _, view = iterable.key.rpartition(".")
+    last = naming.last(many)
+    if view not in ("values()", "items()") or not (naming.OPTIMIZER.search(last) or naming.SCHEDULER.search(last)):
+        return None
+    one = v.Unknown(f"{many}[*]")
+    return one if view == "values()" else v.row(v.Unknown(f"{many} name"), one)
 
 
 def _union(parts: Iterable[Params]) -> Params:

@@ -15,6 +15,7 @@ from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, hands_self_on, identifiers, target_names
+from gradlint.python.calls import Arguments
 from gradlint.python.scope import Scopes
 from gradlint.python.usage import Use
 from gradlint.python.values import Enough
@@ -37,6 +38,8 @@ _ATTRIBUTE = re.compile(r"[\w#]*(\.\w+)*")
 _CONVERSIONS = {"float", "int", "tensor", "as_tensor", "max", "register_buffer"}
 #: what changes how large a loss is
 _RESIZE = {"div", "divide", "true_divide", "mul", "multiply", "sum", "nansum", "super", *tensors.IN_PLACE}
+#: what calls a function later, or at other times
+_KEEPS_FUNCTIONS = Pattern(r"(?i)register|hook|(^|_)(add|set|on|attach|subscribe)(_|$)|handler|callback|schedul|submit")
 #: for a look into a method of the file
 _SMALL_BUDGET = 400
 _NORMALISES = Pattern(r"(?i)scale|normali[sz]|divid|averag|mean|multipl")
@@ -73,6 +76,7 @@ class Guesses:
         last = naming.last(name)
         every = a.every
         self._touch(last, a, every, node)
+        self._run_handed(last, every, node)
         for value in every:
             self.it.gradients.use_up(value, node)
         if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.it.core.frame.no_grad:
@@ -89,6 +93,17 @@ class Guesses:
         counts, handed = self.hands_window(a), self._numbers(a)
         kept = tuple(x for x in every if isinstance(x, _RESTORED)) if naming.RESTORES.search(last) else ()
         return v.Unknown(s.render(node), called=name, params=params, counts=counts, handed=handed, kept=kept)
+
+    def _run_handed(self, name: str, every: list[v.Value], node: s.Call) -> None:
+        """`timed(train_step)`: an update that was written right here, in a loop, and needs nothing is made."""
+        if not self.run.loops or _KEEPS_FUNCTIONS.search(name):
+            return
+        for value in every:
+            if isinstance(value, v.Function) and value.outer is self.it.core.frame and isinstance(value.node, s.Def):
+                words = self.it.program.words_of(value.node)
+                needs = any(param.default is None and not param.star for param in value.node.params)
+                if words.backward and words.steps and not needs:
+                    self.it.core.enter(value, node, Arguments([], {}))
 
     # -- what may divide out of sight
 

@@ -178,6 +178,8 @@ class Loops:
                     for c in columns
                 ]
                 return v.row(*row)
+            if isinstance(iterable.inner, v.Counted) and iterable.inner.turns:
+                return self._counted(iterable.inner, turn % iterable.inner.turns)  # `cycle(range(n))`
             return number if iterable.inner is None else v.Unknown(f"{iterable.key}[*]")
         inner = iterable.inner
         if isinstance(inner, v.Counted):
@@ -247,6 +249,9 @@ class Loops:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
         if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
             return ""
+        if isinstance(iterable, v.Counted) and isinstance(iterable.inner, v.Collection):
+            if any(isinstance(x, v.Counted) and isinstance(x.inner, v.Counted) for x in iterable.inner.items):
+                return ""  # `zip(loader, cycle(range(n)))` goes from window to window
         return f"len({text})" if isinstance(stmt.iterable, s.Name | s.Attr) else text
 
     @staticmethod
