@@ -141,8 +141,8 @@ class Conditions:
         b = v.known(right) if isinstance(right, v.Constant) else self._number_beside(right, left)
         if a is None or b is None or _far_apart(a, b):
             return v.Symbol(text, op, [left, right])
-        if _unlike(a, b):
-            return v.Symbol(text, op, [v.Unknown(x.key, called="len") if _is_length(x) else x for x in (a, b)])
+        if v.unlike(a, b):
+            return v.Symbol(text, op, [v.Unknown(x.key, called="len") if v.is_length(x) else x for x in (a, b)])
         if {a.value, b.value} & {1} and "1" in (a.key, b.key) and not (a.counter or b.counter):
             size = a if b.key == "1" else b
             if self.run.does(Use.MODULUS, size):
@@ -256,13 +256,11 @@ class Conditions:
         if value.op == "not":
             return not self._decide(operands[0], q.inverted())
         if value.op == "and":
-            # the known parts first: a full window is needed whatever the flags say; what is usually false, as a whole,
-            # is so by its last part: `if not done and step < n: continue` does not mean that all is done
-            *first, last = sorted(operands, key=_knownness)
-            yes = q if q.usual else q.inverted()
-            return all(self._decide(x, yes) for x in first) and self._decide(last, q)
+            # the known parts first, as a full window; what is usually false is so by its last (`not done and i < n`)
+            *first, last = sorted(operands, key=v.knownness)
+            return all(self._decide(x, q if q.usual else q.inverted()) for x in first) and self._decide(last, q)
         if value.op == "or":
-            return any(self._decide(x, q) for x in sorted(operands, key=_knownness))
+            return any(self._decide(x, q) for x in sorted(operands, key=v.knownness))
         limit = _limit(value)
         if limit is not None:
             known = self.run.oracle.implied(operands[0].key, value.op, limit)
@@ -474,19 +472,6 @@ def _far_apart(a: v.Known, b: v.Known) -> bool:
     return False
 
 
-def _is_length(x: v.Known) -> bool:
-    """How many there are of something that nobody knows; loops go over a few of them."""
-    return x.made_up and not (x.exact or x.counter or x.window)
-
-
-def _unlike(a: v.Known, b: v.Known) -> bool:
-    """`len(memory) < 128`, `len(x) != 32`: the length is not what is run here; that it is above 1 is."""
-    for length, limit in ((a, b), (b, a)):
-        if _is_length(length) and limit.exact and not (limit.counter or limit.made_up):
-            return isinstance(limit.value, int | float) and abs(limit.value) > 1
-    return False
-
-
 def _limit(value: v.Symbol) -> float | None:
     """The number of a comparison between something that keeps its value and a number."""
     left, right = value.operands
@@ -501,10 +486,6 @@ def _real(op: str, a: v.Known, b: v.Known) -> float | None:
     if not (a.made_up or b.made_up) or left is None or right is None:
         return None
     return as_float(constants.binary(op, left, right))
-
-
-def _knownness(value: v.Value) -> int:
-    return 0 if isinstance(value, v.Constant) else 1
 
 
 def _counts(value: v.Unknown) -> bool:

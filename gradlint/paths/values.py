@@ -274,3 +274,21 @@ def number_of(value: Value | None) -> float | None:
 def whole_number(value: Value | None) -> int | None:
     number = number_of(value)
     return int(number) if number is not None and number.is_integer() else None
+
+
+def is_length(x: Known) -> bool:
+    """How many there are of something that nobody knows; loops go over a few of them."""
+    return x.made_up and not (x.exact or x.counter or x.window)
+
+
+def unlike(a: Known, b: Known) -> bool:
+    """`len(memory) < 128`, `len(x) != 32`: the length is not what is run here; that it is above 1 is."""
+    for length, limit in ((a, b), (b, a)):
+        if is_length(length) and limit.exact and not (limit.counter or limit.made_up):
+            return isinstance(limit.value, int | float) and abs(limit.value) > 1
+    return False
+
+
+def knownness(value: Value) -> int:
+    """For sorting: what is known comes first."""
+    return 0 if isinstance(value, Constant) else 1
