@@ -320,7 +320,7 @@ class Api:
         first = int(start.value) if start is not None and isinstance(start.value, int) else 0
         bound = a.args[1] if len(a.args) > 1 else (a.args[0] if a.args else v.Unknown("?"))
         turns: int | None = None
-        if stop is not None and isinstance(stop.value, int) and not stop.counter and exact:
+        if stop is not None and isinstance(stop.value, int) and not v.known(stop).counter and exact:
             turns = max(0, stop.value - first)
             if turns > 6:
                 turns = None

@@ -64,11 +64,11 @@ class Conditions:
 
     # -- numbers
 
-    def number(self, value: v.Value) -> v.Known | None:
+    def number(self, value: v.Value) -> v.Constant | None:
         """The number this value is on this path; names that are used as a modulus have the size of a window."""
         match value:
-            case v.Constant() if isinstance(value.value, int | float) and not isinstance(value.value, bool):
-                return v.known(value)
+            case v.Constant():
+                return value if type(value.value) in (int, float) else None
             case v.Unknown() | v.External():
                 if self.run.does(Use.MODULUS, value):
                     return v.Known(self.window_size(_last_name(value.key)), value.key, exact=True, made_up=True)
@@ -95,6 +95,8 @@ class Conditions:
 
     def arithmetic(self, op: str, left: v.Value, right: v.Value, text: str) -> v.Known | None:
         a, b = self.number(left), self.number(right)
+        if op != "%" and (a is None or b is None):
+            return None
         if op == "%" and a is None and isinstance(left, v.Unknown) and self.run.loops and _counts(left):
             turn = self.run.loops[-1].number()
             a = v.Known(turn if left.counted is None else left.counted, left.key, exact=False, counter=True)
@@ -102,6 +104,7 @@ class Conditions:
             b = v.Known(WINDOW, right.key, made_up=True)
         if a is None or b is None:
             return None
+        a, b = v.known(a), v.known(b)
         if op == "%" and isinstance(b.value, int) and b.value > 4 and not b.counter:
             b = v.Known(WINDOW, b.key, made_up=True, real=v.number_of(b))
         result = constants.binary(op, a.value, b.value)
@@ -137,9 +140,12 @@ class Conditions:
             if not isinstance(left, v.Unknown | v.External | v.Symbol):
                 return v.Known(op == "is not", text)
             return v.Symbol(text, op, [left, right])
-        a = v.known(left) if isinstance(left, v.Constant) else self._number_beside(left, right)
-        b = v.known(right) if isinstance(right, v.Constant) else self._number_beside(right, left)
-        if a is None or b is None or _far_apart(a, b):
+        a = left if isinstance(left, v.Constant) else self._number_beside(left, right)
+        b = right if isinstance(right, v.Constant) else self._number_beside(right, left)
+        if a is None or b is None:
+            return v.Symbol(text, op, [left, right])
+        a, b = v.known(a), v.known(b)
+        if _far_apart(a, b):
             return v.Symbol(text, op, [left, right])
         if v.unlike(a, b):
             return v.Symbol(text, op, [v.Unknown(x.key, called="len") if v.is_length(x) else x for x in (a, b)])
@@ -172,7 +178,7 @@ class Conditions:
         self.run.counted_in[size.key] = self.it.core.frame.program.path
         return size.key
 
-    def _number_beside(self, value: v.Value, other: v.Value) -> v.Known | None:
+    def _number_beside(self, value: v.Value, other: v.Value) -> v.Constant | None:
         number = self.number(value)
         # `step > args.save_every`: a modulus name is a number beside numbers only
         return number if number is not None and self.number(other) is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import Params, Sync, Wrap
 from gradlint.knowledge import naming
@@ -17,7 +17,7 @@ from gradlint.python.usage import Use
 from gradlint.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gradlint.paths.interpreter import Interpreter
 
@@ -66,29 +66,22 @@ class Training:
     # -- operators
 
     def operate(self, expr: s.Expr, values: list[v.Value]) -> v.Value:
-        match expr, values:
-            case s.Bin(), [left, right]:
-                return self._counted(expr, left, right)
-            case s.Compare(), [left, right]:
-                return self.it.conditions.compare(expr.op, left, right, s.render(expr))
-            case s.Bool(), _:
-                return self._boolean(expr, values)
-            case s.Unary(), [value]:
-                return self._unary(expr, value)
-            case s.Comprehension(), [v.Collection() as made]:
-                return self._collected(expr, made)
-            case s.IfExp(), [test, chosen]:
-                return self._chosen(test, chosen)
-            case s.Yield(), _:
-                self.run.yielded = list(self.run.contexts)
-                return v.Unknown("yield")
-            case s.Other(), _:
-                return v.Unknown(expr.label)
-            case _:
-                return v.Unknown(s.render(expr))
+        return _OPERATE.get(type(expr), Training._of_parts)(self, expr, values)
 
-    def _chosen(self, test: v.Value, chosen: v.Value) -> v.Value:
+    def _of_parts(self, expr: s.Expr, values: list[v.Value]) -> v.Value:
+        return v.Unknown(expr.label if isinstance(expr, s.Other) else s.render(expr))
+
+    def _compared(self, expr: s.Compare, values: list[v.Value]) -> v.Value:
+        left, right = values
+        return self.it.conditions.compare(expr.op, left, right, s.render(expr))
+
+    def _yielded(self, expr: s.Yield, values: list[v.Value]) -> v.Value:
+        self.run.yielded = list(self.run.contexts)
+        return v.Unknown("yield")
+
+    def _chosen(self, expr: s.IfExp, values: list[v.Value]) -> v.Value:
         """`model.no_sync() if odd else nullcontext()`: whether it syncs is somebody else's affair."""
+        test, chosen = values
         if self.it.conditions.certain(test):
             return chosen
         match chosen:
@@ -99,8 +92,9 @@ class Training:
             case _:
                 return chosen
 
-    def _counted(self, expr: s.Bin, left: v.Value, right: v.Value) -> v.Value:
+    def _counted(self, expr: s.Bin, values: list[v.Value]) -> v.Value:
         """What is left of a counter tells of a window."""
+        left, right = values
         result = self.binary(expr.op, left, right, s.render(expr))
         if expr.op == "%" and isinstance(result, v.Known) and result.window:
             self.it.conditions.sized(right)
@@ -168,7 +162,8 @@ class Training:
             window.window if window else "", any(k.modulo for k in known),
         )  # fmt: skip
 
-    def _unary(self, expr: s.Unary, value: v.Value) -> v.Value:
+    def _unary(self, expr: s.Unary, values: list[v.Value]) -> v.Value:
+        value = values[0]
         if expr.op == "not":
             if isinstance(value, v.Constant):
                 return _like(value, not value.value, expr)
@@ -191,7 +186,8 @@ class Training:
                 return base
             case v.ParamsValue():
                 return v.Parameter(f"{base.key}[{index.key}]", base.params, base.wrap, True)
-        stored = self.run.attributes.get((base.key, index.key))
+        named = not isinstance(base, v.Collection) or not isinstance(index, v.Constant)
+        stored = self.run.attributes.get((base.key, index.key)) if named else None
         if stored is not None:
             return stored
         if isinstance(base, v.Collection) and base.items:
@@ -209,7 +205,10 @@ class Training:
         called, kept = (value.called, value.kept) if isinstance(value, v.Unknown) else ("", ())
         return v.Unknown("", called=called or "unpacked", params=params_in(value), kept=kept)
 
-    def _collected(self, expr: s.Comprehension, made: v.Collection) -> v.Value:
+    def _collected(self, expr: s.Comprehension, values: list[v.Value]) -> v.Value:
+        made = values[0]
+        if not isinstance(made, v.Collection):
+            return made
         owners = [x for x in made.each if isinstance(x, v.Parameter | v.ParamsValue)]
         if not owners or len(owners) < len(made.items):
             return made
@@ -266,6 +265,18 @@ class Training:
                 return Params(value.params.owners | {value.key}, False)
             case _:
                 return Params()
+
+
+# by type, not by match: this runs for every operator of every turn
+_OPERATE: dict[type[s.Node], Callable[[Training, Any, list[v.Value]], v.Value]] = {
+    s.Bin: Training._counted,
+    s.Compare: Training._compared,
+    s.Bool: Training._boolean,
+    s.Unary: Training._unary,
+    s.IfExp: Training._chosen,
+    s.Comprehension: Training._collected,
+    s.Yield: Training._yielded,
+}
 
 
 def _like(value: v.Constant, number: int | float, expr: s.Expr) -> v.Known:

@@ -69,7 +69,7 @@ class Interpreter:
     @property
     def program(self) -> Module:
         """The file whose code is running."""
-        return self.core.frame.program
+        return self.core.frame.scope.program
 
     def let_go(self) -> None:
         """Nothing is run any more: its parts, which know it, are gone at once."""

@@ -50,7 +50,9 @@ class Names:
                     # a name for `.grad` is another name, an entry somewhere else is a place to keep it
                     value = self.it.gradients.put_aside(value, target, alias=True)
                 self.run.entries.pop(target.id, None)
-                return self.named(self._as_setting(target.id, value), target.id, target.id)
+                if isinstance(value, v.Constant):
+                    value = self._as_setting(target.id, value)
+                return self.named(value, target.id, target.id)
             case s.Attr() if base is not None:
                 return self._attribute_set(base, target, value, source)
             case s.Item() if base is not None:
@@ -64,9 +66,7 @@ class Names:
             case _:
                 return value
 
-    def _as_setting(self, name: str, value: v.Value) -> v.Value:
-        if not isinstance(value, v.Constant):
-            return value
+    def _as_setting(self, name: str, value: v.Constant) -> v.Value:
         if isinstance(value.value, bool) and self._is_setting(name, value):
             return self.flag(name, value.value, self.it.core.frame.scope)
         if isinstance(value, v.Known) and value.counter and value.key != name:

@@ -62,7 +62,7 @@ class Unknown(Named):
     of_scale: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Known(Constant):
     """A constant of which more is known: what it is called, or how it was computed."""
 

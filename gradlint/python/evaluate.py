@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: values that change in place
 Container = Collection | Instance
+#: values whose members a class body says; a tuple, as `A | B` would be made anew for each call
+_HAVE_MEMBERS = (Instance, Super, Class)
 #: what containers held before the branches that are running changed them
 Journal = dict[int, tuple[Container, Container]]
 
@@ -81,8 +83,11 @@ class Evaluator:
 
     # -- names
 
-    def look_up(self, name: str, node: int = -1) -> Value:
-        return self.names.look_up(name, self.frame, node) or self.domain.unknown(name)
+    def _name(self, expr: s.Name) -> Value:
+        found = self.frame.names.get(expr.id) or self.frame.find(expr.id)
+        if found is None or type(found) is External:
+            found = self.names.look_up(expr.id, self.frame, expr.node)
+        return found if found is not None else self.domain.unknown(expr.id)
 
     def evaluated(self, expr: s.Expr, frame: Frame) -> Value:
         """The value of an expression in another frame."""
@@ -317,7 +322,7 @@ class Evaluator:
             if isinstance(base, External):
                 callee = self.names.named(f"{base.dotted}.{func.name}", self.frame, func.node)
                 return self.call(callee, node, self.arguments(node))
-            if isinstance(base, Instance | Super | Class):
+            if isinstance(base, _HAVE_MEMBERS):
                 found = self.objects.member(base, func.name)
                 if found is not None:
                     return self.call(found, node, self.arguments(node))
@@ -333,11 +338,13 @@ class Evaluator:
         match callee:
             case Function():
                 return self.flow.follow(self, callee, node, given)
+            case External():
+                if callee.dotted == "functools.partial" and given.args:
+                    return Partial(given.args[0], given.without_first(), node)
+                return self.domain.call(callee, node, given)
             case Instance():
                 found = self.objects.member(callee, "__call__")
                 return self.domain.call(callee, node, given) if found is None else self.call(found, node, given)
-            case External(dotted="functools.partial") if given.args:
-                return Partial(given.args[0], given.without_first(), node)
             case Partial():
                 return self.call(callee.func, node, callee.given.before(given))
             case Bound():
@@ -455,7 +462,7 @@ _KINDS = {
 
 # by type, not by match: this runs for every expression
 _EVALUATE: dict[type[s.Node], Callable[[Evaluator, Any], Value]] = {
-    s.Name: lambda self, expr: self.look_up(expr.id, expr.node),
+    s.Name: Evaluator._name,
     s.Attr: Evaluator._attr,
     s.Call: Evaluator._call,
     s.Const: lambda self, expr: Constant(expr.value),

@@ -110,6 +110,8 @@ class Names:
 
     def named(self, dotted: str, frame: Frame, node: int = -1) -> Value:
         """What a full name means in a frame: something of the project, or of a library."""
+        if frame.scope.program.project is None:
+            return External(dotted, node)
         return self._meant(dotted, frame, dotted.rpartition(".")[2]) or External(dotted, node)
 
     def frame_of(self, program: Module) -> Frame:

@@ -51,7 +51,8 @@ class Objects:
     def member(self, base: Instance | Super | Class, name: str) -> Value | None:
         """What an object or a class has by this name."""
         if isinstance(base, Instance):
-            self.ready(base)
+            if not base.ready:
+                self.ready(base)
             if name in base.attributes:
                 return base.attributes[name]
         owner = base.owner if isinstance(base, Super) else base

@@ -293,6 +293,10 @@ def render(expr: Expr | None) -> str:
     return expr.text
 
 
+def constant_text(value: ConstValue) -> str:
+    return repr(value) if not isinstance(value, str) else f'"{value}"'
+
+
 def _render(expr: Expr) -> str:
     match expr:
         case Name():
@@ -304,7 +308,7 @@ def _render(expr: Expr) -> str:
             args += [f"{k}={render(v)}" for k, v in expr.kwargs.items() if not k.startswith("**")]
             return f"{_tight(expr.func)}({', '.join(args)})"
         case Const():
-            return repr(expr.value) if not isinstance(expr.value, str) else f'"{expr.value}"'
+            return constant_text(expr.value)
         case Bin():
             level = _binding(expr)
             return f"{_inside(expr.left, level)} {expr.op} {_inside(expr.right, level + 1)}"
@@ -380,15 +384,6 @@ def parts(expr: Expr) -> list[Expr]:
     return getter(expr) if getter is not None else []
 
 
-def _dict_parts(expr: Dict) -> list[Expr]:
-    found: list[Expr] = []
-    for key, value in expr.pairs:
-        if key is not None:
-            found.append(key)
-        found.append(value)
-    return found
-
-
 # by type, not by match: this runs for every node of every file
 _PARTS: dict[type[Node], Callable[[Any], list[Expr]]] = {
     Attr: lambda e: [e.base],
@@ -401,7 +396,7 @@ _PARTS: dict[type[Node], Callable[[Any], list[Expr]]] = {
     Sequence: lambda e: e.items,
     IfExp: lambda e: [e.test, e.then, e.other],
     Item: lambda e: [e.base, e.index],
-    Dict: _dict_parts,
+    Dict: lambda e: [part for pair in e.pairs for part in pair if part is not None],
     Lambda: lambda e: [e.body],
     Comprehension: lambda e: [e.iterable, *e.conditions, e.target, e.element],
     Yield: lambda e: [e.value] if e.value is not None else [],

@@ -35,7 +35,7 @@ class Value:
         return self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Constant(Value):
     """A number, a string, True, False or None."""
 
@@ -43,7 +43,7 @@ class Constant(Value):
 
     @property
     def key(self) -> str:
-        return s.render(s.Const(-1, self.value))
+        return s.constant_text(self.value)
 
     def signature(self) -> object:
         return type(self.value), self.value
@@ -106,7 +106,8 @@ class Collection(Value):
     @property
     def each(self) -> list[Value]:
         """The same; of what there may be any number of, one."""
-        return [x.value if isinstance(x, Rest) else x for x in self.parts]
+        found = [x.value if isinstance(x, Rest) else x for x in self.items]
+        return [*found, *self.entries.values()] if self.entries else found
 
     def at(self, index: Value) -> Value | None:
         """What a constant picks; None if that is not known."""
