@@ -114,6 +114,8 @@ class Guesses:
     def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
         if isinstance(value, v.Tensor):
             return False
+        if isinstance(value, v.Constant):
+            return not (isinstance(value, v.Known) and value.counter) and self._names_window(value.key)
         if depth < 3:
             entries = self.run.entries.get(value.key) if value.key else None
             inside = [] if entries is None else [*entries.values()]
@@ -121,8 +123,6 @@ class Guesses:
                 inside += value.each
             if inside and any(self._speaks_of_window(x, depth + 1) for x in inside):
                 return True
-        if isinstance(value, v.Constant):
-            return not v.known(value).counter and self._names_window(value.key)
         return isinstance(value, v.Unknown) and (value.counts or self._names_window(value.key))
 
     def _names_window(self, text: str) -> bool:

@@ -195,13 +195,15 @@ class Names:
             made = v.Optimizer("", ref)
             return self.named(made, name, key)
         scope = self.it.core.frame.scope
-        called = value.called if value.called.startswith(_REMEMBERED) else ""
-        fresh = v.Unknown(key, called, scope, value.params, counts=value.counts, handed=value.handed)
-        fresh.of_scale = value.of_scale
         self.forget(key)
         self.run.made[key] = frozenset(loop.id for loop in self.run.loops)
         self._made_of(key, value.params.owners if cls[:1].isupper() else ())
-        return fresh
+        if value.called.startswith(_REMEMBERED):
+            return replace(value, key=key, scope=scope, grads=None, wraps=None, kept=(), over="")
+        # whoever holds it knows it by this name from now on
+        value.key, value.scope, value.called = key, scope, ""
+        value.grads, value.wraps, value.kept, value.over = None, None, (), ""
+        return value
 
     def _made_of(self, key: str, parts: Iterable[str]) -> None:
         """`net = nn.Sequential(encoder, head)`: whoever clears `net` clears both."""
