@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 from gradlint.events import (
     NEVER,
@@ -25,6 +26,9 @@ from gradlint.events import (
 )
 from gradlint.records import replace
 from gradlint.states import Life, Path, Trace, Window
+
+#: the calls that lead to a statement, and the statement
+_Places: TypeAlias = tuple[Site, ...]
 
 
 def build(path: Path) -> Trace:
@@ -65,18 +69,19 @@ class _Backwards:
     def __init__(self, path: Path, used: list[OptimizerRef]) -> None:
         self._unreached = _unreached(path, used)
         self._all = [e for e in path.events if isinstance(e, Backward)]
-        #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it
-        self._meant: dict[Site, set[str]] = {b.site: set() for b in self._all}
+        #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it; a
+        #: helper's is another one for each of its callers
+        self._meant: dict[_Places, set[str]] = {b.places: set() for b in self._all}
         #: the same, where the step is all that happens to its gradients in between
-        self._direct: dict[Site, set[str]] = {b.site: set() for b in self._all}
+        self._direct: dict[_Places, set[str]] = {b.places: set() for b in self._all}
         self._find_steps(path)
         self._strays: dict[str, set[int]] = {}
-        self._unseen: dict[str, set[Site]] = {}
+        self._unseen: dict[str, set[_Places]] = {}
         for ref in used:
             self._settle(ref)
 
     def reach(self, backward: Backward, ref: OptimizerRef) -> bool:
-        if backward.site in self._unseen.get(ref.id, ()):
+        if backward.places in self._unseen.get(ref.id, ()):
             return True
         return self._may_reach(backward, ref) and backward.index not in self._strays.get(ref.id, ())
 
@@ -84,11 +89,11 @@ class _Backwards:
         return ref.id in self._unreached or backward.params.may_meet(ref.params)
 
     def _find_steps(self, path: Path) -> None:
-        last: Site | None = None
+        last: _Places | None = None
         cleared: set[str | None] = set()
         for event in path.events:
             if isinstance(event, Backward):
-                last = event.site
+                last = event.places
                 cleared.clear()
             elif isinstance(event, Zero):
                 cleared.add(event.optimizer)
@@ -104,9 +109,9 @@ class _Backwards:
         all are, then not all of its own loss was seen: it is the one that this optimizer alone steps behind.
         """
         mine = [b for b in self._all if self._may_reach(b, ref)]
-        foreign = {b.index for b in mine if self._meant[b.site] and ref.id not in self._meant[b.site]}
+        foreign = {b.index for b in mine if self._meant[b.places] and ref.id not in self._meant[b.places]}
         if len(foreign) == len(mine):
-            self._unseen[ref.id] = {site for site, direct in self._direct.items() if direct == {ref.id}}
+            self._unseen[ref.id] = {places for places, direct in self._direct.items() if direct == {ref.id}}
         if len(foreign) < len(mine) or self._unseen[ref.id]:
             self._strays[ref.id] = foreign
 

@@ -52,6 +52,8 @@ class Api:
             result = handler(dotted, tail, a, node)
             if result is not None:
                 return result
+        if dotted == "torch.is_grad_enabled":
+            return v.Constant(not self.it.core.frame.no_grad)
         if dotted.startswith("torch."):
             return self._torch_function(dotted, tail, a, node)
         return self.it.guesses.unknown_call(dotted, a, node, imported=True)

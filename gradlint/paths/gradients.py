@@ -57,6 +57,9 @@ _OPERATORS = {
 }  # fmt: skip
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
 
+#: a limit that nothing reaches
+_UNLIMITED = {"inf", "Inf", "math.inf", "torch.inf", "numpy.inf"}
+
 
 class Gradients:
     """The events themselves."""
@@ -357,6 +360,9 @@ class Gradients:
             exhausted = target.used_by
             target.used_by = target.used_by or self.run.site(node)
         params = self.clip_params(target)
+        if value in _UNLIMITED or (limit is not None and limit.key in _UNLIMITED):
+            self.run.emit(Read, node, params=params)  # it only measures
+            return v.Unknown(s.render(node), called="norm")
         self.run.emit(
             Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",

@@ -76,6 +76,8 @@ class Methods:
             case v.Grad():
                 return self.it.gradients.grad_method(base, name, a, node)
             case v.Parameter():
+                if name == "zero_grad":
+                    self._zero_of_something(node)  # no parameter has that: it is an optimizer, of a list of them
                 if name in api.HOOKS:
                     self.it.gradients.hook(base, a.get(0, "hook"), node)
                 return base if name in ("detach", "data", "view") else v.Unknown(s.render(node))
@@ -342,7 +344,10 @@ class Methods:
         return v.NONE
 
     def _is_of_another_library(self, base: v.Unknown, node: s.Call) -> bool:
-        """`grad = loss_fn.backward()`: torch's backward gives nothing, and no tensor has a `forward` beside it."""
+        """`grad = loss_fn.backward()`: torch's backward gives nothing, and no tensor has a `forward` beside it. A tape
+        is another library's, too."""
+        if naming.last(base.key) == "tape":
+            return True
         if frameworks.named(naming.last(base.key), Thing.ENGINE) is not None:
             return False
         uses = self.it.program.once(roles.uses)
