@@ -7,7 +7,7 @@ one file at a time give the same findings.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from gradlint import documents, engine
@@ -17,7 +17,7 @@ from gradlint.prefilter import prefilter
 from gradlint.python.project import Project, Words, stem_of
 from gradlint.python.surroundings import MOST_HOPS
 from gradlint.records import replace
-from gradlint.runner.files import FileFinder, SourceFile, bytes_now
+from gradlint.runner.files import FileFinder, MissingPathError, SourceFile, bytes_now
 
 #: a caller is looked for in the folders round a file, as far out as there are no more files than this in them, and no
 #: more of anything: a file may lie in somebody's home
@@ -120,7 +120,7 @@ class Importers:
         """The files in a folder and below; None if there are too many."""
         if folder not in self._files:
             finder = FileFinder(self._tree, most_entries=MOST_ENTRIES, unasked=True)
-            found = list(islice(filter(_is_python, finder.find([folder])), MOST_SEARCHED + 1))
+            found = list(islice(_python_in(finder, folder), MOST_SEARCHED + 1))
             self._files[folder] = None if finder.ended_early or len(found) > MOST_SEARCHED else found
         return self._files[folder]
 
@@ -130,7 +130,7 @@ class Importers:
         if found is not None:
             return found
         if region not in self._flat:
-            inside = filter(_is_python, FileFinder(self._tree, deep=False, unasked=True).find([region]))
+            inside = _python_in(FileFinder(self._tree, deep=False, unasked=True), region)
             self._flat[region] = sorted(inside, key=lambda file: file.path)[:MOST_SEARCHED]
         return self._flat[region]
 
@@ -152,6 +152,13 @@ class Importers:
     def _read_only(self, file: SourceFile) -> SourceFile:
         settings = replace(self._narrow(file.settings), offers=False)
         return file._replace(settings=settings, explicit=False)
+
+
+def _python_in(finder: FileFinder, folder: str) -> Iterator[SourceFile]:
+    try:
+        yield from filter(_is_python, finder.find([folder]))
+    except MissingPathError:
+        return  # what comes from the standard input may have the name of a file in a folder that is still to be made
 
 
 def _is_python(file: SourceFile) -> bool:

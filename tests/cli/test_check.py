@@ -247,6 +247,14 @@ def test_stdin_with_a_name_uses_that_folders_settings(
     assert outcome.json()[0]["filename"] == str(project / "train.py")
 
 
+@pytest.mark.parametrize("name", ["missing/train.py", "/missing/of/the/root/train.py"])
+def test_stdin_may_have_the_name_of_a_file_in_a_folder_that_is_not_there(
+    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _stdin(monkeypatch, CLIP_AFTER_STEP)
+    assert gradlint("check", "-", "--stdin-filename", name, "--output-format", "json").codes() == ["GL101"]
+
+
 def test_stdin_with_a_syntax_error(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     _stdin(monkeypatch, BROKEN)
     assert gradlint("check", "-", "--output-format", "json").codes() == ["GL900"]
