@@ -140,8 +140,9 @@ def _source(text: str, cell: int) -> Source | None:
     for key, start in _members(text, cell):
         if key == "source":
             value, end = _DECODER.raw_decode(text, start)
-            whole = "".join(piece for piece in value if isinstance(piece, str)) if isinstance(value, list) else value
-            found = Source(start, end, whole) if isinstance(whole, str) else None
+            lines = value if isinstance(value, list) else [value]
+            whole = all(isinstance(line, str) for line in lines)  # else what is no text would be lost
+            found = Source(start, end, "".join(lines)) if whole else None
     return found
 
 

@@ -121,6 +121,13 @@ def test_fixing_touches_the_cell_and_nothing_else(style: dict[str, object]) -> N
     assert fixed.result.findings == ()
 
 
+def test_a_source_that_is_not_all_text_is_left_alone() -> None:
+    """What is no text would be gone once the cell is written anew."""
+    cell = {"cell_type": "code", "metadata": {}, "source": [CLIP_LATE, 3], "outputs": [], "execution_count": None}
+    odd = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    assert fix(odd, NAME, DEFAULT, unsafe=False).source == odd
+
+
 def test_escapes_of_untouched_lines_stay_as_they_are_written() -> None:
     text = CLIP_LATE.replace("loss = ", "löss = loss = ") + "  # ü"
     before = json.dumps(json.loads(notebook(text)), indent=1, ensure_ascii=True).encode()
