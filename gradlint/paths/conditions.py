@@ -345,10 +345,12 @@ class Conditions:
         if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
             return self.run.oracle.decide(AMP, True, fork=q.fork, since=q.since)
         constant = self.known_as(value) in self.run.flags  # a default that the call leaves as it is, or a setting
-        if naming.BOUNDARY.search(_last_name(key)) and self._is_boundary(q.node) and self.run.loops and not constant:
+        if naming.BOUNDARY.search(_last_name(key)) and self.run.loops and not constant:
             # an unknown flag that closes a window: usually it does so at each turn, unusually at every few
-            if not self.run.oracle.decide(f"{key} at each turn", True, fork=q.fork, since=q.since):
+            each, closes = f"{key} at each turn", self._is_boundary(q.node)
+            if closes and not self.run.oracle.decide(each, True, fork=q.fork, since=q.since):
                 q.closing.window, q.closing.by_name = key, True
+            if self.run.oracle.forced.get(each) is False:  # and so for whoever asks: one who picks a context, say
                 return self.run.loops[-1].number() % WINDOW == WINDOW - 1
         return self._ask(self.known_as(value) or "a tensor", q)
 

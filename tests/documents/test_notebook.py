@@ -123,7 +123,13 @@ def test_fixing_touches_the_cell_and_nothing_else(style: dict[str, object]) -> N
 
 def test_a_source_that_is_not_all_text_is_left_alone() -> None:
     """What is no text would be gone once the cell is written anew."""
-    cell = {"cell_type": "code", "metadata": {}, "source": [CLIP_LATE, 3], "outputs": [], "execution_count": None}
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": [CLIP_LATE, 3],
+        "outputs": [],
+        "execution_count": None,
+    }
     odd = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
     assert fix(odd, NAME, DEFAULT, unsafe=False).source == odd
 
