@@ -467,6 +467,8 @@ class Opaque(Event):
     """A call that could do anything to these optimizers' gradients: what was known is forgotten."""
 
     optimizers: frozenset[str] | None = None
+    #: it may have a scaler in its hands, too
+    scales: bool = True
 
 
 @dataclass(frozen=True, slots=True)

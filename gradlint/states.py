@@ -333,7 +333,7 @@ class GradientState:
             case Update():
                 self._updated(event)
             case Opaque():
-                self._forget()
+                self._forget(event)
             case _:
                 pass
 
@@ -396,11 +396,13 @@ class GradientState:
         if step.scaler is not None:
             self.waiting_update = step
 
-    def _forget(self) -> None:
+    def _forget(self, opaque: Opaque) -> None:
         self.phase = Phase.UNKNOWN
         self.pending.clear()
         self.lost.clear()
-        self.scaled, self.unscaled, self.clip, self.stale, self.waiting_update = None, None, None, None, None
+        self.scaled, self.unscaled, self.clip, self.stale = None, None, None, None
+        if opaque.scales:
+            self.waiting_update = None
         self.last_step = None
         self.steps += 1
 

@@ -90,7 +90,7 @@ class Gradients:
         elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
             self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
         elif name in ("synchronize", "reduce_gradients") or self.is_own_way(name):
-            self.opaque(frozenset({ref.id}), node)
+            self.opaque(frozenset({ref.id}), node, scales=any(isinstance(x, v.Scaler) for x in a.every))
         return v.Unknown(s.render(node))
 
     @staticmethod
@@ -386,8 +386,8 @@ class Gradients:
 
     # -- the rest
 
-    def opaque(self, optimizers: frozenset[str] | None, node: s.Node) -> None:
-        self.run.emit(Opaque, node, optimizers=optimizers)
+    def opaque(self, optimizers: frozenset[str] | None, node: s.Node, *, scales: bool = True) -> None:
+        self.run.emit(Opaque, node, optimizers=optimizers, scales=scales)
 
     def use_up(self, value: v.Value, node: s.Node) -> None:
         """A generator of parameters is gone after its first use."""
