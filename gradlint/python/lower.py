@@ -173,7 +173,11 @@ class Lowering:
         return s.For(self._number(node), target, iterable, self._block(node.body), self._block(node.orelse))
 
     def _while(self, node: ast.While) -> s.Stmt:
-        return s.While(self._number(node), self.expr(node.test), self._block(node.body), self._block(node.orelse))
+        number, test = self._number(node), self.expr(node.test)
+        body, orelse = self._block(node.body), self._block(node.orelse)
+        if body and _breaks(body[-1]) and not orelse and not any(map(_jumps, body[:-1])):
+            return s.If(number, test, body[:-1], [])  # `while due: …; break`
+        return s.While(number, test, body, orelse)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> s.Stmt:
         items = [(self.expr(i.context_expr), self._maybe(i.optional_vars)) for i in node.items]
@@ -325,6 +329,19 @@ class Lowering:
     def _formatted(self, node: ast.JoinedStr) -> s.Expr:
         inner = [self.expr(p.value) for p in node.values if isinstance(p, ast.FormattedValue)]
         return s.Other(self._number(node), inner, 'f"…"')
+
+
+def _breaks(stmt: s.Stmt) -> bool:
+    return isinstance(stmt, s.Jump) and stmt.kind is s.Leave.BREAK
+
+
+def _jumps(stmt: s.Stmt) -> bool:
+    """Goes to another turn of the loop that it stands in, or leaves it."""
+    if isinstance(stmt, s.Jump):
+        return stmt.kind is not s.Leave.RAISE
+    if isinstance(stmt, s.For | s.While | s.Def | s.Class):
+        return any(map(_jumps, stmt.orelse)) if isinstance(stmt, s.For | s.While) else False
+    return any(_jumps(inner) for block in s.blocks(stmt) for inner in block)
 
 
 _STATEMENTS: dict[type[ast.AST], Callable[[Lowering, Any], s.Stmt | None]] = {
