@@ -58,6 +58,8 @@ class Path:
     single: bool = False
     #: unknown calls between the events
     doubts: tuple[Doubt, ...] = ()
+    #: the events of the usual path, if this is another one: a flag may have left some of them out
+    usually: tuple[Event, ...] = ()
     #: it is a run: no flag could have decided otherwise, and it may end with a call that torch refused
     happened: bool = False
 

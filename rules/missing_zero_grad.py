@@ -52,6 +52,7 @@ class MissingZeroGrad(Rule):
     ## Known limits
     A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
     An object with an `.optimizer` in it and that optimizer are taken for one: clearing either is enough.
+    A clearing that a flag leaves out (`if clears: optimizer.zero_grad()`) is left out on purpose.
     DeepSpeed's `engine.step()`, distributed autograd, Lightning's automatic optimisation and optimizers that run inside
     backward hooks clear by themselves and are not flagged.
 
@@ -80,6 +81,8 @@ class MissingZeroGrad(Rule):
         chosen = step.asked_apart(first) or stale.asked_apart(first)
         if chosen and _clears_in_loop(step, state):
             return  # where a window ends was not understood, and so not that the clearing stands at its start
+        if _left_out(state, stale, first):
+            return
         if {f.loop for f in step.frames} == {state.path.entry_loop} and not _does_it_all(first, state):
             return
         early, late = (
@@ -123,6 +126,17 @@ def _does_it_all(first: Backward, state: GradientState) -> bool:
 def _clears_in_loop(step: Step, state: GradientState) -> bool:
     """Some turns of the loop clear these gradients."""
     return any(zero.shares_loop(step) and not zero.aborts for zero in state.life.events(Zero))
+
+
+def _left_out(state: GradientState, stale: Step, first: Backward) -> bool:
+    """A flag alone leaves the clearing out, between a step and a backward that are those of the usual path."""
+    usual = {e.places for e in state.path.usually}
+    if stale.places not in usual or first.places not in usual:
+        return False
+    cleared = {zero.places for zero in state.path.of(Zero)}
+    zeroes = (zero for zero in state.path.usually if isinstance(zero, Zero) and zero.places not in cleared)
+    mine = state.optimizer
+    return any(zero.optimizer == mine.id or zero.params.may_meet(mine.params) for zero in zeroes)
 
 
 def _another_comes_first(first: Backward, state: GradientState) -> bool:

@@ -43,6 +43,8 @@ TORCH_OPTIMIZER = Pattern(
     r"^(torch\.optim|apex\.optimizers)\."
     r"(?!swa_utils\.|lr_scheduler\.)(\w+\.)?(?!\w*(LR|Model|Scheduler)$)[A-Z]\w*$"
 )
+#: where a wrapper keeps the module that it wraps: DDP, FSDP, and what torch.compile gives
+INNER_MODULE = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 #: where a wrapper keeps the optimizer that it wraps
 INNER_OPTIMIZER = {
     "optimizer", "_optimizer", "optim", "_optim", "opt", "_opt", "base_optimizer", "_base_optimizer", "inner_optimizer",

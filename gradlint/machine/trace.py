@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import TypeAlias
 
 from gradlint.events import (
@@ -57,9 +58,8 @@ def _used_optimizers(path: Path) -> list[OptimizerRef]:
     return [replace(ref, until=NEVER) if ref.until <= last[ref.id] else ref for ref in used]
 
 
-def _unreached(path: Path, used: list[OptimizerRef]) -> set[str]:
+def _unreached(used: list[OptimizerRef], backwards: list[Backward]) -> set[str]:
     """Optimizers that no backward seems to reach: what is known of their parameters must be wrong."""
-    backwards = [e for e in path.events if isinstance(e, Backward)]
     return {ref.id for ref in used if not any(b.params.may_meet(ref.params) for b in backwards)}
 
 
@@ -67,14 +67,21 @@ class _Backwards:
     """Which backwards are whose, where their parameters alone do not tell, or tell something that cannot be."""
 
     def __init__(self, path: Path, used: list[OptimizerRef]) -> None:
-        self._unreached = _unreached(path, used)
         self._all = [e for e in path.events if isinstance(e, Backward)]
+        places = {b.places for b in self._all}
+        #: those that only the usual path comes by: whose they are has its backward, though a flag leaves it out here
+        self._left_out = [e for e in path.usually if isinstance(e, Backward) and e.places not in places]
+        backwards = [*self._all, *self._left_out]
+        self._unreached = _unreached(used, backwards)
         #: who steps right behind a backward, in any turn: within a window only the last one has a step behind it; a
         #: helper's is another one for each of its callers
-        self._meant: dict[_Places, set[str]] = {b.places: set() for b in self._all}
+        self._meant: dict[_Places, set[str]] = {b.places: set() for b in backwards}
         #: the same, where the step is all that happens to its gradients in between
-        self._direct: dict[_Places, set[str]] = {b.places: set() for b in self._all}
-        self._find_steps(path)
+        self._direct: dict[_Places, set[str]] = {b.places: set() for b in backwards}
+        #: where a backward is left out, its step comes behind the one before it, which is none of its business
+        usually = path.usually if self._left_out else ()
+        self._find_steps(usually, frozenset())
+        self._find_steps(path.events, {e.places for e in usually if isinstance(e, Backward)})
         self._strays: dict[str, set[int]] = {}
         self._unseen: dict[str, set[_Places]] = {}
         for ref in used:
@@ -88,12 +95,12 @@ class _Backwards:
     def _may_reach(self, backward: Backward, ref: OptimizerRef) -> bool:
         return ref.id in self._unreached or backward.params.may_meet(ref.params)
 
-    def _find_steps(self, path: Path) -> None:
+    def _find_steps(self, events: tuple[Event, ...], known: Set[_Places]) -> None:
         last: _Places | None = None
         cleared: set[str | None] = set()
-        for event in path.events:
+        for event in events:
             if isinstance(event, Backward):
-                last = event.places
+                last = event.places if event.places not in known else None
                 cleared.clear()
             elif isinstance(event, Zero):
                 cleared.add(event.optimizer)
@@ -109,11 +116,15 @@ class _Backwards:
         all are, then not all of its own loss was seen: it is the one that this optimizer alone steps behind.
         """
         mine = [b for b in self._all if self._may_reach(b, ref)]
-        foreign = {b.index for b in mine if self._meant[b.places] and ref.id not in self._meant[b.places]}
-        if len(foreign) == len(mine):
+        foreign = {b.index for b in mine if self._is_foreign(b, ref)}
+        elsewhere = any(self._may_reach(b, ref) and not self._is_foreign(b, ref) for b in self._left_out)
+        if len(foreign) == len(mine) and not elsewhere:
             self._unseen[ref.id] = {places for places, direct in self._direct.items() if direct == {ref.id}}
-        if len(foreign) < len(mine) or self._unseen[ref.id]:
+        if elsewhere or len(foreign) < len(mine) or self._unseen[ref.id]:
             self._strays[ref.id] = foreign
+
+    def _is_foreign(self, backward: Backward, ref: OptimizerRef) -> bool:
+        return bool(self._meant[backward.places]) and ref.id not in self._meant[backward.places]
 
 
 class _Touched:
@@ -171,12 +182,13 @@ class _Touched:
         return event.params.may_meet(ref.params)
 
     def _holders(self, params: Params) -> list[str]:
-        """Of several candidates those that hold fresh gradients: the clip in question is theirs."""
+        """Of several candidates those that hold fresh gradients: the clip in question is theirs. Where none does, those
+        that are known to have these parameters."""
         candidates = [r.id for r in self._used if params.may_meet(r.params)]
         holding = [k for k in candidates if k in self._filled]
         if holding and (not params.known or len(candidates) > 1):
             return holding
-        return candidates
+        return [r.id for r in self._used if _surely_meet(params, r.params)] or candidates
 
     def _named_alike(self, target: str, keys: list[str]) -> list[str]:
         """Of several optimizers whose parameters are unknown, the one that is named after what is clipped."""

@@ -249,7 +249,7 @@ class Explorer:
                 budget = min(PATH_BUDGET, max(self.left, 500))
                 run = self._run(oracle, entry.function, entry.cls, budget)
                 self.left -= budget - max(run.core.budget, 0)
-                path = self._path(run, oracle, entry.function, entry.number)
+                path = self._path(run, oracle, entry.function, entry.number, entry.events)
                 if path.events == entry.events:
                     entry.idle |= forced.keys() - {AMP}
                 yield path
@@ -271,7 +271,9 @@ class Explorer:
                 return forced
         return None
 
-    def _path(self, run: Run, oracle: Oracle, function: s.Def | None, number: int) -> Path:
+    def _path(
+        self, run: Run, oracle: Oracle, function: s.Def | None, number: int, usual: tuple[Event, ...] = ()
+    ) -> Path:
         seen = self.program.all_words
         events, optimizers = settle(run)
         return Path(
@@ -279,6 +281,7 @@ class Explorer:
             function.name if function is not None else "", function.node if function is not None else -1,
             frozenset(run.texts(Use.ZEROED)), "unscale_" in seen.called, frozenset(run.texts(Use.UPDATED)),
             number, frozenset(oracle.forced.items()), run.exhausted, self._single(run, oracle), tuple(run.doubts),
+            usual,
         )  # fmt: skip
 
     def _single(self, run: Run, oracle: Oracle) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.events import OptimizerRef, Params, Role
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.rows import Thing
-from gradlint.knowledge.torch_api import DISTRIBUTIONS, INNER_OPTIMIZER
+from gradlint.knowledge.torch_api import DISTRIBUTIONS, INNER_MODULE, INNER_OPTIMIZER
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
@@ -252,6 +252,8 @@ class Names:
 
     def _of_object(self, base: v.Instance | v.Class | v.Super, name: str) -> v.Value:
         found = self.it.core.objects.member(base, name)
+        if found is None and name in INNER_MODULE and isinstance(base, v.Instance) and base.module:
+            return base  # its class has none: somebody has wrapped it
         if found is None or (isinstance(found, v.Unknown) and not found.key):
             return v.Unknown(f"{base.key}.{name}", params=Params(known=True))
         return found
@@ -271,7 +273,15 @@ class Names:
             name == "step" and naming.OPTIMIZER.search(naming.last(base.key))
         ):
             return v.Bound(base, name)
-        return v.Unknown(f"{base.key}.{name}", scope=base.scope, params=base.params)
+        return v.Unknown(f"{self._unwrapped(base)}.{name}", scope=base.scope, params=base.params)
+
+    def _unwrapped(self, base: v.Unknown) -> str:
+        """`vae.module.discr` is `vae.discr`: a part that is reached through a wrapper is that of what was wrapped."""
+        wrapped, _, inner = base.key.rpartition(".")
+        if not wrapped or inner not in INNER_MODULE:
+            return base.key
+        known = naming.MODEL.search(naming.last(wrapped)) or self.run.does(Use.OWNER, replace(base, key=wrapped))
+        return wrapped if known else base.key
 
     def framework_attribute(self, base: v.Managing, name: str) -> v.Value:
         if frameworks.tells_window(name):
@@ -284,7 +294,7 @@ class Names:
         return v.Bound(base, name)
 
     def _model_attribute(self, base: v.Model, name: str) -> v.Value:
-        if name in ("module", "_orig_mod", "_fsdp_wrapped_module"):
+        if name in INNER_MODULE:
             return base.inner if base.inner is not None else v.Model(base.key, base.owner)
         if base.inner is not None and not isinstance(base.inner, v.Model):
             inner = self.it.core.attribute(base.inner, s.Attr(-1, s.Name(-1, base.key), name))
