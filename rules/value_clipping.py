@@ -24,11 +24,12 @@ class ValueClipping(Rule):
     """Gradients are clipped value by value, which changes their direction.
 
     ## What it does
-    Finds `clip_grad_value_` (PyTorch's and Accelerate's), `.grad.clamp_(...)`, Lightning's
-    `gradient_clip_algorithm="value"`, as an argument of the `Trainer` or of `self.clip_gradients`, Fabric's
-    `clip_gradients(..., clip_val=...)`, and `clipping_type="value"` of Composer's `GradientClipping`. Every other limit
-    that frameworks take is one of the norm: `max_grad_norm` of `TrainingArguments`, `gradient_clipping` of DeepSpeed
-    and of Accelerate's plugins, Lightning's `gradient_clip_val` alone.
+    Finds `clip_grad_value_` (PyTorch's and Accelerate's), `.grad.clamp_(...)`, also as
+    `p.grad = torch.clamp(p.grad, ...)` or with `out=p.grad`, Lightning's `gradient_clip_algorithm="value"`, as an
+    argument of the `Trainer` or of `self.clip_gradients`, Fabric's `clip_gradients(..., clip_val=...)`, and
+    `clipping_type="value"` of Composer's `GradientClipping`. Every other limit that frameworks take is one of the norm:
+    `max_grad_norm` of `TrainingArguments`, `gradient_clipping` of DeepSpeed and of Accelerate's plugins, Lightning's
+    `gradient_clip_val` alone.
 
     ## Why is this bad?
     Each entry is cut on its own: large entries shrink, small ones stay. The gradient does not only become shorter, it
@@ -68,10 +69,10 @@ class ValueClipping(Rule):
 
     ## Known limits
     This is advice, not an error. Some recipes clip by value on purpose (DQN and its relatives do); to reproduce one,
-    ignore the rule there. Clamping weights, as a WGAN does, is not reported. There is no fix for a loop that clamps
-    only some of the parameters, or does something else, too, nor for an algorithm that is named elsewhere. Whether a
-    limit of 0 or None stands beside the algorithm is seen where the file says so: then nothing is clipped, and nothing
-    is reported.
+    ignore the rule there. Clamping weights, as a WGAN does, is not reported, nor is a clamp at 0, which chooses signs.
+    There is no fix for a loop that clamps only some of the parameters, or does something else, too, nor for an
+    algorithm that is named elsewhere. Whether a limit of 0 or None stands beside the algorithm is seen where the file
+    says so: then nothing is clipped, and nothing is reported.
 
     ## References
     - [torch.nn.utils.clip_grad_value_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html)

@@ -135,9 +135,10 @@ ROWS: tuple[Row, ...] = (
     # a function of any name that says so, and `p.grad.clamp_()`
     Does(
         Clip, *sorted(CLIP_NORM | CLIP_VALUE), "clip_gradients", "clip_grads", on=Thing.TEXT,
-        words=("clip", "Clip", "CLIP"), beside=_DERIVED, looks=r"(?i)clip\w*grad|grad\w*clip|grad.*\.clip_\(",
+        words=("clip", "Clip", "CLIP"), beside=_DERIVED,
+        looks=r"(?i)clip\w*grad|grad\w*clip|grad.*\.clip_?\(|\.clip_?\(.*grad",
     ),
-    Does(Clip, "**.clamp_", on=Thing.TEXT, beside=(".grad",), looks=r"\.clamp_\("),
+    Does(Clip, "**.clamp", "**.clamp_", on=Thing.TEXT, beside=(".grad",), looks=r"\.clamp_?\("),
     # gradients that are scaled in a loop over parameters, which may be used up
     Does(Clip, "**.grad", on=Thing.TEXT, words=(".grad",), looks=r"\.grad\S* ?[*/]="),
     Does(Edit, "**.grad", on=Thing.TEXT, words=_DERIVED),

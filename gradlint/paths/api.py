@@ -26,7 +26,9 @@ _GATHERS = {
     "_flatten_dense_tensors", "_unflatten_dense_tensors", "split", "chunk", "reshape",
 }  # fmt: skip
 _TENSOR_METHODS = ("mean", "sum", "div", "mul", "add", "true_divide", "divide", "multiply")
-_NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub"}
+_NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub", "clamp", "clip"}
+#: functions that change the gradient they are given
+_IN_PLACE = {"clamp_", "clip_"}
 #: what the length of a schedule is called
 _LENGTHS = ("num_training_steps", "T_max", "total_steps", "total_iters", "steps_per_epoch", "step_size")
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
@@ -163,23 +165,20 @@ class Api:
         return None
 
     def _gradient_arithmetic(self, tail: str, a: v.Arguments, node: s.Call) -> v.Value | None:
-        """`torch.div(p.grad, n, out=p.grad)`, `torch._foreach_div_(grads, n)`."""
+        """`torch.div(p.grad, n, out=p.grad)`, `torch._foreach_div_(grads, n)`, `torch.clamp_(p.grad, -1, 1)`."""
         grads = [x for x in tensors.flatten(a.args[:1]) if isinstance(x, v.Grad)]
         name = tail.removeprefix("_foreach_")
         out = a.kwargs.get("out")
-        if not grads or (name == tail and len(a.args) < 2):
+        if not grads or (name == tail and len(a.args) + len(a.kwargs) < 2):
             return None
-        if name.endswith("_") and name != tail:
+        rest = Arguments(a.args[1:], a.kwargs)
+        if name in _IN_PLACE or (name.endswith("_") and name != tail):
             if name == "zero_":
                 self.run.emit(Zero, node, params=grads[0].params)
             else:
-                self.it.gradients.grad_method(grads[0], name, Arguments(a.args[1:]), node)
+                self.it.gradients.grad_method(grads[0], name, rest, node)
             return v.NONE
-        made = (
-            self.it.gradients.grad_method(grads[0], name, Arguments(a.args[1:]), node)
-            if name in _NEW_GRADIENTS
-            else None
-        )
+        made = self.it.gradients.grad_method(grads[0], name, rest, node) if name in _NEW_GRADIENTS else None
         if isinstance(made, v.Grad) and isinstance(out, v.Grad):
             self.it.gradients.write_grad(out, node, made, None)
         return made

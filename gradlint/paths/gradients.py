@@ -45,8 +45,7 @@ _READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "i
 _EDITS = {
     "div_": EditKind.DIVIDE, "true_divide_": EditKind.DIVIDE, "divide_": EditKind.DIVIDE, "mul_": EditKind.SCALE,
     "multiply_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
-    "copy_": EditKind.OTHER, "clamp_": EditKind.CLAMP, "clip_": EditKind.CLAMP, "normal_": EditKind.NOISE,
-    "nan_to_num_": EditKind.OTHER,
+    "copy_": EditKind.OTHER, "normal_": EditKind.NOISE, "nan_to_num_": EditKind.OTHER,
 }  # fmt: skip
 #: other names for the same numbers, and copies of them
 _SAME = {"detach", "data", "float", "view", "flatten", "reshape", "to", "detach_", "contiguous", "view_as"}
@@ -56,6 +55,8 @@ _OPERATORS = {
     "div": "/", "true_divide": "/", "divide": "/", "mul": "*", "multiply": "*", "add": "+", "sub": "-",
 }  # fmt: skip
 _BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
+#: what `p.grad.clamp(-1, 1)` gives was made by
+_CLAMP = "clamp"
 
 #: a limit that nothing reaches
 _UNLIMITED = {"inf", "Inf", "math.inf", "torch.inf", "numpy.inf"}
@@ -197,12 +198,13 @@ class Gradients:
             if not self.is_partial(grad):
                 self.run.emit(Zero, node, params=grad.params)
         elif name in ("clamp_", "clip_"):
-            limit = a.get(1, "max")
-            value = as_float(limit.value) if isinstance(limit, v.Constant) else None
-            self.run.emit(
-                Clip, node, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=value,
-                target=grad.key,
-            )  # fmt: skip
+            if _limits_size(a):
+                self._clamp(grad, a.get(1, "max"), node)
+            else:
+                self.edit(grad, EditKind.CLAMP, None, node)
+        elif name in ("clamp", "clip") and not grad.op:
+            op = _CLAMP if _limits_size(a) else ""
+            return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, op, a.get(1, "max"), True)
         elif name == "copy_" and not grad.copy:
             self._overwrite(grad, a.get(0) or v.Unknown(), node, s.render(node))
         elif name in _EDITS:
@@ -218,6 +220,13 @@ class Gradients:
         elif name in _COPIES:
             return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, grad.op, grad.by, True)
         return v.Unknown(s.render(node))
+
+    def _clamp(self, grad: v.Grad, limit: v.Value | None, node: s.Expr, text: str | None = None) -> None:
+        threshold = as_float(limit.value) if isinstance(limit, v.Constant) else None
+        self.run.emit(
+            Clip, node, text, params=grad.params, kind=ClipKind.VALUE, api=ClipApi.CUSTOM, threshold=threshold,
+            target=grad.key,
+        )  # fmt: skip
 
     def is_partial(self, grad: v.Grad) -> bool:
         """Only some of the parameters are meant: a frozen layer, a filtered list."""
@@ -305,6 +314,8 @@ class Gradients:
             self.new_gradient(grad.params, node, text, source=held)
         elif not isinstance(value, v.Grad) and not reads:
             self.new_gradient(grad.params, node, text)
+        elif isinstance(value, v.Grad) and value.op == _CLAMP:
+            self._clamp(grad, value.by, node, text)
         elif isinstance(value, v.Grad) and value.op:
             self.edit(grad, _BY_OPERATOR.get(value.op, EditKind.OTHER), value.by, node, text, fresh=not reads)
         else:
@@ -437,6 +448,12 @@ def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:
 
 #: what is asked of a tensor beside its numbers
 _SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda", "layout"}
+
+
+def _limits_size(a: v.Arguments) -> bool:
+    """A clamp at 0 chooses signs."""
+    limits = [limit for limit in (a.get(0, "min"), a.get(1, "max")) if limit is not None]
+    return bool(limits) and not any(_is_number(limit, 0) for limit in limits)
 
 
 def _is_number(value: v.Value | None, number: int) -> bool:

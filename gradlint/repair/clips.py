@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from gradlint.repair.tree import Statement
 
 CLIP_NORM = "torch.nn.utils.clip_grad_norm_"
+_CLAMPS = ("clamp_", "clip_", "clamp", "clip")
 
 
 def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
     """`clip_grad_value_(params, v)` and `clamp_` in a loop over parameters -> `clip_grad_norm_(params, v)`."""
-    call = call_of(bench, clip)
+    call = _call(bench, clip)
     row = _row(clip, called(call))
     if row is not None and row.limit is not None:
         _by_framework(bench, call, row, limit)
         return
     _check_not_asked_for(bench, call)
-    if called(call) in ("clamp_", "clip_") and isinstance(call.func, cst.Attribute):
+    if called(call) in _CLAMPS and isinstance(call.func, cst.Attribute):
         _clamped(bench, call, limit)
     elif isinstance(call.func, cst.Attribute):
         bench.replace(call.func.attr, cst.Name("clip_grad_norm_"))
@@ -49,6 +50,25 @@ def clip_by_norm(bench: Bench, clip: Clip, limit: str | None = None) -> None:
             _pass_norm(bench, one, limit)
             if known.alias.asname is None:
                 bench.replace(name_used, "clip_grad_norm_")
+
+
+def _call(bench: Bench, clip: Clip) -> cst.Call:
+    """The clip itself, or what is assigned: `p.grad = p.grad.clamp(-1, 1)`."""
+    target = bench.node(clip)
+    if isinstance(target, cst.Call) and called(target) != "copy_":
+        return target
+    for small in getattr(bench.statement(clip).node, "body", ()):
+        if isinstance(small, cst.Assign) and len(small.targets) == 1 and small.targets[0].target is target:
+            if isinstance(small.value, cst.Call) and bench.code(_operand(bench, small.value)) == bench.code(target):
+                return small.value
+    raise NotFixable("what is assigned is not only clamped")
+
+
+def _operand(bench: Bench, call: cst.Call) -> cst.BaseExpression:
+    """What is clamped, by its own method or by torch's function."""
+    assert isinstance(call.func, cst.Attribute)
+    own = call.func.value
+    return own if re.search(r"\.grad(\.data)?$", bench.code(own)) else first_argument(call)
 
 
 def _row(clip: Clip, method: str) -> Does | None:
@@ -123,8 +143,7 @@ def _clamped(bench: Bench, call: cst.Call, limit: str | None) -> None:
 def _parameters(bench: Bench, loop: Statement, call: cst.Call) -> str:
     """`model.parameters()`, also where the loop goes over `model.named_parameters()`; what else it goes over is not
     sure to be parameters."""
-    assert isinstance(call.func, cst.Attribute)
-    clamped = bench.code(call.func.value).removesuffix(".data")
+    clamped = bench.code(_operand(bench, call)).removesuffix(".data")
     code, target = bench.code(loop.node.iter), loop.node.target
     if isinstance(target, cst.Name) and clamped == f"{target.value}.grad" and ".named_parameters(" not in code:
         return code
@@ -136,7 +155,8 @@ def _parameters(bench: Bench, loop: Statement, call: cst.Call) -> str:
 
 def _limit(bench: Bench, call: cst.Call) -> str:
     """The upper limit, if the lower one is its negative."""
-    given = {a.keyword.value if a.keyword is not None else f"{a.star}{n}": a.value for n, a in enumerate(call.args)}
+    args = [a for a in call.args if a.value is not _operand(bench, call)]
+    given = {a.keyword.value if a.keyword is not None else f"{a.star}{n}": a.value for n, a in enumerate(args)}
     low, high = given.get("min", given.get("0")), given.get("max", given.get("1"))
     if high is None or low is None or bench.code(low).replace(" ", "").strip("()") != f"-{bench.code(high)}":
         raise NotFixable("its limits are not the same on both sides")
