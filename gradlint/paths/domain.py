@@ -233,6 +233,11 @@ class Training:
                 return [v.row(v.Unknown(f"{iterable.key} name"), one) if iterable.named else one]
             case v.Counted(inner=v.Collection() as inner) if iterable.enumerate and inner.items:
                 return [v.row(v.Known(n + iterable.start, str(n)), x) for n, x in enumerate(inner.each)]
+            case v.Counted(inner=v.Value() as inner) if iterable.enumerate:
+                number = v.Known(iterable.start, iterable.key, exact=False, counter=True)
+                return [v.row(number, self.elements(inner)[0])]
+            case v.Counted(inner=v.Collection() as columns):
+                return [v.row(*(self.elements(column)[0] for column in columns.items))]
             case v.Tensor() | v.Grad():
                 return [iterable]
             case _:
@@ -308,10 +313,16 @@ def _entry_of_many(iterable: v.Value) -> v.Value | None:
     """What `optimizers.values()` and `optimizers.items()` give: one of the optimizers, and what it is called."""
     many, _, view = iterable.key.rpartition(".")
     last = naming.last(many)
+    if view in _NAMED_PARTS:
+        return v.row(v.Unknown(f"{many} name"), v.Unknown(f"{iterable.key}[*]", params=params_in(iterable)))
     if view not in ("values()", "items()") or not (naming.OPTIMIZER.search(last) or naming.SCHEDULER.search(last)):
         return None
     one = v.Unknown(f"{many}[*]")
     return one if view == "values()" else v.row(v.Unknown(f"{many} name"), one)
+
+
+#: what goes over the parts of a model, or of several, together with their names
+_NAMED_PARTS = ("items()", "named_children()", "named_modules()")
 
 
 def _union(parts: Iterable[Params]) -> Params:
