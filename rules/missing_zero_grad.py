@@ -94,7 +94,7 @@ class MissingZeroGrad(Rule):
             ),
             Repair("Clear the gradients behind the step", lambda bench: bench.clear_behind(step)),
         )
-        repairs = [late, early] if state.window.steps_late or chosen else [early, late]
+        repairs = [late] if chosen else [late, early] if state.window.steps_late else [early, late]
         if not state.window.steps_late and state.life.steps_in_windows:
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(

@@ -227,6 +227,8 @@ class Api:
             return self._builtin("range" if tail == "trange" else "tqdm", a, node)
         if tail == "count" and dotted.startswith("itertools"):
             return self._count(a, node)
+        if tail == "cycle" and dotted.startswith("itertools") and isinstance(first, v.Collection):
+            return v.Unknown(s.render(node))  # one of its entries, another one in each turn
         if tail in ("cycle", "islice", "repeat") and dotted.startswith("itertools"):
             return v.Counted(s.render(node), exact=False, inner=first)
         if tail in ("exit", "_exit"):

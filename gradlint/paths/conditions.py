@@ -242,7 +242,9 @@ class Conditions:
                 return False
 
     def _changes(self, value: v.Unknown) -> bool:
-        """`due`, `self.due`, `plan[i].due`: some name of it is assigned in a loop, or by it."""
+        """`due`, `self.due`, `plan[i].due`: some name of it is assigned in a loop, or by it; an item is another each turn."""
+        if "[*]" in value.key:
+            return True
         scope = value.scope or self.it.core.frame.scope
         return any(self.run.does_with(Use.VARYING, name, scope) for name in _NAMES.findall(value.key))
 

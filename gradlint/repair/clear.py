@@ -79,6 +79,8 @@ def clear_behind(bench: Bench, step: Step) -> None:
     anchor = landing(bench, target, None, step, in_front=False)
     if choice is _Choice.TURN and loop is not None:
         anchor = _both_arms(bench, target, loop)
+    elif loop is None and step.asked is not None:
+        anchor = target  # a helper that is told when: what it asks may say that a window is full
     if isinstance(anchor.node, cst.For):
         anchor = target  # `for opt in optimizers: opt.step()`: its name is known only there
     anchor = bench.past(anchor, BEHIND_STEP)
