@@ -242,7 +242,7 @@ class Conditions:
                 return False
 
     def _changes(self, value: v.Unknown) -> bool:
-        """`due`, `self.due`, `plan[i].due`: some name of it is assigned in a loop, or by it; an item is another each turn."""
+        """`due`, `self.due`, `plan[i].due`: some name of it is assigned in a loop, or by it, or is an item."""
         if "[*]" in value.key:
             return True
         scope = value.scope or self.it.core.frame.scope
