@@ -178,7 +178,8 @@ class _Touched:
     @staticmethod
     def _zeroes(event: Zero, ref: OptimizerRef) -> bool:
         if event.optimizer is not None:
-            return event.optimizer == ref.id or _surely_meet(event.params, ref.params)
+            named = event.optimizer == ref.id or _is_one_of(ref.id, event.optimizer)
+            return named or _surely_meet(event.params, ref.params)
         return event.params.may_meet(ref.params)
 
     def _holders(self, params: Params) -> list[str]:
@@ -203,6 +204,12 @@ class _Touched:
         if event.optimizer in self._ids:
             return [event.optimizer]
         return list(self._ids) if len(self._ids) == 1 and event.optimizer is None else []
+
+
+def _is_one_of(key: str, entry: str) -> bool:
+    """`optimizers[*]`, the entry that a loop over all of them gives, stands for `optimizers["critic"]`, too."""
+    many, _, index = entry.partition("[")
+    return "*]" in index and key.startswith(f"{many}[")
 
 
 def _surely_meet(a: Params, b: Params) -> bool:

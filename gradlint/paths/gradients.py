@@ -77,7 +77,8 @@ class Gradients:
 
     def optimizer_method(self, optimizer: v.Optimizer, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         ref = self.run.optimizers.get(optimizer.ref.id, optimizer.ref)
-        if name == "step":
+        scales = any(isinstance(x, v.Scaler) for x in a.every)
+        if name == "step" and not scales:
             self.step(optimizer, node, a.get(0, "closure"))
         elif name == "zero_grad":
             if not self.idle(ref.framework):
@@ -90,8 +91,8 @@ class Gradients:
                 self.run.emit(Clip, node, params=ref.params, api=ClipApi.MASTER, target=optimizer.key)
         elif name in ("multiply_grads", "scale_grads", "average_grads", "normalize_grads", "scale_gradients"):
             self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
-        elif name in ("synchronize", "reduce_gradients") or self.is_own_way(name):
-            self.opaque(frozenset({ref.id}), node, scales=any(isinstance(x, v.Scaler) for x in a.every))
+        elif name in ("step", "synchronize", "reduce_gradients") or self.is_own_way(name):
+            self.opaque(frozenset({ref.id}), node, scales=scales)  # torch's own steps are handed no scaler
         return v.Unknown(s.render(node))
 
     @staticmethod
