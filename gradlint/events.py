@@ -418,6 +418,8 @@ class Clip(Event):
     framework: Framework = PLAIN
     #: the limit is a parameter of the function round it: the caller has chosen it
     handed: bool = False
+    #: it is what that parameter is if the caller says nothing
+    by_default: bool = False
     #: the limit is multiplied by the scale, as scaled gradients are
     at_scale: bool = False
 

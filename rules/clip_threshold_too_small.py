@@ -53,10 +53,11 @@ class ClipThresholdTooSmall(Rule):
     log it and pick a limit that acts on the rare spikes.
 
     ## Known limits
-    Numbers from a command line, a configuration file or a caller are unknown, and unknown numbers are not judged.
-    Some models do have tiny gradients; set `threshold` lower for them. Clipping by value is not looked at. `None`, zero
-    and negative limits switch clipping off in the frameworks, and are not reported. A name
-    that is bound twice, or a key that a dict gets a second time, is an unknown number.
+    Numbers from a command line or a configuration file are unknown, and unknown numbers are not judged. The default of
+    a parameter is judged if nobody in the file hands over another number. An adaptive clip, whose limit is a share of
+    each weight's norm, is not looked at. Some models do have tiny gradients; set `threshold` lower for them. Clipping
+    by value is not looked at. `None`, zero and negative limits switch clipping off in the frameworks, and are not
+    reported. A name that is bound twice, or a key that a dict gets a second time, is an unknown number.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -73,7 +74,9 @@ class ClipThresholdTooSmall(Rule):
             # a helper of another file clips to what it is told
             caller = clip.via[-1] if clip.handed and clip.via else clip.site
             elsewhere = caller.path != clip.site.path
-            yield self.finding(clip, clip=short(clip), threshold=clip.threshold, place=caller if elsewhere else None)
+            message = _BY_DEFAULT if clip.by_default else None
+            place = caller if elsewhere else None
+            yield self.finding(clip, message=message, clip=short(clip), threshold=clip.threshold, place=place)
 
     def on_setting(self, setting: Setting) -> Iterator[Draft]:
         """Limits that a framework is given, and uses by itself."""
@@ -82,3 +85,6 @@ class ClipThresholdTooSmall(Rule):
         if setting.limit is not None and 0 < setting.limit < float(self.settings["threshold"]):
             related = [(setting.number, "the number stands here")]
             yield self.finding(setting.site, clip=setting.text, threshold=setting.limit, related=related)
+
+
+_BY_DEFAULT = "`{clip}` limits the norm to {threshold:g} by default: nearly every step is clipped to it"

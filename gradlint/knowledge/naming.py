@@ -62,6 +62,8 @@ HARMLESS = Pattern(
 RESTORES = Pattern(r"(?i)load|resume|restore|checkpoint|ckpt|snapshot")
 #: a model's own step, which is handed the optimizer by convention (mmcv's) and gives a loss
 GIVES_LOSS = Pattern(r"(?i)^(train(ing)?|forward|val)_step$")
+#: clips that measure a gradient against its weights
+RELATIVE_CLIP = Pattern(r"(?i)adaptive|(^|_)agc(_|$)")
 #: a helper that is given a model and may change its gradients, one that may clear them, and one that only looks
 MAY_CHANGE_GRADIENTS = Pattern(r"(?i)grad|backprop|backward|clip|zero|clear|reset|reduce|average|sync")
 CLEARS = Pattern(r"(?i)zero|clear|reset")

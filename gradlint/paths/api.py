@@ -134,6 +134,8 @@ class Api:
             kind = ClipKind.VALUE if tail in api.CLIP_VALUE else ClipKind.NORM
             own = dotted.startswith("torch.") or dotted == tail
             return self.it.gradients.clip(node, a, kind=kind, api=ClipApi.TORCH if own else ClipApi.CUSTOM)
+        if tail == "clip_grads_with_norm_":
+            return self.it.gradients.clip(node, a, kind=ClipKind.NORM, api=ClipApi.CUSTOM)  # it gives back no norm
         if dotted == "torch.autograd.backward":
             first = a.get(0, "tensors") or v.Unknown("loss")
             self.it.gradients.backward(first, node, gradient=a.get(1, "grad_tensors"))

@@ -95,11 +95,12 @@ class Training:
     def _counted(self, expr: s.Bin, values: list[v.Value]) -> v.Value:
         """What is left of a counter tells of a window."""
         left, right = values
-        result = self.binary(expr.op, left, right, s.render(expr))
-        if expr.op == "%" and isinstance(result, v.Known) and result.window:
+        op, size, right = _as_modulo(expr, left, right)
+        result = self.binary(op, left, right, s.render(expr))
+        if op == "%" and isinstance(result, v.Known) and result.window:
             self.it.conditions.sized(right)
             # N in the words that stand here, not those of a caller
-            result = replace(result, window=s.render(expr.right))
+            result = replace(result, window=size)
             self.run.counted_in[result.window] = self.it.program.path
             number = v.whole_number(right)
             if number is not None:
@@ -334,3 +335,12 @@ def _union(parts: Iterable[Params]) -> Params:
 
 def _first_wrap(*wraps: Wrap) -> Wrap:
     return next((w for w in wraps if w is not Wrap.NONE), Wrap.NONE)
+
+
+def _as_modulo(expr: s.Bin, left: v.Value, right: v.Value) -> tuple[str, str, v.Value]:
+    """`i & 3` of a counter is `i % 4`: the operation, the text of its right side, and its value."""
+    number = right.value if isinstance(right, v.Constant) else None
+    counts = isinstance(left, v.Known) and left.counter
+    if expr.op != "&" or not counts or type(number) is not int or number < 1 or number & (number + 1):
+        return expr.op, s.render(expr.right), right
+    return "%", str(number + 1), v.Constant(number + 1)

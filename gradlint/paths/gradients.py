@@ -37,6 +37,7 @@ from gradlint.paths.run import owner
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
 from gradlint.python.constants import as_float
+from gradlint.python.scope import Scopes
 
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
@@ -367,6 +368,9 @@ class Gradients:
             threshold = None  # it may limit values
         if api is ClipApi.CUSTOM and isinstance(limit, v.Constant) and limit.value is None:
             return v.Unknown(s.render(node), called="norm")  # no limit: it only measures
+        if api is ClipApi.CUSTOM and _is_relative(naming.last(s.render(node.func)), a):
+            threshold = None
+        usual = self._default(limit) if threshold is None and api is not ClipApi.CUSTOM else None
         exhausted: Site | None = None
         if isinstance(target, v.ParamsValue) and target.generator:
             exhausted = target.used_by
@@ -376,7 +380,8 @@ class Gradients:
             self.run.emit(Read, node, params=params)  # it only measures
             return v.Unknown(s.render(node), called="norm")
         self.run.emit(
-            Clip, node, params=params, kind=kind, api=api, threshold=threshold, exhausted_by=exhausted,
+            Clip, node, params=params, kind=kind, api=api, threshold=threshold if usual is None else usual,
+            by_default=usual is not None, exhausted_by=exhausted,
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
             before=self.run.behind, framework=framework, guess=guess, handed=self._is_handed(node, limit),
             at_scale=any(isinstance(x, v.Unknown) and x.of_scale for x in a.every),
@@ -388,6 +393,17 @@ class Gradients:
         names = {x.id for x in (*node.args, *node.kwargs.values()) if isinstance(x, s.Name)}
         given = names & {param.name for param in self.it.core.frame.scope.params}
         return limit is not None and any(self.it.core.frame.names.get(name) is limit for name in given)
+
+    def _default(self, limit: v.Value | None) -> float | None:
+        """A limit that nobody handed to the function where this path begins, nor hands to it elsewhere in the file."""
+        if not isinstance(limit, v.Unknown) or limit.scope is None or limit.key in limit.scope.names:
+            return None
+        param = limit.scope.param(limit.key)
+        if param is None or not isinstance(param.default, s.Const):
+            return None
+        if any(True for _ in limit.scope.program.once(Scopes).handed(limit.key, limit.scope)):
+            return None
+        return as_float(param.default.value)
 
     def clip_params(self, target: v.Value | None) -> Params:
         if target is None:
@@ -449,6 +465,14 @@ def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:
 
 #: what is asked of a tensor beside its numbers
 _SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda", "layout"}
+
+
+def _is_relative(name: str, a: v.Arguments) -> bool:
+    """`adaptive_clip_grad(params, 0.01)`, `dispatch_clip_grad(params, 0.01, mode="agc")`: a share of the weights,
+    or whatever the mode says."""
+    mode = a.kwargs.get("mode")
+    norm = mode is None or (isinstance(mode, v.Constant) and mode.value == "norm")
+    return not norm or naming.RELATIVE_CLIP.search(name) is not None
 
 
 def _limits_size(a: v.Arguments) -> bool:
