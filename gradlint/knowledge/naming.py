@@ -97,3 +97,8 @@ def words(name: str) -> frozenset[str]:
 def last(key: str) -> str:
     """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`."""
     return key.partition("[")[0].partition("(")[0].rpartition(".")[2]
+
+
+def speaks_of_gradients(name: str) -> bool:
+    """`grads`, `master_gradients`, `p.grad`."""
+    return not words(name).isdisjoint(("grad", "grads", "gradient", "gradients"))

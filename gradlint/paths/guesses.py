@@ -113,7 +113,7 @@ class Guesses:
 
     def _speaks_of_window(self, value: v.Value, depth: int = 0) -> bool:
         if isinstance(value, v.Tensor):
-            return False
+            return self._names_window(value.divisor)
         if isinstance(value, v.Constant):
             return not (isinstance(value, v.Known) and value.counter) and self._names_window(value.key)
         if depth < 3:
@@ -243,12 +243,14 @@ class Guesses:
             return False
         if "grad" in low and _NORMALISES.search(low):
             return True
-        if naming.HARMLESS.search(low) or _has_tensors(a.every) or not self.hands_window(a):
+        if naming.HARMLESS.search(low) or not self.hands_window(a):
             return False
-        return any(self._holds_gradients(x) for x in a.every)
+        if any(tensors.gradients_in(x) is not None for x in a.every):
+            return True
+        return not _has_tensors(a.every) and any(self._holds_gradients(x) for x in a.every)
 
     def _holds_gradients(self, value: v.Value) -> bool:
-        if isinstance(value, v.Model | v.ParamsValue | v.Grad) or (isinstance(value, v.Instance) and value.module):
+        if isinstance(value, v.Model | v.ParamsValue) or (isinstance(value, v.Instance) and value.module):
             return True
         named = isinstance(value, v.Unknown) and bool(value.key)
         return named and (self.run.does(Use.OWNER, value) or bool(naming.MODEL.search(naming.last(value.key))))

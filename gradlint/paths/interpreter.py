@@ -247,7 +247,7 @@ class Interpreter:
         if not self.run.over_parameters:
             return False
         for part in s.walk_expr(test):
-            if isinstance(part, s.Call) and any(map(_speaks_of_gradients, identifiers(part))):
+            if isinstance(part, s.Call) and any(map(naming.speaks_of_gradients, identifiers(part))):
                 return True  # `if not isfinite(p.grad).all()`: those few
             if isinstance(part, s.Name):
                 value = self.core.frame.find(part.id)
@@ -366,10 +366,6 @@ def _compared(side: s.Expr) -> str:
     while isinstance(side, s.Call) and isinstance(side.func, s.Attr):
         side = side.func.base
     return last(side)
-
-
-def _speaks_of_gradients(name: str) -> bool:
-    return not naming.words(name).isdisjoint(("grad", "grads", "gradient", "gradients"))
 
 
 def _is_main_check(test: s.Expr) -> bool:

@@ -215,10 +215,10 @@ class Slice:
         return False
 
     def _hands_window(self, call: s.Call) -> bool:
-        """`finish_window(model, n)`: a model and the number of micro-batches; it may average the gradients."""
+        """`finish_window(model, n)`: a model, or gradients, and the number of micro-batches; it may average these."""
         names = self._of(call)
         counted = not names.isdisjoint(self._program.usage.texts(Use.COUNTED_TO))
-        return counted and any(naming.MODEL.search(name) for name in names)
+        return counted and any(naming.MODEL.search(name) or naming.speaks_of_gradients(name) for name in names)
 
     def _suggests(self, name: str) -> bool:
         """An event function or an alias of one, or an optimizer that is handed on."""
