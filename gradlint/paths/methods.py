@@ -279,6 +279,8 @@ class Methods:
         if self.run.does(Use.OWNER, base) and not self.it.core.frame.no_grad and not naming.OPTIMIZER.search(base.key):
             return self.it.gradients.forward(base, a, node)
         optimizer = self.run.optimizer_for(base) if self.it.gradients.is_own_way(name) else None
+        if optimizer is not None and frameworks.on_any(name, Thing.OPTIMIZER) is not None:
+            return self.it.gradients.optimizer_method(optimizer, name, a, node)
         if optimizer is not None:
             self.it.gradients.opaque(frozenset({optimizer.ref.id}), node)
         return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)

@@ -55,7 +55,7 @@ class Slice:
         self._touching = {name for name in program.usage.named if naming.touches_gradients(name)}
         #: the expressions that are known to have to do with gradients, or, once all names are known, not to
         self._eventful: dict[int, bool] = {}
-        #: what a function changes that is there without it, by its node, and what expressions change by what they call
+        #: what a function counts with that is there without it, by its node, and what expressions do by what they call
         self._changes: dict[int, set[str]] = {}
         self._changed: dict[int, set[str]] = {}
         self._settled = False
@@ -156,7 +156,7 @@ class Slice:
             yield self._changed_by(stmt.value), self._of(stmt.value)
 
     def _changed_by(self, expr: s.Expr) -> set[str]:
-        """`progress.tick()`: the attributes that the called functions of the file set."""
+        """`progress.tick()`: the attributes that the called functions of the file count with."""
         known = self._changed.get(id(expr))
         if known is not None:
             return known
@@ -176,11 +176,15 @@ class Slice:
             found = self._changes[definition.node] = set()
             shared: set[str] = set()
             for stmt in s.walk_stmts(definition.body):
-                if isinstance(stmt, s.Scope):
-                    shared |= set(stmt.names)
-                if isinstance(stmt, s.Assign | s.AugAssign):
-                    for target in stmt.targets if isinstance(stmt, s.Assign) else [stmt.target]:
-                        found |= bound(target) & shared if isinstance(target, s.Name) else bound(target)
+                match stmt:
+                    case s.Scope():
+                        shared |= set(stmt.names)
+                    case s.AugAssign(target=target):
+                        found |= _kept(target, shared)
+                    case s.Assign(targets=[target], value=s.Bin() as value):
+                        found |= _kept(target, shared) & self._of(value)
+                    case _:
+                        pass
         return found
 
     def _is_event(self, stmt: s.Stmt) -> bool:
@@ -286,6 +290,17 @@ class Slice:
         return isinstance(stmt, s.Assign | s.AugAssign) and any(
             self._event_expr(t) for t in (stmt.targets if isinstance(stmt, s.Assign) else [stmt.target])
         )
+
+
+def _kept(target: s.Expr, shared: set[str]) -> set[str]:
+    """What is still there when the function is over: an attribute, or a name that it shares with others."""
+    match target:
+        case s.Attr():
+            return {target.name}
+        case s.Name():
+            return {target.id} & shared
+        case _:
+            return set()
 
 
 def bound(target: s.Expr) -> set[str]:

@@ -96,6 +96,26 @@ def test_what_flows_into_an_event_is_kept() -> None:
     assert "unused = bound + 1" not in kept
 
 
+def test_a_call_that_counts_is_kept_and_one_that_only_sets_is_not() -> None:
+    source = """
+        class Trainer:
+            def tick(self):
+                self.count += 1
+            def watch(self):
+                self.count = len(self.log)
+            def train(self, loader):
+                for x in loader:
+                    self.tick()
+                    self.watch()
+                    self.model(x).mean().backward()
+                    if self.count % self.n == 0:
+                        self.optimizer.step()
+        """
+    kept = _kept(source)
+    assert "self.tick()" in kept
+    assert "self.watch()" not in kept
+
+
 def _in_loop(row: str) -> str:
     source = """
         import torch

@@ -11,6 +11,8 @@ APEX = Framework(
         Makes(Thing.OPTIMIZER, "**.FP16_Optimizer"),
         Does(Backward, "backward", on=Thing.OPTIMIZER),
         Does(Clip, "clip_master_grads", "clip_grad_norm", "clip_grad_norm_", on=Thing.OPTIMIZER),
+        # copies them for its step
+        Does(None, "update_master_grads", on=Thing.OPTIMIZER),
         Opens(Switch.LOSS, "**.scale_loss"),
         Passes("apex.amp.initialize", "amp.initialize", first=2),
         Passes("apex.**", argument=at(0, "module", "model")),
