@@ -26,6 +26,8 @@ BOUNDARY = Pattern(
 )
 #: a loop that goes over parts of one batch
 MICRO = Pattern(r"(?i)accum|micro|chunk|sub_?batch|mini_?step|grad_acc|virtual_?(b|s)|splits$")
+#: what gives one batch after the other
+BATCHES = Pattern(r"(?i)loader$|batches$")
 #: the number of items in a batch
 BATCH_LENGTH = Pattern(r"(?i)\.shape\[0\]$|\.size\(0\)$|\.size\(\)\[0\]$|^len\(|(^|[._])(batch_?size|batch_?len|bsz?)$")
 #: the number of batches or steps in all, not the N of a window

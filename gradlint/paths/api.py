@@ -231,6 +231,11 @@ class Api:
             return self._count(a, node)
         if tail == "cycle" and dotted.startswith("itertools") and isinstance(first, v.Collection):
             return v.Unknown(s.render(node))  # one of its entries, another one in each turn
+        if tail == "islice" and dotted.startswith("itertools") and len(a.args) == 2:
+            return _group(s.render(node), a.args[0], a.args[1])
+        if tail in ("batched", "chunked") and dotted.partition(".")[0] in ("itertools", "more_itertools") and first:
+            groups = _group(f"{s.render(node)}[*]", first, a.args[1] if len(a.args) > 1 else v.Unknown(""))
+            return v.Collection([v.Rest(groups)], {}, v.Kind.GENERATOR, node)
         if tail in ("cycle", "islice", "repeat") and dotted.startswith("itertools"):
             return v.Counted(s.render(node), exact=False, inner=first)
         if tail in ("exit", "_exit"):
@@ -435,3 +440,9 @@ def _length(value: v.Value | None) -> int | None:
     if isinstance(value, v.Collection) and value.kind is not v.Kind.GENERATOR and value.items and value.whole:
         return len(value.items)
     return None
+
+
+def _group(text: str, source: v.Value, size: v.Value) -> v.Value:
+    """So many of what somebody goes over."""
+    inner = v.Unknown(source.key) if isinstance(source, v.Collection) else source
+    return v.Counted(text, exact=False, inner=inner, window=size.key, size=v.whole_number(size))

@@ -191,6 +191,9 @@ class Training:
         stored = self.run.attributes.get((base.key, index.key)) if named else None
         if stored is not None:
             return stored
+        batches, size = _part_of_many(expr)
+        if size and naming.BATCHES.search(naming.last(batches)):
+            return v.Counted(f"{batches}[{index.key}]", exact=False, inner=v.Unknown(batches), window=size)
         if isinstance(base, v.Collection) and base.items:
             return base.each[0]
         data = isinstance(base, v.Instance) and not base.module  # `dataset[0]`
@@ -344,3 +347,12 @@ def _as_modulo(expr: s.Bin, left: v.Value, right: v.Value) -> tuple[str, str, v.
     if expr.op != "&" or not counts or type(number) is not int or number < 1 or number & (number + 1):
         return expr.op, s.render(expr.right), right
     return "%", str(number + 1), v.Constant(number + 1)
+
+
+def _part_of_many(expr: s.Expr) -> tuple[str, str]:
+    """`loader` and `n` of `loader[i : i + n]`."""
+    match expr:
+        case s.Item(base=base, index=s.Other(children=[low, s.Bin(op="+", left=left, right=size)])):
+            return (s.render(base), s.render(size)) if s.render(low) == s.render(left) else ("", "")
+        case _:
+            return "", ""

@@ -238,13 +238,14 @@ class Loops:
 
     def _micro_window(self, stmt: s.For, iterable: v.Value) -> str:
         text = s.render(stmt.iterable)
-        if (
-            isinstance(iterable, v.Counted)
-            and iterable.window
-            and naming.MICRO.search(f"{iterable.window} {s.render(stmt.target)}")
-        ):
-            return iterable.window
+        counted = iterable.inner if isinstance(iterable, v.Counted) and iterable.enumerate else iterable
+        if isinstance(counted, v.Counted) and counted.window:
+            batches = isinstance(counted.inner, v.Unknown) and naming.BATCHES.search(naming.last(counted.inner.key))
+            if batches or naming.MICRO.search(f"{counted.window} {s.render(stmt.target)}"):
+                return counted.window
         words = self.it.program.words(stmt.body)
+        if not words.steps and self._is_filled(counted):
+            return f"len({s.render(_counted_of(stmt.iterable))})"
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
         if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
@@ -253,6 +254,13 @@ class Loops:
             if any(isinstance(x, v.Counted) and isinstance(x.inner, v.Counted) for x in iterable.inner.items):
                 return ""  # `zip(loader, cycle(range(n)))` goes from window to window
         return f"len({text})" if isinstance(stmt.iterable, s.Name | s.Attr) else text
+
+    def _is_filled(self, iterable: v.Value | None) -> bool:
+        """Batches that were put aside, one in each turn of a loop over a loader."""
+        if not isinstance(iterable, v.Collection) or iterable.entries or not any(x.loader for x in self.run.loops):
+            return False
+        keys = {item.key for item in iterable.items if isinstance(item, v.Unknown)}
+        return len(iterable.items) > 1 and len(keys) == 1 and all(isinstance(x, v.Unknown) for x in iterable.items)
 
     @staticmethod
     def _is_data(iterable: v.Value) -> bool:
@@ -276,6 +284,11 @@ def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> 
             if steady is not None:
                 steady.begin()
             yield value
+
+
+def _counted_of(expr: s.Expr) -> s.Expr:
+    """`items` of `enumerate(items)`."""
+    return expr.args[0] if isinstance(expr, s.Call) and expr.args else expr
 
 
 def _holds_loop(stmt: s.Stmt) -> bool:
