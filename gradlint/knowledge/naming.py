@@ -19,6 +19,8 @@ LOSS = Pattern(r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|n
 CRITERION = Pattern(
     r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$"
 )
+#: a function that makes a loss of a model and a batch, not of its weights
+RUNS_MODEL = Pattern(r"(?i)^(compute|calc(ulate)?|get|forward|make)_?(?!\w*(reg|penal|l1|l2|decay|ewc))\w*loss")
 #: an unknown flag with such a name says that a window of micro-batches is full
 BOUNDARY = Pattern(
     r"(?i)accum|bound|sync_grad|should_(step|update|sync)|do_(step|update)|need_?(update|step)|is_(last|step|update|sync)|"

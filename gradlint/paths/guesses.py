@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Zero
+from gradlint.events import HELPER, ClipApi, ClipKind, EditKind, Norm, Opaque, Params, Save, Step, Wrap, Zero
 from gradlint.knowledge import frameworks, naming
 from gradlint.knowledge.pattern import Pattern
 from gradlint.knowledge.rows import Thing
@@ -369,7 +369,19 @@ class Guesses:
             norm = inherited
         merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
         result = self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
-        return result.but(unseen=unseen) if unseen else result
+        return self._run_inside(result.but(unseen=unseen), name, a, node) if unseen else result
+
+    def _run_inside(self, result: v.Tensor, name: str, a: v.Arguments, node: s.Call) -> v.Tensor:
+        """`compute_loss(model, batch)` of a file that is not seen runs the wrapped model that it is handed."""
+        models = [x for x in a.every if isinstance(x, v.Model) and x.wrap is not Wrap.NONE]
+        others = [x for x in a.every if x not in models and not isinstance(x, v.Constant)]
+        runs = naming.RUNS_MODEL.search(name) and called(node) == name
+        if len(models) != 1 or not others or _has_tensors(others) or not runs:
+            return result
+        key = owner(models[0])
+        return result.but(
+            model=key, wrap=models[0].wrap, forward_sync=self.run.sync_of(key), forward=self.run.site(node)
+        )
 
     def modules_in(self, parts: Iterable[v.Value], *, all_are: bool = False) -> frozenset[str]:
         """Whose parameters are in these, as far as they are modules; `all_are`: all of them that have a name are."""

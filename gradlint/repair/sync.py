@@ -102,6 +102,8 @@ def _model(bench: Bench, backward: Backward) -> str:
     node = bench.node(backward.forward)
     if not isinstance(node, cst.Call):
         raise NotFixable("the forward is not a call")
+    if backward.unseen and called(node) == backward.unseen.rpartition(".")[2]:
+        raise NotFixable("the forward runs in a function that is not seen")
     func = node.func
     if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):
         func = func.value
