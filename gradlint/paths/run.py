@@ -243,7 +243,7 @@ class Run:
                 return None
 
     def _infer_optimizer(self, key: str, text: str) -> v.Optimizer:
-        found = self.inferred.get((key, Thing.OPTIMIZER))
+        found = self.inferred.get((key, Thing.OPTIMIZER)) or self.inferred.get((_hidden(key), Thing.OPTIMIZER))
         if not isinstance(found, v.Optimizer):
             framework = self.preparing()
             guess = roles.suspect(self.programs, Role.OPTIMIZER, key)
@@ -345,6 +345,12 @@ def _outermost(key: str) -> str:
         key = stem
         stem, _, last = key.rpartition(".")
     return key
+
+
+def _hidden(key: str) -> str:
+    """`self._optimizer` beside `self.optimizer`: of a base that is not seen, the one is a property for the other."""
+    stem, dot, last = key.rpartition(".")
+    return f"{stem}.{last.removeprefix('_') if last.startswith('_') else f'_{last}'}" if dot else key
 
 
 def owner(value: v.Value) -> str:
