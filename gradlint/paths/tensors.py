@@ -115,6 +115,9 @@ def _sum(result: v.Tensor, left: v.Value, right: v.Value) -> v.Tensor:
         return result.but(norm=Norm.RAW)
     if len(terms) == 2 and _is_mix(*terms):
         return result.but(norm=Norm.RAW, handed=result.handed | terms[0].divisors | terms[1].divisors)
+    weights = [t.weight.strip("()") for t in terms if t.norm is Norm.WEIGHTED]
+    if len(weights) == 2 and _make_one(*weights):
+        return result.but(norm=Norm.RAW)
     strongest = max(terms, key=lambda t: _RANK.index(t.norm))
     divisors = frozenset[float]().union(*(t.divisors for t in terms)) if all(t.divisors for t in terms) else frozenset()
     return _as(result, strongest).but(divisors=divisors)
@@ -126,6 +129,11 @@ def _is_mix(a: v.Tensor, b: v.Tensor) -> bool:
         return False
     first, second = (1 / next(iter(t.divisors)) for t in (a, b))
     return first != second or abs(first + second - 1) < 1e-6
+
+
+def _make_one(a: str, b: str) -> bool:
+    """`w * a + (1 - w) * b`: whatever the weight is, they normalise nothing."""
+    return any(rest in (f"1 - {weight}", f"1.0 - {weight}") for weight, rest in ((a, b), (b, a)) if weight)
 
 
 def _divided(result: v.Tensor, left: v.Tensor, right: v.Value) -> v.Tensor:
@@ -164,7 +172,9 @@ def _multiplied(result: v.Tensor, tensor: v.Tensor, other: v.Value) -> v.Tensor:
         return _as(result, tensor).but(divisors=kept)
     # `loss * w`, and `loss / n * n` too: whoever writes that has thought about it; of plain numbers more is known
     number = v.number_of(other)
-    return result.but(norm=Norm.WEIGHTED, divisor="", divisors=_divided_again(tensor, 1 / number if number else None))
+    weight = other.key if number is None and tensor.norm is Norm.RAW else ""
+    divisors = _divided_again(tensor, 1 / number if number else None)
+    return result.but(norm=Norm.WEIGHTED, divisor="", divisors=divisors, weight=weight)
 
 
 def weighted(tensor: v.Tensor, by: v.Value) -> v.Tensor:

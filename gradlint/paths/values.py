@@ -170,6 +170,8 @@ class Tensor(Named):
     forward_sync: Sync = Sync.ON
     forward: Site | None = None
     framework: Framework = PLAIN
+    #: what it was multiplied with, if that is all that was done to it
+    weight: str = ""
     #: see Backward
     divisors: frozenset[float] = frozenset()
     handed: frozenset[float] = frozenset()
