@@ -11,7 +11,6 @@ from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.paths import values as v
 from gradlint.paths.branches import Branches, Weight
 from gradlint.paths.oracle import AMP, NOW
-from gradlint.paths.run import FAR
 from gradlint.python import constants
 from gradlint.python import syntax as s
 from gradlint.python.constants import as_float
@@ -113,7 +112,7 @@ class Conditions:
         window = right.key or text if op == "%" else (a.window or b.window)
         return v.Known(
             result, text, exact=a.exact and b.exact, counter=a.counter or b.counter, window=window,
-            modulo=op == "%" or a.modulo or b.modulo, made_up=a.made_up or b.made_up, real=_real(op, a, b),
+            modulo=op == "%" or a.modulo or b.modulo, made_up=a.made_up or b.made_up, real=v.real(op, a, b),
         )  # fmt: skip
 
     def counted(self, op: str, left: v.Value, right: v.Value) -> int | None:
@@ -145,7 +144,7 @@ class Conditions:
         if a is None or b is None:
             return v.Symbol(text, op, [left, right])
         a, b = v.known(a), v.known(b)
-        if _far_apart(a, b):
+        if v.far_apart(a, b):
             return v.Symbol(text, op, [left, right])
         if v.unlike(a, b):
             return v.Symbol(text, op, [v.Unknown(x.key, called="len") if v.is_length(x) else x for x in (a, b)])
@@ -474,28 +473,12 @@ def _none_of(body: list[s.Stmt]) -> set[str]:
     return {name for name in names if naming.OPTIMIZER.search(name)}
 
 
-def _far_apart(a: v.Known, b: v.Known) -> bool:
-    """`step < 10_000`: the few turns that are run here would never get there."""
-    for counter, limit in ((a, b), (b, a)):
-        if counter.counter and not limit.counter and isinstance(limit.value, int | float) and abs(limit.value) > FAR:
-            return True
-    return False
-
-
 def _limit(value: v.Symbol) -> float | None:
     """The number of a comparison between something that keeps its value and a number."""
     left, right = value.operands
     if value.op not in _ORDERS or not isinstance(left, v.Unknown) or left.called or not isinstance(right, v.Constant):
         return None
     return None if v.known(right).counter else as_float(right.value)
-
-
-def _real(op: str, a: v.Known, b: v.Known) -> float | None:
-    """What comes out with the numbers that the file says."""
-    left, right = v.number_of(a), v.number_of(b)
-    if not (a.made_up or b.made_up) or left is None or right is None:
-        return None
-    return as_float(constants.binary(op, left, right))
 
 
 def _counts(value: v.Unknown) -> bool:

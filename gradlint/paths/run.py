@@ -43,8 +43,6 @@ E = TypeVar("E", bound=Event)
 #: the turns of a loop: two whole windows and a rest
 TURNS = 8
 OUTER_TURNS = 2
-#: a counter is never compared with a number beyond this
-FAR = 20
 MAX_DEPTH = 9
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.knowledge.rows import Switch
-from gradlint.python import values
+from gradlint.python import constants, values
 from gradlint.python.constants import as_float
 from gradlint.python.values import Bound as Bound
 from gradlint.python.values import Class as Class
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from gradlint.python import syntax as s
     from gradlint.python.frame import Frame
     from gradlint.python.scope import Scope
+
+#: a counter is never compared with a number beyond this
+FAR = 20
 
 
 @dataclass(slots=True, eq=False)
@@ -289,6 +292,22 @@ def unlike(a: Known, b: Known) -> bool:
         if is_length(length) and limit.exact and not (limit.counter or limit.made_up):
             return isinstance(limit.value, int | float) and abs(limit.value) > 1
     return False
+
+
+def far_apart(a: Known, b: Known) -> bool:
+    """`step < 10_000`: the few turns that are run here would never get there."""
+    for counter, limit in ((a, b), (b, a)):
+        if counter.counter and not limit.counter and isinstance(limit.value, int | float) and abs(limit.value) > FAR:
+            return True
+    return False
+
+
+def real(op: str, a: Known, b: Known) -> float | None:
+    """What comes out with the numbers that the file says."""
+    left, right = number_of(a), number_of(b)
+    if not (a.made_up or b.made_up) or left is None or right is None:
+        return None
+    return as_float(constants.binary(op, left, right))
 
 
 def knownness(value: Value) -> int:
