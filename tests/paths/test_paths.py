@@ -246,6 +246,20 @@ def {name}(model, optimizer, loader):
 """
 
 
+#: clears, unless somebody says otherwise, what the step needs: one of its ways is wrong
+RESETS = """
+def {name}(model, optimizer, loader, args):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        if args.keep:
+            print(x)
+        else:
+            optimizer.zero_grad()
+        optimizer.step()
+"""
+
+
 def _found(source: str) -> list[tuple[str, str]]:
     """The findings of a file: code and message."""
     settings = Settings(layers=(Layer(unfixable=("ALL",)),))
@@ -306,7 +320,7 @@ def test_unusual_ways_that_were_not_followed_are_told(monkeypatch: pytest.Monkey
 def test_the_order_of_independent_functions_makes_no_difference(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it if the budget is spent before every unusual path had its turn."""
     monkeypatch.setattr(module, "FILE_BUDGET", budget)
-    functions = [_flagged(f"flagged{n}") for n in range(3)] + [CLIPS_LATE.format(name=f"tune{n}") for n in range(3)]
+    functions = [RESETS.format(name=f"reset{n}") for n in range(3)] + [CLIPS_LATE.format(name=f"tune{n}") for n in range(3)]
     functions += [LOOP.replace("train", f"train{n}").format(body=_flags(3 + n)) for n in range(3)]
     chance, told, seen = random.Random(7), set(), set()
     for _ in range(3):
@@ -316,7 +330,7 @@ def test_the_order_of_independent_functions_makes_no_difference(budget: int, mon
         seen.add(frozenset((path.entry, frozenset(path.decisions.items())) for path in paths(source)))
     assert len(told) == 1
     assert len(seen) == 1
-    assert {code for code, _ in told.pop()} >= {"GL101", "GL401"}
+    assert {code for code, _ in told.pop()} >= {"GL101", "GL403"}
 
 
 def _flags(count: int) -> str:
