@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, ClipApi, Unscale
+from gradlint.events import Backward, Clip, ClipApi, Read, Unscale
 from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -79,9 +79,13 @@ class UnscaleAfterClip(Rule):
         if later is not None and clip.same_turn(later):
             clips = [c for c in state.window.of(Clip) if c.site == clip.site]
             once = not any(True for c in clips for _ in state.window.between(c, later, Backward))
-            message = f"Move `{short(later)}` in front of the clip"
+            # a clip of one's own, or one that is handed the norm, goes by what was measured before
+            measured = state.window.between(state.scaled, clip, Read) if clip.api is ClipApi.CUSTOM else iter(())
+            first = next((read for read in measured if read.same_turn(clip)), None)
+            where = "the clip" if first is None else f"`{short(first)}`"
+            message = f"Move `{short(later)}` in front of {where}"
             yield self.finding(
                 clip, clip=short(clip), unscale=short(later), related=[(later, "unscaled only here")],
                 # no fix where the clip runs on every micro-batch: it is the clip that has to move (GL103)
-                repairs=[Repair(message, lambda bench: bench.move(later, before=clip))] if once else [],
+                repairs=[Repair(message, lambda bench: bench.move(later, before=first or clip))] if once else [],
             )  # fmt: skip

@@ -320,7 +320,8 @@ def test_unusual_ways_that_were_not_followed_are_told(monkeypatch: pytest.Monkey
 def test_the_order_of_independent_functions_makes_no_difference(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it if the budget is spent before every unusual path had its turn."""
     monkeypatch.setattr(module, "FILE_BUDGET", budget)
-    functions = [RESETS.format(name=f"reset{n}") for n in range(3)] + [CLIPS_LATE.format(name=f"tune{n}") for n in range(3)]
+    functions = [RESETS.format(name=f"reset{n}") for n in range(3)]
+    functions += [CLIPS_LATE.format(name=f"tune{n}") for n in range(3)]
     functions += [LOOP.replace("train", f"train{n}").format(body=_flags(3 + n)) for n in range(3)]
     chance, told, seen = random.Random(7), set(), set()
     for _ in range(3):
