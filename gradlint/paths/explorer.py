@@ -402,7 +402,9 @@ class Explorer:
             run.doubts.clear()
         called_by = frameworks.calling(bases)
         if called_by is not None and called_by[1].method == entry:
-            by_hand = called_by[1].by_hand in self.program.all_words.seen
+            line = run.core.classes_of(cls).lineage(cls)
+            files = {self.program, *(self.program.owner(one.node) for one in line)}  # its base may be of another one
+            by_hand = any(called_by[1].by_hand in file.all_words.seen for file in files)
             run.behind = PLAIN if by_hand else called_by[0]
         return me
 
