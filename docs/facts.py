@@ -69,13 +69,18 @@ _ROUNDING = {"difference_between_ranks": 1e-6, "norm_at_step": 1e-6}
 
 def tables(codes: Sequence[str]) -> dict[str, Facts]:
     """Runs the proofs of these rules, of all if there are none."""
-    torch = metadata.version("torch").partition("+")[0]
     found = {}
     for proof in prove(chosen(codes), "cpu", limit=_LIMIT).proofs:
         if not proof.passed:
             raise SystemExit(f"{proof.case.code} is not proved: {proof.note}")
-        found[proof.case.code] = Facts(proof.case.code, _setting(proof.case), tuple(_rows(proof)), torch)
+        found[proof.case.code] = table(proof)
     return found
+
+
+def table(proof: Proof) -> Facts:
+    """What one proof has measured."""
+    torch = metadata.version("torch").partition("+")[0]
+    return Facts(proof.case.code, _setting(proof.case), tuple(_rows(proof)), torch)
 
 
 def _setting(case: Case) -> str:

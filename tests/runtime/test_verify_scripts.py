@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gradlint.model import FixSafety
+from gradlint.registry import by_code
 from gradlint.runtime.measure import all_measures
-from tests.runtime.verified import Script, Verified, scripts, verify
+from gradlint.runtime.prove.case import Case, all_cases
+from gradlint.runtime.prove.proving import lacking
+from tests.rules.expectations import expectations
+from tests.runtime.verified import Script, Verified, scripts, verify, verify_in
 from tests.sampling import sample
 
-#: of every kind of mistake one; of right code a sample
+#: mistakes as people make them, several at a time; of right code a sample
 WRONG = [script for script in scripts() if not script.right]
 RIGHT = sample([script for script in scripts() if script.right], 12)
+#: of every other mistake that a run of the user's own can show, the rule's own proof
+PROOFS = [
+    case
+    for case in all_cases()
+    if case.code in all_measures() and case.code not in {e.code for script in WRONG for e in script.expected()}
+]
 
 
 def _params(chosen: list[Script]) -> list[Any]:
@@ -23,7 +35,10 @@ def _params(chosen: list[Script]) -> list[Any]:
 def _run(script: Script, folder: Path) -> Verified:
     if script.missing:
         pytest.skip(f"needs {', '.join(script.missing)}")
-    verified = verify(script, folder)
+    return _checked(verify(script, folder))
+
+
+def _checked(verified: Verified) -> Verified:
     assert verified.out.startswith("{"), verified.err
     assert verified.after == verified.before, "the script was changed, or something was left beside it"
     assert not any(note.startswith("the recorder failed") for note in verified.data["notes"]), verified.data["notes"]
@@ -41,6 +56,24 @@ def test_what_is_wrong_is_confirmed_and_cured(script: Script, tmp_path: Path) ->
     assert verified.data["failure"] is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PROOFS, ids=lambda case: case.code)
+def test_what_proves_a_rule_is_confirmed_and_cured(case: Case, tmp_path: Path) -> None:
+    if missing := lacking(case):
+        pytest.skip(missing)
+    place = tmp_path / "proof"
+    place.mkdir()
+    path = Path(shutil.copy(case.script, place))
+    options = ("--extend-select", case.code, "--unsafe-fixes", "--nproc", str(case.ranks))
+    verified = _checked(verify_in(place, path, *options))
+    cure = "no-fix" if by_code()[case.code].meta.fix is FixSafety.NONE else "cured"
+    wanted = {(path.name, e.line, e.code): cure for e in expectations(path.read_text(encoding="utf-8"))}
+    assert verified.confirmed() == wanted
+    assert verified.data["runtime_only"] == []
+    assert verified.code == 1
+    assert verified.data["failure"] is None
+
+
 @pytest.mark.parametrize("script", _params(RIGHT))
 def test_what_is_right_is_let_alone(script: Script, tmp_path: Path) -> None:
     verified = _run(script, tmp_path)
@@ -53,6 +86,6 @@ def test_what_is_right_is_let_alone(script: Script, tmp_path: Path) -> None:
     assert verified.code == 0
 
 
-def test_every_rule_that_a_run_can_show_has_a_script() -> None:
+def test_every_mistake_that_a_run_can_show_is_tried() -> None:
     shown = {e.code for script in scripts() for e in script.expected()}
-    assert shown == set(all_measures())
+    assert shown | {case.code for case in PROOFS} == set(all_measures())

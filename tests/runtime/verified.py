@@ -1,5 +1,7 @@
 """Runs `gradlint verify` on the scripts beside this file, each in a folder of its own, and keeps what it said.
 
+A rule that needs none has its proof, which is asked in the same way.
+
 A script says what is expected of it: `# confirmed: GL101` on the line of a mistake, with `no-fix` behind it where none
 is offered; `# seen: GL111` where only the run shows it. `# options:` and `# arguments:` stand at its head, for the
 command and for the script; `# needs:` names a package that may be absent.
@@ -142,18 +144,22 @@ def in_this_process(*arguments: str | Path, cwd: Path) -> subprocess.CompletedPr
 
 
 def verify(script: Script, folder: Path, changed: Changes = ()) -> Verified:
-    """Runs it on the CPU, from the folder above; `changed`: other words for some of its text."""
+    """Runs it; `changed`: other words for some of its text."""
     place = folder / script.name.replace("/", "-")
     path = script.copy_to(place)
     for old, new in changed:
         text = path.read_text(encoding="utf-8")
         assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {script.name}"
         path.write_text(text.replace(old, new), encoding="utf-8")
+    return verify_in(place, path, *script.head("options"), "--", *script.head("arguments"))
+
+
+def verify_in(place: Path, path: Path, *options: str) -> Verified:
+    """Runs a file of this folder on the CPU, from the folder above."""
     before = contents(place)
     done = in_this_process(
-        path, "--device", "cpu", "--output-format", "json", f"--timeout={PATIENCE}", *script.head("options"),
-        "--", *script.head("arguments"), cwd=folder,
-    )  # fmt: skip
+        path, "--device", "cpu", "--output-format", "json", f"--timeout={PATIENCE}", *options, cwd=place.parent
+    )
     return Verified(done.returncode, done.stdout, done.stderr, before, contents(place))
 
 

@@ -292,9 +292,8 @@ def prove(cases: Sequence[Case], device: str, progress: Progress = quiet, *, lim
     early: dict[str, Proof] = {}
     pairs: list[Pair] = []
     for case in cases:
-        lacking = _lacking(case)
-        if lacking:
-            early[case.code] = Proof(case, device, passed=None, note=lacking)
+        if missing := lacking(case):
+            early[case.code] = Proof(case, device, passed=None, note=missing)
             continue
         try:
             pairs.append(pair(case))
@@ -357,7 +356,7 @@ def _lack(before: Measured, wrong: Run, after: Measured, fixed: Run, left: int) 
     return ""
 
 
-def _lacking(case: Case) -> str:
+def lacking(case: Case) -> str:
     """What this machine has not got."""
     for package in case.needs:
         if importlib.util.find_spec(package) is None:
