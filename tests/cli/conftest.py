@@ -1,9 +1,11 @@
-"""Runs the command in this process, in an empty folder."""
+"""Runs the command in this process, in an empty folder, with what is given as its standard input."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +42,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def gradlint(project: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    def command(*arguments: str) -> Outcome:
+def gradlint(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def command(*arguments: str, stdin: str | bytes = "") -> Outcome:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
         capsys.readouterr()
         code = run(list(arguments))
         out, err = capsys.readouterr()

@@ -307,10 +307,9 @@ def test_what_cannot_both_be_meant(gradlint: Command, project: Path, options: tu
     assert not (project / FILE).exists()
 
 
-def test_stdin_is_known_by_its_name(gradlint: Command, known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_is_known_by_its_name(gradlint: Command, known: Path) -> None:
     def through_stdin(*options: str) -> int:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CLIP_AFTER_STEP.encode())))
-        return gradlint("check", "-", "--baseline", FILE, *options).code
+        return gradlint("check", "-", "--baseline", FILE, *options, stdin=CLIP_AFTER_STEP).code
 
     assert through_stdin("--stdin-filename", "train.py") == 0
     assert through_stdin("--stdin-filename", "other.py") == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from pathlib import Path
 
 import pytest
@@ -223,41 +221,32 @@ def test_show_files(gradlint: Command, project: Path) -> None:
     assert (outcome.code, outcome.out) == (0, f"{project / 'train.py'}\n")
 
 
-def _stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-
-
-def test_stdin(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, CLIP_AFTER_STEP)
-    outcome = gradlint("check", "-")
+def test_stdin(gradlint: Command) -> None:
+    outcome = gradlint("check", "-", stdin=CLIP_AFTER_STEP)
     assert outcome.code == 1
     assert "  --> -:10:9" in outcome.out
     assert "optimizer.step()" in outcome.out
 
 
-def test_stdin_with_a_name_uses_that_folders_settings(
-    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stdin_with_a_name_uses_that_folders_settings(gradlint: Command, project: Path) -> None:
     (project / "legacy").mkdir()
     (project / "gradlint.toml").write_text('[per-file-ignores]\n"legacy/*" = ["GL1"]\n')
-    _stdin(monkeypatch, CLIP_AFTER_STEP)
-    assert gradlint("check", "-", "--stdin-filename", "legacy/train.py").code == 0
-    _stdin(monkeypatch, CLIP_AFTER_STEP)
-    outcome = gradlint("check", "-", "--stdin-filename", "train.py", "--output-format", "json")
+    assert gradlint("check", "-", "--stdin-filename", "legacy/train.py", stdin=CLIP_AFTER_STEP).code == 0
+    outcome = gradlint("check", "-", "--stdin-filename", "train.py", "--output-format", "json", stdin=CLIP_AFTER_STEP)
     assert outcome.json()[0]["filename"] == str(project / "train.py")
 
 
 @pytest.mark.parametrize("name", ["missing/train.py", "/missing/of/the/root/train.py"])
 def test_stdin_may_have_the_name_of_a_file_in_a_folder_that_is_not_there(
-    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    gradlint: Command, project: Path, name: str
 ) -> None:
-    _stdin(monkeypatch, CLIP_AFTER_STEP)
-    assert gradlint("check", "-", "--stdin-filename", name, "--output-format", "json").codes() == ["GL101"]
+    assert gradlint(
+        "check", "-", "--stdin-filename", name, "--output-format", "json", stdin=CLIP_AFTER_STEP
+    ).codes() == ["GL101"]
 
 
-def test_stdin_with_a_syntax_error(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, BROKEN)
-    assert gradlint("check", "-", "--output-format", "json").codes() == ["GL900"]
+def test_stdin_with_a_syntax_error(gradlint: Command) -> None:
+    assert gradlint("check", "-", "--output-format", "json", stdin=BROKEN).codes() == ["GL900"]
 
 
 def test_stdin_stands_alone(gradlint: Command) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -408,13 +407,8 @@ def test_verbose_counts_fixed_files(gradlint: Command, train: Path) -> None:
     assert "; 1 files fixed; " in gradlint("check", "--fix", "-v").err
 
 
-def _stdin(monkeypatch: pytest.MonkeyPatch, source: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(source), encoding="utf-8"))
-
-
-def test_stdin_is_fixed_to_stdout_and_told_on_stderr(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, SOURCE)
-    outcome = gradlint("check", "--fix", "-", "--output-format", "concise")
+def test_stdin_is_fixed_to_stdout_and_told_on_stderr(gradlint: Command) -> None:
+    outcome = gradlint("check", "--fix", "-", "--output-format", "concise", stdin=SOURCE)
     assert outcome.code == 1
     assert outcome.out == FIXED.decode()
     assert outcome.err.splitlines() == [
@@ -425,44 +419,36 @@ def test_stdin_is_fixed_to_stdout_and_told_on_stderr(gradlint: Command, monkeypa
     ]
 
 
-def test_stdin_frames_are_of_the_fixed_text(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, SOURCE)
-    assert "2 | x = MENDED" in gradlint("check", "--fix", "-").err
+def test_stdin_frames_are_of_the_fixed_text(gradlint: Command) -> None:
+    assert "2 | x = MENDED" in gradlint("check", "--fix", "-", stdin=SOURCE).err
 
 
 @pytest.mark.parametrize("source", [NOTHING, b"", b"x = 1", b"def broken(:\n", b"\xff\xfe\x00"])
 def test_stdin_comes_back_even_if_there_is_nothing_to_fix(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], source: bytes
 ) -> None:
-    _stdin(monkeypatch, source)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(source)))
     run(["check", "--fix", "-q", "-"])
     assert capsysbinary.readouterr().out == source
 
 
-def test_stdin_with_fix_only(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, SOURCE)
-    outcome = gradlint("check", "--fix-only", "-")
+def test_stdin_with_fix_only(gradlint: Command) -> None:
+    outcome = gradlint("check", "--fix-only", "-", stdin=SOURCE)
     assert (outcome.code, outcome.out) == (0, FIXED.decode())
     assert outcome.err == "Fixed 1 finding in 1 file (1 more with --unsafe-fixes)\n"
 
 
-def test_stdin_diff(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, SOURCE)
-    outcome = gradlint("check", "--diff", "-")
+def test_stdin_diff(gradlint: Command) -> None:
+    outcome = gradlint("check", "--diff", "-", stdin=SOURCE)
     assert outcome.code == 1
     assert outcome.out == "".join(DIFF.splitlines(keepends=True)[2:])
-    _stdin(monkeypatch, SOURCE)
-    assert gradlint("check", "--diff", "-", "--stdin-filename", "train.py").out == DIFF
+    assert gradlint("check", "--diff", "-", "--stdin-filename", "train.py", stdin=SOURCE).out == DIFF
 
 
-def test_stdin_never_touches_the_file_it_is_named_after(
-    gradlint: Command, train: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _stdin(monkeypatch, ALL_SAFE)
-    gradlint("check", "--fix", "-", "--stdin-filename", "train.py")
+def test_stdin_never_touches_the_file_it_is_named_after(gradlint: Command, train: Path) -> None:
+    gradlint("check", "--fix", "-", "--stdin-filename", "train.py", stdin=ALL_SAFE)
     assert train.read_bytes() == SOURCE
 
 
-def test_stdin_json_goes_to_stderr(gradlint: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stdin(monkeypatch, ALL_SAFE)
-    assert gradlint("check", "--fix", "-", "--output-format", "json").err == "[]\n"
+def test_stdin_json_goes_to_stderr(gradlint: Command) -> None:
+    assert gradlint("check", "--fix", "-", "--output-format", "json", stdin=ALL_SAFE).err == "[]\n"

@@ -44,14 +44,7 @@ Check = Callable[..., Outcome]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def check(here: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Check:
+def check(project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Check:
     """`gradlint check` in an empty folder, with bytes for its standard input, in this process."""
 
     def command(*arguments: str, stdin: bytes = b"") -> Outcome:
@@ -100,32 +93,32 @@ KINDS = [kind if kind in ("plain", "crlf") else pytest.param(kind, marks=pytest.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_what_is_fixed_changes(check: Check, here: Path, kind: str) -> None:
+def test_only_what_is_fixed_changes(check: Check, project: Path, kind: str) -> None:
     before, after = ENCODINGS[kind](UNCALLED), ENCODINGS[kind](CALLED)
-    (here / "train.py").write_bytes(before)
+    (project / "train.py").write_bytes(before)
     assert check("--fix") == (0, b"Found 1 error (1 fixed, 0 remaining)\n", b"")
-    assert (here / "train.py").read_bytes() == after
+    assert (project / "train.py").read_bytes() == after
     assert check("--fix", "-q", "-", stdin=before) == (0, after, b"")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_diff_is_what_fix_would_do(check: Check, here: Path, kind: str) -> None:
+def test_the_diff_is_what_fix_would_do(check: Check, project: Path, kind: str) -> None:
     before, after = ENCODINGS[kind](UNCALLED), ENCODINGS[kind](CALLED)
-    (here / "train.py").write_bytes(before)
+    (project / "train.py").write_bytes(before)
     code, diff, told = check("--diff")
     assert (code, told) == (1, b"Would fix 1 finding in 1 file\n")
-    assert (here / "train.py").read_bytes() == before
+    assert (project / "train.py").read_bytes() == before
     command = ["git", "-c", "core.autocrlf=false", "apply", "-p0", "--whitespace=nowarn", "-"]
-    subprocess.run(command, cwd=here, input=diff, check=True)
-    assert (here / "train.py").read_bytes() == after
+    subprocess.run(command, cwd=project, input=diff, check=True)
+    assert (project / "train.py").read_bytes() == after
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_edits_of_the_json_are_the_fix(check: Check, here: Path, kind: str) -> None:
+def test_the_edits_of_the_json_are_the_fix(check: Check, project: Path, kind: str) -> None:
     """An editor that applies them gets what `--fix` writes."""
     before, after = ENCODINGS[kind](UNCALLED), ENCODINGS[kind](CALLED)
-    (here / "train.py").write_bytes(before)
+    (project / "train.py").write_bytes(before)
     code, out, _ = check("--output-format", "json")
     assert code == 1
     (finding,) = json.loads(out)
@@ -137,13 +130,13 @@ def test_the_edits_of_the_json_are_the_fix(check: Check, here: Path, kind: str) 
     assert edited(before, edits) == after
 
 
-def test_the_json_of_a_fix_has_the_shape_of_ruffs(check: Check, here: Path) -> None:
-    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
-    (here / "other.py").write_text("import os\n")
+def test_the_json_of_a_fix_has_the_shape_of_ruffs(check: Check, project: Path) -> None:
+    (project / "train.py").write_text(UNCALLED, encoding="utf-8")
+    (project / "other.py").write_text("import os\n")
     ruff = shutil.which("ruff", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     assert ruff, "ruff is not installed: pip install -e '.[dev]'"
     command = [ruff, "check", "--isolated", "--no-cache", "--select", "F401", "--output-format", "json", "other.py"]
-    (theirs,) = json.loads(subprocess.run(command, cwd=here, capture_output=True, check=False).stdout)
+    (theirs,) = json.loads(subprocess.run(command, cwd=project, capture_output=True, check=False).stdout)
     (ours,) = json.loads(check("--output-format", "json", "train.py")[1])
     assert _shape(theirs["fix"]) == _shape(ours["fix"])
     assert theirs.keys() <= ours.keys()
@@ -163,13 +156,13 @@ def test_the_result_of_fixing_is_the_result_of_linting_what_was_fixed() -> None:
     assert fixed.result == lint(fixed.source, "train.py", Settings())
 
 
-def test_nothing_is_remembered_wrongly(check: Check, here: Path) -> None:
-    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
+def test_nothing_is_remembered_wrongly(check: Check, project: Path) -> None:
+    (project / "train.py").write_text(UNCALLED, encoding="utf-8")
     for arguments, code in (
         ((), 1), (("--diff",), 1), (("--fix", "--unfixable", "GL405"), 1), (("--fix",), 0), ((), 0), (("--diff",), 0),
     ):  # fmt: skip
         assert check(*arguments)[0] == code, arguments
-    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
+    (project / "train.py").write_text(UNCALLED, encoding="utf-8")
     assert check()[0] == 1
 
 
@@ -225,11 +218,11 @@ def test_a_pipe_named_on_the_command_line_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_files_in_processes(check: Check, here: Path) -> None:
+def test_many_files_in_processes(check: Check, project: Path) -> None:
     for number in range(40):
-        (here / f"train_{number:02}.py").write_text(UNCALLED if number % 2 else CALLED, encoding="utf-8")
+        (project / f"train_{number:02}.py").write_text(UNCALLED if number % 2 else CALLED, encoding="utf-8")
     assert check("--fix", "--jobs", "3") == (0, b"Found 20 errors (20 fixed, 0 remaining)\n", b"")
-    assert {path.read_text(encoding="utf-8") for path in here.glob("*.py")} == {CALLED}
+    assert {path.read_text(encoding="utf-8") for path in project.glob("*.py")} == {CALLED}
 
 
 @pytest.mark.slow
@@ -270,16 +263,16 @@ def test_a_terminal_gets_a_painted_diff(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_fixed_still_parses(check: Check, here: Path) -> None:
+def test_what_is_fixed_still_parses(check: Check, project: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "train_with_mistakes.py"
-    shutil.copy(example, here / "train.py")
+    shutil.copy(example, project / "train.py")
     code, _, told = check("--fix", "--unsafe-fixes", "--isolated")
     assert code in (0, 1), told
-    ast.parse((here / "train.py").read_bytes())
+    ast.parse((project / "train.py").read_bytes())
 
 
-def test_a_fix_that_is_not_wanted_is_not_offered(check: Check, here: Path) -> None:
-    (here / "train.py").write_text(UNCALLED, encoding="utf-8")
+def test_a_fix_that_is_not_wanted_is_not_offered(check: Check, project: Path) -> None:
+    (project / "train.py").write_text(UNCALLED, encoding="utf-8")
     code, out, _ = check("--unfixable", "method-not-called")
     assert code == 1
     assert b"[*]" not in out
@@ -289,13 +282,13 @@ def test_a_fix_that_is_not_wanted_is_not_offered(check: Check, here: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_run_that_fixes_counts_what_a_check_tells(check: Check, here: Path) -> None:
+def test_a_run_that_fixes_counts_what_a_check_tells(check: Check, project: Path) -> None:
     """Findings that repeat each other are mended, too, and one fix may cure two; the numbers are those of the check."""
     loop = UNCALLED[UNCALLED.index("def train") :]
     twice = UNCALLED + "\n\n" + loop.replace("train", "finetune")
     example = Path(__file__).resolve().parents[2] / "examples" / "train_with_mistakes.py"
     for text in (UNCALLED, twice, example.read_text(encoding="utf-8")):
-        (here / "train.py").write_text(text, encoding="utf-8")
+        (project / "train.py").write_text(text, encoding="utf-8")
         found = check("--no-cache")[1].decode().splitlines()[-2].partition(" (")[0]
         would = check("--no-cache", "--diff")[2].decode()
         fixed = check("--no-cache", "--fix")[1].decode().splitlines()

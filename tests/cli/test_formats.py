@@ -250,24 +250,18 @@ def test_with_fix_only_a_file_still_tells_what_is_left(gradlint: Command, bad: P
     assert gradlint("check", "--fix-only", "--output-format", "json").out == ""
 
 
-def _stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-
-
 @pytest.mark.parametrize("name", FOR_PROGRAMS)
-def test_stdin(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    _stdin(monkeypatch, CLIP_AFTER_STEP)
-    outcome = gradlint("check", "-", "--output-format", name)
+def test_stdin(gradlint: Command, project: Path, name: str) -> None:
+    outcome = gradlint("check", "-", "--output-format", name, stdin=CLIP_AFTER_STEP)
     assert outcome.code == 1
     assert "GL101" in outcome.out
     _is_valid(name, outcome.out)
 
 
-def test_stdin_that_is_fixed_keeps_stdout_for_the_text(
-    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _stdin(monkeypatch, CLIP_AFTER_STEP)
-    outcome = gradlint("check", "-", "--fix", "--stdin-filename", "a b.py", "--output-format", "sarif=a.sarif")
+def test_stdin_that_is_fixed_keeps_stdout_for_the_text(gradlint: Command, project: Path) -> None:
+    outcome = gradlint(
+        "check", "-", "--fix", "--stdin-filename", "a b.py", "--output-format", "sarif=a.sarif", stdin=CLIP_AFTER_STEP
+    )
     assert outcome.out == CLEAN
     assert "Found 1 error (1 fixed, 0 remaining)" in outcome.err
     assert json.loads((project / "a.sarif").read_text())["runs"][0]["results"] == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.repositories import begin, commit, git
 from tests.patience import PATIENCE
 from tests.sources import CLEAN, CLIP_AFTER_STEP
 
@@ -27,17 +28,11 @@ def _run(command: list[str], at: Path, **environment: str) -> subprocess.Complet
     return subprocess.run(command, cwd=at, env=told, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
-def _git(*arguments: str, at: Path) -> None:
-    options = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    done = _run(["git", *options, *arguments], at)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture(scope="module")
 def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This tree as a repository of hooks: what it takes to install gradlint, committed."""
     copy = tmp_path_factory.mktemp("hooks") / "gradlint"
-    copy.mkdir()
+    begin(copy)
     for name in (".pre-commit-hooks.yaml", "pyproject.toml", "setup.py", "torch_gradlint.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in ("gradlint", "rules"):
@@ -45,9 +40,7 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for proof in ROOT.glob("fixtures/*/proof*.py"):
         (copy / proof.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(proof, copy / proof.relative_to(ROOT))
-    _git("init", "-q", "-b", "main", at=copy)
-    _git("add", "-A", at=copy)
-    _git("commit", "-q", "-m", "hooks", at=copy)
+    commit(copy)
     return copy
 
 
@@ -59,10 +52,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def repo(tmp_path: Path, hooks: Path) -> Path:
     """A repository whose configuration names both hooks at the commit of the copy."""
-    _git("init", "-q", "-b", "main", at=tmp_path)
-    commit = _run(["git", "rev-parse", "HEAD"], hooks).stdout.strip()
+    begin(tmp_path)
+    head = git("rev-parse", "HEAD", at=hooks)
     (tmp_path / ".pre-commit-config.yaml").write_text(
-        f"repos:\n  - repo: {hooks.as_posix()}\n    rev: {commit}\n"
+        f"repos:\n  - repo: {hooks.as_posix()}\n    rev: {head}\n"
         "    hooks:\n      - id: gradlint\n      - id: gradlint-fix\n"
     )
     return tmp_path
@@ -70,7 +63,7 @@ def repo(tmp_path: Path, hooks: Path) -> Path:
 
 def _pre_commit(home: Path, repo: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("pre_commit")
-    _git("add", "-A", at=repo)
+    git("add", "-A", at=repo)
     done = _run(
         [sys.executable, "-m", "pre_commit", *arguments, "--all-files", "--verbose"], repo,
         PRE_COMMIT_HOME=str(home), PRE_COMMIT_COLOR="never", PIP_NO_COMPILE="1", PIP_DISABLE_PIP_VERSION_CHECK="1",
@@ -150,6 +143,6 @@ def test_without_a_tag(page: str, home: Path, tmp_path: Path, monkeypatch: pytes
     if shutil.which("torch-gradlint", path=str(scripts)) is None:
         pytest.skip("gradlint is not installed beside this Python")
     monkeypatch.setenv("PATH", f"{scripts}{os.pathsep}{os.environ['PATH']}")
-    _git("init", "-q", "-b", "main", at=tmp_path)
+    begin(tmp_path)
     (tmp_path / ".pre-commit-config.yaml").write_text(block)
     _bad_file_fails_and_clean_one_passes(home, tmp_path)

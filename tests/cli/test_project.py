@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Iterator
@@ -42,8 +41,8 @@ def _write(project: Path, **files: str) -> None:
         (project / f"{name}.py").write_text(text)
 
 
-def _told(gradlint: Command, *arguments: str) -> list[tuple[str, str, int]]:
-    found = gradlint("check", "--project", "--output-format", "json", *arguments).json()
+def _told(gradlint: Command, *arguments: str, stdin: str = "") -> list[tuple[str, str, int]]:
+    found = gradlint("check", "--project", "--output-format", "json", *arguments, stdin=stdin).json()
     return [(Path(f["filename"]).name, f["code"], f["location"]["row"]) for f in found]
 
 
@@ -198,13 +197,12 @@ def both(project: Path) -> Path:
     return project
 
 
-def test_stdin_is_a_file_of_the_project(gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_is_a_file_of_the_project(gradlint: Command, project: Path) -> None:
     """What comes through it counts instead of what is on the disk, for the files that import it as well."""
     _write(project, engine="", main=MAIN)
 
     def told(text: str) -> list[tuple[str, str, int]]:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        return _told(gradlint, "--stdin-filename", "engine.py", "-")
+        return _told(gradlint, "--stdin-filename", "engine.py", "-", stdin=text)
 
     assert told(ENGINE) == [("engine.py", "GL501", 4)]
     assert told(ENGINE.replace("/ n", "").replace("(i + 1) % n == 0 or", "True or")) == []
@@ -328,13 +326,12 @@ DIVIDED = ASKED.replace("loss.backward()", "(loss / n).backward()")
     ids=["alone", "wrong caller", "right caller", "right caller, unsafe", "both", "both, unsafe"],
 )
 def test_a_fix_is_as_safe_as_all_callers_let_it_be(
-    gradlint: Command, project: Path, monkeypatch: pytest.MonkeyPatch,
+    gradlint: Command, project: Path,
     callers: dict[str, str], options: list[str], wanted: str,
 ) -> None:  # fmt: skip
     _write(project, engine=ASKED, **callers)
     on_stdin = [*options, "--fix", "--stdin-filename", "engine.py", "-"]
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
-    assert gradlint("check", "--project", "--no-cache", *on_stdin).out == wanted
+    assert gradlint("check", "--project", "--no-cache", *on_stdin, stdin=ASKED).out == wanted
     shown = gradlint("check", "--project", "--diff", *options).out
     assert ("(loss / n)" in shown) == (wanted == DIVIDED)
     fixed = gradlint("check", "--project", "--fix", *options)

@@ -24,6 +24,7 @@ from typing import Any
 
 from tests.patience import PATIENCE
 from tests.runtime.forked import children_forked, forked
+from tests.runtime.launched import contents
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -161,7 +162,3 @@ def verify_in(place: Path, path: Path, *options: str) -> Verified:
         path, "--device", "cpu", "--output-format", "json", f"--timeout={PATIENCE}", *options, cwd=place.parent
     )
     return Verified(done.returncode, done.stdout, done.stderr, before, contents(place))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
