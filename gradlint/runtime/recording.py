@@ -1,14 +1,11 @@
-"""What a run leaves behind: what happened to gradients, where, in numbers. Plain data, without torch, and its JSON."""
+"""What a run leaves behind: what happened to gradients, where, in numbers. Plain data, without torch."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,70 +428,3 @@ class Recording:
     def end(self) -> Ended | None:
         """None if the process was killed."""
         return next(self.of(Ended), None)
-
-
-# -- as files of JSON lines, one for each process ----------------------------------------------------------------------
-
-
-#: the names of the files: events-<pid>.jsonl
-PREFIX = "events-"
-
-
-def encode(happening: Happening) -> str:
-    """One line of JSON, without what has its default value."""
-    return json.dumps({"kind": happening.KIND, **_plain(happening)})
-
-
-def decode(line: str) -> Happening:
-    data: dict[str, Any] = json.loads(line)
-    kind = KINDS[data.pop("kind")]
-    return kind(**{name: _made(name, value) for name, value in data.items()})
-
-
-#: fields that hold several of a kind
-_NESTED = {"places": Place, "gradients": Gradient, "before": Gradient, "rows": Parameter, "units": Parameter}
-
-
-def _made(name: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return Place(**value)
-    if name in _NESTED:
-        return tuple(_NESTED[name](**{n: _made(n, v) for n, v in each.items()}) for each in value)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def header(recording: Recording) -> str:
-    """The first line of a file."""
-    about = {f.name: getattr(recording, f.name) for f in dataclasses.fields(recording) if f.name != "happenings"}
-    return json.dumps({"kind": "header", **about})
-
-
-def load(folder: Path) -> list[Recording]:
-    """The recordings of all processes, by rank; a line that was cut off when its process was killed is left out."""
-    found = [recording for path in sorted(folder.glob(f"{PREFIX}*.jsonl")) if (recording := _read(path)) is not None]
-    return sorted(found, key=lambda r: (r.rank, -len(r.happenings), r.pid))
-
-
-def _read(path: Path) -> Recording | None:
-    recording: Recording | None = None
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            data = json.loads(line)
-        except ValueError:
-            continue  # the process was killed while it wrote
-        if data.get("kind") == "header":
-            data.pop("kind")
-            if recording is None:
-                recording = Recording(**data)
-            else:  # said again when more is known: the rank after init_process_group, notes
-                recording = dataclasses.replace(Recording(**data), happenings=recording.happenings)
-        elif recording is not None:
-            recording.happenings.append(decode(line))
-    return recording
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {f.name: _plain(getattr(value, f.name)) for f in fields if getattr(value, f.name) != f.default}
-    return [_plain(v) for v in value] if isinstance(value, tuple | list) else value

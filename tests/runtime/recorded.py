@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gradlint.runtime.launch.orders import Orders
+from gradlint.runtime.lines import decode, encode
 from gradlint.runtime.recorder.session import Enough, Recorder
-from gradlint.runtime.recording import H, Happening, decode, encode
+from gradlint.runtime.recording import H, Happening
 
 _NUMBERS = itertools.count(1)
 

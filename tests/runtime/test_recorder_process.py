@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gradlint.runtime.launch.orders import Orders
-from gradlint.runtime.recording import Ended, Raised, Recording, Stepped, load
+from gradlint.runtime.lines import load
+from gradlint.runtime.recording import Ended, Raised, Recording, Stepped
 from tests.patience import PATIENCE
 from tests.runtime.zygote import python
 

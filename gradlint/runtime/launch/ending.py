@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from gradlint.runtime.recording import PREFIX, Raised, Recording
+from gradlint.runtime.lines import have_enough
+from gradlint.runtime.recording import Raised, Recording
 
 _OWN = os.path.normcase(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 #: a package is imported by hand before its script runs
@@ -156,19 +157,6 @@ def endings(folder: Path) -> list[Ending]:
         except ValueError:
             continue  # the process was killed while it wrote
     return sorted(found, key=lambda e: e.time)
-
-
-def have_enough(folder: Path) -> bool:
-    """Some process was stopped after the wanted steps, and none that trains is still at it."""
-    stopped = False
-    for path in folder.glob(f"{PREFIX}*.jsonl"):
-        lines = path.read_bytes().splitlines()
-        last = lines[-1] if lines else b""
-        if b'"kind": "end"' in last:
-            stopped = stopped or b'"how": "enough"' in last
-        elif any(b'"kind": "step"' in line for line in lines):
-            return False
-    return stopped
 
 
 class Patience:

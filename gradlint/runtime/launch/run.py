@@ -27,7 +27,8 @@ from gradlint.config.reading import ConfigError, unknown
 from gradlint.model import counted
 from gradlint.runtime.launch import ending, orders
 from gradlint.runtime.launch.orders import Conditions, Entry, Orders, Overlay
-from gradlint.runtime.recording import Recording, load
+from gradlint.runtime.lines import load
+from gradlint.runtime.recording import Recording
 
 WANTED = ("auto", "cpu", "cuda", "mps")
 # Python puts the working directory first for `-c`, where any file may be called like a module of torch's

@@ -15,7 +15,8 @@ from gradlint.config.reading import ConfigError, unknown
 from gradlint.config.selectors import expand
 from gradlint.model import Category
 from gradlint.registry import by_code
-from gradlint.runtime.recording import H, Happening, Stepped, decode
+from gradlint.runtime.lines import decode
+from gradlint.runtime.recording import H, Happening, Stepped
 
 Vector = Sequence[float]
 #: variables of a worker's environment: where it is to run, and where its ranks meet

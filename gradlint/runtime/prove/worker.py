@@ -24,10 +24,10 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from gradlint.runtime.launch.orders import Orders
+from gradlint.runtime.lines import encode
 from gradlint.runtime.prove import lab
 from gradlint.runtime.prove.case import MEETING, Observed, Script, Used
 from gradlint.runtime.recorder.session import Recorder
-from gradlint.runtime.recording import encode
 
 #: seconds until a rank that waits for a lost one gives up; who has started both ends it long before, and on a busy
 #: machine the other may be slow to come

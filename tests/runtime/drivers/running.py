@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradlint.runtime.recording import Recording, load
+from gradlint.runtime.lines import load
+from gradlint.runtime.recording import Recording
 from tests.runtime.drivers import ranks
 from tests.runtime.zygote import python
 
