@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any
+from collections.abc import Iterator
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified, JsonRpcInternalError
@@ -132,7 +133,7 @@ def _diagnostics(server: GradlintServer) -> None:
         program = server.texts.program(uri)
         if program is None:
             return types.RelatedFullDocumentDiagnosticReport([])
-        with _Answering():
+        with _answering():
             return await server.publisher.report(program, uri, params.previous_result_id)
 
 
@@ -144,7 +145,7 @@ def _questions(server: GradlintServer) -> None:
         if program is None:
             return []
         only = None if params.context.only is None else [str(getattr(k, "value", k)) for k in params.context.only]
-        with _Answering():
+        with _answering():
             return await server.actions.at(program, uri, params.range, only)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
@@ -168,7 +169,7 @@ def _commands(server: GradlintServer) -> None:
         program = server.texts.program(uri)
         if program is None:
             return False
-        with _Answering():
+        with _answering():
             edit = await server.actions.all_fixes(program)
         if edit is None:
             return False
@@ -178,14 +179,12 @@ def _commands(server: GradlintServer) -> None:
         return bool(done.applied)
 
 
-class _Answering:
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
     """Turns what can go wrong while somebody waits into the protocol's words for it."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, OutdatedError):
-            raise JsonRpcContentModified("the text has changed meanwhile") from None
-        if isinstance(error, LintingError):
-            raise JsonRpcInternalError(str(error)) from None
+    try:
+        yield
+    except OutdatedError:
+        raise JsonRpcContentModified("the text has changed meanwhile") from None
+    except LintingError as error:
+        raise JsonRpcInternalError(str(error)) from None

@@ -12,8 +12,7 @@ from lsprotocol import types
 from pygls.uris import from_fs_path
 
 from gradlint.docs.pages import page
-from gradlint.lsp.positions import Spot
-from gradlint.lsp.texts import Program, Text
+from gradlint.lsp.texts import Program, Spot, Text
 from gradlint.registry import find, rule_url
 
 #: a comment that names rules, of ours or of everybody's

@@ -16,12 +16,11 @@ from pygls.exceptions import JsonRpcContentModified
 from gradlint.config.settings import Settings
 from gradlint.engine import holds_objects
 from gradlint.lsp.pipe import UNNAMED, Answer, Buffer, Job, Linter, LintingError, Task
-from gradlint.lsp.positions import Width
 from gradlint.lsp.texts import Analysis, Diagnostics, Program, Texts, structured
 from gradlint.lsp.workspace import Run, Workspace, for_editing
 from gradlint.model import SYNTAX_ERROR, FileResult, Finding
 from gradlint.records import replace
-from gradlint.report.lsp import diagnostic
+from gradlint.report.lsp import Width, diagnostic
 from gradlint.runner.run import worth_parsing
 
 _LEVELS = {

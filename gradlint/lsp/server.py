@@ -15,9 +15,8 @@ from gradlint import __version__
 from gradlint.lsp.actions import Actions
 from gradlint.lsp.pages import PageFiles, page_of
 from gradlint.lsp.pipe import Linter
-from gradlint.lsp.positions import WIDTHS
 from gradlint.lsp.publishing import Analyses, Publisher, logger, tell_the_editor, told_if_failed
-from gradlint.lsp.texts import Texts
+from gradlint.lsp.texts import WIDTHS, Texts
 from gradlint.lsp.workspace import SECTION, WATCHED, Workspace
 from gradlint.registry import rule_url
 

@@ -28,7 +28,7 @@ from gradlint.python.roots import lay_over
 from gradlint.python.source import decoded
 from gradlint.records import dataclass, replace
 from gradlint.runner.cache import digest_of
-from gradlint.runner.files import UNKNOWN, SourceFile, bytes_now
+from gradlint.runner.files import UNKNOWN, SourceFile, Stamp, bytes_now
 from gradlint.runner.importers import Importers
 from gradlint.runner.ledger import Analysed, Keep, Ledger, undisputed
 from gradlint.runner.run import lint_one, worth_parsing
@@ -58,7 +58,7 @@ class Baselines:
     """The baselines that were read, as long as their files stay the same."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[tuple[int, int], Baseline]] = {}
+        self._read: dict[str, tuple[Stamp, Baseline]] = {}
 
     def keep(self, job: Job) -> Keep | None:
         """None where everything counts; BaselineError if the file is no baseline."""
@@ -66,10 +66,9 @@ class Baselines:
         if file is None or job.path == UNNAMED:
             return None
         try:
-            status = os.stat(file)
+            stamp = Stamp.of(os.stat(file))
         except OSError as error:
             raise BaselineError(f"{file}: cannot be read: {error.strerror}") from None
-        stamp = status.st_mtime_ns, status.st_size
         stamped, baseline = self._read.get(file, (None, None))
         if baseline is None or stamped != stamp:
             baseline = read_baseline(file)

@@ -14,7 +14,7 @@ from gradlint.config.selectors import Layer, check, preset_named
 from gradlint.config.settings import Settings
 from gradlint.model import SYNTAX_ERROR
 from gradlint.records import dataclass, replace
-from gradlint.runner.files import FileFinder
+from gradlint.runner.files import FileFinder, Stamp
 
 SECTION = "gradlint"
 
@@ -25,7 +25,7 @@ KEYS = (*_SWITCHES, "run", "preset", *_SELECTING, "configuration")
 WATCHED = (*FILES, *SOURCES, ".gitignore")
 #: how long what was read is trusted while somebody types, in seconds
 _TRUSTED = 2.0
-Stamps = tuple[tuple[str, int, int], ...]
+Stamps = tuple[tuple[str, Stamp], ...]
 
 
 class Run(enum.Enum):
@@ -223,7 +223,7 @@ class Workspace:
         if changed:
             self._on_change()
 
-    def _stamped(self, folder: str) -> Iterator[tuple[str, int, int]]:
+    def _stamped(self, folder: str) -> Iterator[tuple[str, Stamp]]:
         for file in (self.options.configuration, self._settings_at(folder).baseline):
             if file is not None:
                 yield from _stamp(file)
@@ -274,9 +274,8 @@ def _holds(folder: str, path: str) -> bool:
     return path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
-def _stamp(path: str) -> Iterator[tuple[str, int, int]]:
+def _stamp(path: str) -> Iterator[tuple[str, Stamp]]:
     try:
-        status = os.stat(path)
+        yield path, Stamp.of(os.stat(path))
     except OSError:
         return
-    yield path, status.st_mtime_ns, status.st_size

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from gradlint.lsp.positions import WIDTHS, Shift, Spot, characters
-from gradlint.lsp.texts import Text
+from gradlint.lsp.texts import WIDTHS, Shift, Spot, Text, characters
 
 LINE = 'x = "é😀"  # 名'
 

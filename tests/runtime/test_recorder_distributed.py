@@ -18,6 +18,7 @@ if not (torch.distributed.is_available() and torch.distributed.is_gloo_available
     pytest.skip("this torch has no gloo", allow_module_level=True)
 
 from gradlint.runtime.launch.orders import Orders  # noqa: E402
+from gradlint.runtime.lines import load  # noqa: E402
 from gradlint.runtime.recording import (  # noqa: E402
     BackwardRan,
     Clipped,
@@ -27,7 +28,6 @@ from gradlint.runtime.recording import (  # noqa: E402
     Recording,
     Stepped,
     Synced,
-    load,
 )
 from tests.runtime.test_recorder_process import BOOT  # noqa: E402
 
