@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, in_helpers, with_right
+from benchmarks.mutate.__main__ import ALL_MUTATIONS, MORE_MUTATIONS, in_helpers, with_right
 from benchmarks.mutate.scene import Scene
 from benchmarks.updates import Pair, differences
 from gradlint.config import Settings
@@ -65,7 +65,7 @@ class Mended:
 
 def broken(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: int = 2) -> Iterator[Mended]:
     """The mutants of all codes, and those with the bug in a helper."""
-    wanted = sorted((c, m) for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c.startswith(codes))
+    wanted = sorted((c, m) for c, m in ALL_MUTATIONS.items() if c.startswith(codes))
     for loop in loops:
         scene = Scene(right_text(loop))
         for code, mutation in wanted:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import collections
-import itertools
 import pathlib
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchmarks.mutate.__main__ import MUTATIONS, Mutant, mutants, sources
-from benchmarks.mutate.scene import Scene
+from benchmarks.mutate.__main__ import MUTATIONS, Mutant, every, sources
 from gradlint.config import Settings
 from gradlint.engine import lint
 
@@ -45,13 +43,7 @@ class Outcome(NamedTuple):
 
 def outcomes(arguments: list[pathlib.Path], per_code: int = 2) -> Iterator[Outcome]:
     """Every mutant of these sources, linted."""
-    for path in sources(arguments):
-        scene = Scene(path.read_text(encoding="utf-8"))
-        if scene.framework():
-            continue
-        for code, mutation in sorted(MUTATIONS.items()):
-            for text, line in itertools.islice(mutants(scene, mutation), per_code):
-                yield judged(Mutant(path, code, text, line))
+    return map(judged, every(sources(arguments), MUTATIONS, per_code))
 
 
 def judged(mutant: Mutant) -> Outcome:

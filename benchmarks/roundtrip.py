@@ -13,15 +13,13 @@ import argparse
 import ast
 import difflib
 import functools
-import itertools
 import pathlib
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, Mutant, mutants, sources
-from benchmarks.mutate.scene import Scene
+from benchmarks.mutate.__main__ import ALL_MUTATIONS, Mutant, every, sources
 from benchmarks.recall import LOOPS
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
@@ -71,16 +69,10 @@ class Outcome(NamedTuple):
 
 def outcomes(arguments: list[pathlib.Path], per_code: int = 2, codes: tuple[str, ...] = ("GL",)) -> Iterator[Outcome]:
     """Every mutant of these sources in which the bug is reported, fixed."""
-    settings = Settings()
-    wanted = sorted((c, m) for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c.startswith(codes))
-    for path in sources(arguments):
-        scene = Scene(path.read_text(encoding="utf-8"))
-        if scene.framework():
-            continue
-        for code, mutation in wanted:
-            for text, line in itertools.islice(mutants(scene, mutation), per_code):
-                if (outcome := mended(Mutant(path, code, text, line), settings)) is not None:
-                    yield outcome
+    wanted = {code: mutation for code, mutation in ALL_MUTATIONS.items() if code.startswith(codes)}
+    for mutant in every(sources(arguments), wanted, per_code):
+        if (outcome := mended(mutant, Settings())) is not None:
+            yield outcome
 
 
 def mended(mutant: Mutant, settings: Settings) -> Outcome | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import itertools
 import pathlib
 import sys
 from collections import Counter
@@ -28,8 +27,8 @@ from typing import TypeVar
 
 from benchmarks import mended
 from benchmarks.mended import Mended
-from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, few, mutants
-from benchmarks.mutate.scene import Scene
+from benchmarks.mutate import __main__ as mutate
+from benchmarks.mutate.__main__ import ALL_MUTATIONS, Mutation, every, few
 from gradlint.config import Settings
 from gradlint.engine import fix, lint
 from gradlint.runtime.measure import Spot, all_measures
@@ -94,19 +93,20 @@ class Mutant:
 
 def injected(loops: Iterable[str], codes: tuple[str, ...] = ("GL",), per_code: int = 2) -> Iterator[Mutant]:
     """All mutants of codes that a run can show."""
-    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in all_measures() and c.startswith(codes)}
-    for loop in loops:
-        scene = Scene((LOOPS / f"{loop}.py").read_text(encoding="utf-8"))
-        for code, mutation in sorted(shown.items()):
-            for text, line in itertools.islice(mutants(scene, mutation), per_code):
-                yield Mutant(loop, code, line, text)
+    return _of(every([LOOPS / f"{loop}.py" for loop in loops], _shown(codes), per_code))
 
 
 def one_of_each(loops: Sequence[str]) -> list[Mutant]:
     """Of each code that a run can show, from one loop or another."""
-    shown = {c: m for c, m in {**MUTATIONS, **MORE_MUTATIONS}.items() if c in all_measures()}
-    made = few([LOOPS / f"{loop}.py" for loop in loops], shown, 1)
-    return [Mutant(mutant.source.stem, mutant.code, mutant.line, mutant.text) for mutant in made]
+    return list(_of(few([LOOPS / f"{loop}.py" for loop in loops], _shown(("GL",)), 1)))
+
+
+def _shown(codes: tuple[str, ...]) -> dict[str, Mutation]:
+    return {code: m for code, m in ALL_MUTATIONS.items() if code in all_measures() and code.startswith(codes)}
+
+
+def _of(made: Iterable[mutate.Mutant]) -> Iterator[Mutant]:
+    return (Mutant(mutant.source.stem, mutant.code, mutant.line, mutant.text) for mutant in made)
 
 
 AnyMutant = TypeVar("AnyMutant", Mutant, Mended)

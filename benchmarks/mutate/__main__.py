@@ -9,7 +9,7 @@ import itertools
 import json
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks import mutate
@@ -27,6 +27,7 @@ MUTATIONS: dict[str, Mutation] = {
 }
 #: of codes that need little finding; here for their fixes
 MORE_MUTATIONS: dict[str, Mutation] = {**gradients.MUTATIONS, **spelling.MUTATIONS}
+ALL_MUTATIONS = {**MUTATIONS, **MORE_MUTATIONS}
 
 
 def sources(arguments: list[pathlib.Path]) -> Iterator[pathlib.Path]:
@@ -91,6 +92,15 @@ class Mutant(NamedTuple):
     code: str
     text: str
     line: int
+
+
+def every(paths: Iterable[pathlib.Path], mutations: Mapping[str, Mutation], count: int) -> Iterator[Mutant]:
+    """So many of each code from each file; none where a framework may do these steps."""
+    for path in paths:
+        scene = Scene(path.read_text(encoding="utf-8"))
+        for code, mutation in sorted(mutations.items()) if not scene.framework() else ():
+            for text, line in itertools.islice(mutants(scene, mutation), count):
+                yield Mutant(path, code, text, line)
 
 
 def few(paths: Sequence[pathlib.Path], mutations: Mapping[str, Mutation], count: int) -> Iterator[Mutant]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.mutate.__main__ import MORE_MUTATIONS, MUTATIONS, few
+from benchmarks.mutate.__main__ import ALL_MUTATIONS, MORE_MUTATIONS, few
 from benchmarks.recall import LOOPS
 from benchmarks.roundtrip import GONE_GOAL, RESTORED_GOAL, Table, mended
 from gradlint.config import Settings
@@ -18,7 +18,7 @@ PATHS = sorted(LOOPS.glob("*.py"))
 @pytest.mark.slow
 def test_injected_bugs_are_mended() -> None:
     """Two of each code; `python -m benchmarks.roundtrip` takes two from every loop."""
-    made = list(few(PATHS, {**MUTATIONS, **MORE_MUTATIONS}, 2))
+    made = list(few(PATHS, ALL_MUTATIONS, 2))
     table = Table(outcome for mutant in made if (outcome := mended(mutant, Settings())) is not None)
     told = "\n".join([*table.lines(), *(outcome.summary() for outcome in table.failures)])
     assert table.reported.total() > 0.9 * len(made), told
