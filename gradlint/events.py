@@ -398,6 +398,8 @@ class ClipApi(enum.Enum):
     #: an optimizer's, on the copies of the gradients that it steps with
     MASTER = "master"
     CUSTOM = "custom"
+    #: none: gradients are multiplied by a factor that was made of their norm
+    OWN = "own"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,12 +78,16 @@ class ClipScaledGradients(Rule):
     def on_clip(self, clip: Clip, state: GradientState) -> Iterator[Draft]:
         if state.window.step is None and state.path.unusual:
             return  # a turn that skips the step may skip the unscale_ with it
-        if (
-            clip.at_scale
-            or state.scaled is None
-            or clip.api in (ClipApi.MANAGED, ClipApi.MASTER)
-            or clip.exhausted_by is not None
-        ):
+        if clip.at_scale or clip.api in (ClipApi.MANAGED, ClipApi.MASTER) or clip.exhausted_by is not None:
+            return
+        inside = next((b for b in state.pending if b.managed_scale), None)
+        if inside is not None and not self.file.words.called & {"unscale_gradients", "get_scale"}:
+            if not any(c.framework.windows for c in state.window.before(clip, Clip)):
+                # its own clip knows of the scaler; whether that may take this one's place hangs on the window
+                story = [(inside, f"{inside.framework.name} scales the loss here")]
+                yield self.finding(clip, clip=short(clip), related=story)
+            return
+        if state.scaled is None:
             return
         if any(state.window.after(clip, Unscale)):
             return  # the unscale_ comes too late: GL207

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, Edit, EditKind, Read, Unscale
+from gradlint.events import Backward, Clip, ClipApi, Edit, EditKind, Read, Unscale
 from gradlint.knowledge.rows import Thing
 from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, outward, short
 
@@ -78,7 +78,7 @@ class ScaledGradientsRead(Rule):
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:
-        if not _is_compared(read, state):
+        if not _is_compared(read, state) and not _is_for_clip(read, state):
             yield from self._while_scaled(read, state)
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
@@ -111,6 +111,13 @@ def _is_compared(read: Read, state: GradientState) -> bool:
     unscale = next((u for u in state.window.after(read, Unscale) if read.same_turn(u)), None)
     later = state.window.after(unscale, Read) if unscale is not None else iter(())
     return any(other.site == read.site and other.via != read.via and read.same_turn(other) for other in later)
+
+
+def _is_for_clip(read: Read, state: GradientState) -> bool:
+    """A clip that is written out needs the norm: what is wrong with it is told there (GL201), though not in every turn
+    the norm is too large."""
+    own = (e for e in (*state.path.events, *state.path.usually) if isinstance(e, Clip) and e.api is ClipApi.OWN)
+    return any(clip.via == read.via for clip in own)
 
 
 def _repairs(event: Read | Edit, state: GradientState) -> Iterator[Repair]:

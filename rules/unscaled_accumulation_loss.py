@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from gradlint.events import Backward, Edit, EditKind, Norm, Site, Step
+from gradlint.events import Backward, Clip, ClipApi, Edit, EditKind, Norm, Site, Step
 from gradlint.knowledge.torch_api import SCALE_FREE
 from gradlint.rule import Aspect, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, Window, short
 
@@ -87,6 +87,8 @@ class UnscaledAccumulationLoss(Rule):
             return
         if any(e.kind in _NORMALISE for e in window.of(Edit)) or _in_the_rate(state):
             return  # the gradients, or the learning rate, are normalised instead
+        if any(clip.api is ClipApi.OWN for clip in window.of(Clip)):
+            return  # made of one length each time, perhaps
         n = window.size_shown
         seen: set[Site] = set()
         counts = Counter(b.site for b in state.pending)

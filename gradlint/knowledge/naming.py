@@ -19,8 +19,11 @@ LOSS = Pattern(r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|n
 CRITERION = Pattern(
     r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$"
 )
-#: a function that makes a loss of a model and a batch, not of its weights
-RUNS_MODEL = Pattern(r"(?i)^(compute|calc(ulate)?|get|forward|make)_?(?!\w*(reg|penal|l1|l2|decay|ewc))\w*loss")
+#: a function, or an object, that makes a loss of a model and a batch, not of its weights
+RUNS_MODEL = Pattern(
+    r"(?i)^(?!\w*(reg|penal|l1|l2|decay|ewc))((compute|calc(ulate)?|get|forward|make)_?\w*loss|"
+    r"(\w*_)?(loss|criterion)(_?(fn|func|function|comput\w*|module))?$)"
+)
 #: an unknown flag with such a name says that a window of micro-batches is full
 BOUNDARY = Pattern(
     r"(?i)accum|bound|sync_grad|should_(step|update|sync)|do_(step|update)|need_?(update|step)|is_(last|step|update|sync)|"
@@ -38,6 +41,9 @@ TOTAL = Pattern(
 )
 #: functions that only say yes or no: `allow_clip_gradients()`
 QUESTION = Pattern(r"(?i)_*(allows?|should|can|is|has|needs?|wants?|supports?|uses?|get|set|skip|enable|disable)_")
+#: what frameworks call float16 with a scaler, and no mixed precision at all
+SCALED_PRECISION = frozenset({"fp16", "16-mixed", "16"})
+FULL_PRECISION = Pattern(r"^(no|None|False|(32|64)(-true)?|(bf)?16-true)$")
 #: mixed precision is on
 AMP = Pattern(r"(?i)(^|_|\.)(use_?)?(native_?)?amp(?!l)|fp16|float16|half|mixed_?prec|scaler|autocast")
 #: a helper that may clear, make or use gradients

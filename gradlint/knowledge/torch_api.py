@@ -140,7 +140,10 @@ ROWS: tuple[Row, ...] = (
     ),
     Does(Clip, "**.clamp", "**.clamp_", on=Thing.TEXT, beside=(".grad",), looks=r"\.clamp_?\("),
     # gradients that are scaled in a loop over parameters, which may be used up
-    Does(Clip, "**.grad", on=Thing.TEXT, words=(".grad",), looks=r"\.grad\S* ?[*/]="),
+    Does(
+        Clip, "**.grad", on=Thing.TEXT, words=(".grad",),
+        looks=r"\.grad\S* ?[*/]=|\.grad\S*\.(mul|div)_\(|\.grad\S* = .*\.grad\S* ?[*/]",
+    ),
     Does(Edit, "**.grad", on=Thing.TEXT, words=_DERIVED),
     Does(Save, "**.grad", on=Thing.TEXT, words=_DERIVED),
     Does(Read, "**.grad", "**.*norm*", on=Thing.TEXT, words=(*_DERIVED, "norm", "Norm")),

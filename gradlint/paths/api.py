@@ -11,6 +11,7 @@ from gradlint.knowledge.architectures import CONTAINERS
 from gradlint.knowledge.rows import Switch, Thing
 from gradlint.paths import tensors
 from gradlint.paths import values as v
+from gradlint.paths.groups import Parts, cuts
 from gradlint.paths.run import TURNS, owner
 from gradlint.python import syntax as s
 from gradlint.python.binding import called, identifiers
@@ -152,7 +153,7 @@ class Api:
             grads = [x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)]
             if grads and dotted.startswith("torch."):
                 self.it.gradients.read(grads[0], node)
-                return v.Unknown(s.render(node), called=tail)
+                return self.it.gradients.measure(v.Unknown(s.render(node), called=tail))
         if dotted.startswith("torch.") and a.args and any(isinstance(x, v.Grad) for x in tensors.flatten(a.args)):
             made = self._gradient_arithmetic(tail, a, node)
             if made is not None:
@@ -400,7 +401,8 @@ class Api:
         if tail in ("cat", "concat") and _puts_into_slices(node):
             # one fresh slice among cached ones: each micro-batch adds its part of one large loss
             merged = (merged or v.Tensor(text, Params())).but(norm=Norm.WEIGHTED)
-        return merged or v.Unknown(text, called=tail)
+        parts = Parts.MICRO if cuts(tail, [*node.args[2:], node.kwargs.get("dim")]) else Parts.UNKNOWN
+        return merged or v.Unknown(text, called=tail, parts=parts)
 
     def _torch_object(self, dotted: str, a: v.Arguments, node: s.Call) -> v.Value:
         """A layer computes when it is called; what a distribution gives is made of its parameters."""

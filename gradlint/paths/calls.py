@@ -9,6 +9,7 @@ from gradlint.knowledge import torch_api as api
 from gradlint.knowledge.rows import Switch
 from gradlint.paths import values as v
 from gradlint.paths.branches import Branches
+from gradlint.paths.groups import handed_out
 from gradlint.python import syntax as s
 from gradlint.python.binding import own_statements
 from gradlint.python.contexts import switched
@@ -123,6 +124,9 @@ class Calls:
             if definition.generator and self._is_context_manager(definition):
                 return self._probe_context(definition, contexts, node)
             self.it.run_body(definition.body)
+            parts = handed_out(definition, node) if definition.generator and isinstance(node, s.Call) else None
+            if parts:
+                return v.Unknown(f"{function.key}()", called=function.key, parts=parts)
             if self._gives(definition) or (function.owner is not None and _is_stub(definition)):
                 # `if known: return model`, and nothing else; or a subclass has what it does
                 return v.Unknown(f"{function.key}()", called=function.key)

@@ -9,6 +9,7 @@ from gradlint.knowledge import naming
 from gradlint.knowledge.rows import Switch
 from gradlint.paths import tensors
 from gradlint.paths import values as v
+from gradlint.paths.groups import Parts
 from gradlint.paths.run import owner, params_in
 from gradlint.python import syntax as s
 from gradlint.python.binding import identifiers
@@ -34,12 +35,18 @@ class Training:
         # what others answer
         self.attribute = it.names.attribute
         self.store = it.names.store
-        self.call = it.calls.call
-        self.method = it.methods.method
         self.parameter = it.calls.parameter
 
     def unknown(self, name: str) -> v.Value:
         return v.Unknown(name)
+
+    def call(self, callee: v.Value, node: s.Call, given: v.Arguments) -> v.Value:
+        made = self.it.calls.call(callee, node, given)
+        return tensors.measured(made, given.every) if self.run.measures else made
+
+    def method(self, base: v.Value, name: str, node: s.Call, given: v.Arguments) -> v.Value:
+        made = self.it.methods.method(base, name, node, given)
+        return tensors.measured(made, [base, *given.every]) if self.run.measures else made
 
     def enter(self, frame: Frame, caller: Frame) -> None:
         """Of another file, the functions and classes are those that its slice has."""
@@ -133,7 +140,8 @@ class Training:
         counted = self.it.conditions.counted(op, left, right)
         of_scale = any(isinstance(side, v.Unknown) and side.of_scale for side in (left, right))
         params = params_in(left).union(params_in(right))
-        return v.Unknown(text, params=params, grads=held, counted=counted, of_scale=of_scale)
+        made = v.Unknown(text, params=params, grads=held, counted=counted, of_scale=of_scale)
+        return tensors.measured(made, [left, right]) if self.run.measures else made
 
     def _joined(self, left: v.Value, right: v.Value, text: str) -> v.Value:
         if isinstance(left, v.Collection) and isinstance(right, v.Collection):
@@ -245,7 +253,9 @@ class Training:
             case v.Tensor() | v.Grad():
                 return [iterable]
             case _:
-                return [_entry_of_many(iterable) or v.Unknown(f"{iterable.key}[*]", params=params_in(iterable))]
+                inside = Parts.MICRO if _goes_over(iterable, Parts.WINDOWS) else Parts.UNKNOWN
+                unknown = v.Unknown(f"{iterable.key}[*]", params=params_in(iterable), parts=inside)
+                return [_entry_of_many(iterable) or unknown]
 
     # -- parameters
 
@@ -327,6 +337,17 @@ def _entry_of_many(iterable: v.Value) -> v.Value | None:
 
 #: what goes over the parts of a model, or of several, together with their names
 _NAMED_PARTS = ("items()", "named_children()", "named_modules()")
+
+
+def _goes_over(value: v.Value | None, parts: Parts) -> bool:
+    return isinstance(value, v.Unknown) and value.parts is parts
+
+
+def is_micro(value: v.Value | None) -> bool:
+    """A loop over it goes over micro-batches, `zip(x.chunk(4), y.chunk(4))` too."""
+    if isinstance(value, v.Counted) and isinstance(value.inner, v.Collection) and not value.enumerate:
+        return any(_goes_over(column, Parts.MICRO) for column in value.inner.items)
+    return _goes_over(value, Parts.MICRO)
 
 
 def _union(parts: Iterable[Params]) -> Params:

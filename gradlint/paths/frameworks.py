@@ -272,7 +272,7 @@ def _plugin(dotted: str, row: Makes, a: v.Arguments) -> v.Value:
 
 def _precision(value: v.Value | None) -> str:
     if isinstance(value, v.Constant):
-        return value.value if isinstance(value.value, str) and value.value != "no" else ""
+        return "" if naming.FULL_PRECISION.match(str(value.value)) else str(value.value)
     return value.key if value is not None else ""
 
 

@@ -190,7 +190,7 @@ class Gradients:
             framework=tensor.framework if framework is PLAIN else framework,
             managed_division=divides, managed_by=by.window if by else "", managed_size=by.size if by else None,
             divisors=tensor.divisors, handed=tensor.handed, unseen=tensor.unseen, guess=guess,
-            managed_scale=by is not None and by.precision == "fp16",
+            managed_scale=by is not None and by.precision in naming.SCALED_PRECISION,
         )  # fmt: skip
 
     # -- gradients by hand
@@ -216,7 +216,7 @@ class Gradients:
             return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, _OPERATORS[name], a.args[0], True)
         elif name in _READS:
             self.read(grad, node)
-            return v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None)
+            return self.measure(v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None))
         elif name in _SAME:
             return grad
         elif name in _COPIES:
@@ -242,6 +242,9 @@ class Gradients:
         if self.is_partial(grad) or grad.copy:
             return
         shown, said, number = text or s.render(node), by.key if by else "", v.number_of(by)
+        if tensors.is_measured(by) and _limits(kind, by):
+            self.run.emit(Clip, node, shown, params=grad.params, api=ClipApi.OWN, target=grad.key)
+            return
         if kind is EditKind.SCALE:
             inverse = tensors.inverse_of(by)
             if inverse is not None:
@@ -259,6 +262,10 @@ class Gradients:
         if isinstance(grad, v.Grad) and grad.copy and "grad" not in self.it.program.said(node).names:
             return  # a copy of what was there once
         self.run.emit(Read, node, params=grad.params)
+
+    def measure(self, made: v.Unknown) -> v.Unknown:
+        self.run.measures = made.of_norm = True
+        return made
 
     def put_aside(self, value: v.Value, node: s.Expr, *, alias: bool = False) -> v.Value:
         """Gradients that are kept; what was `p.grad` under another name (`alias`) is kept only if it is a copy."""
@@ -367,7 +374,7 @@ class Gradients:
         if algorithm is not None and not (isinstance(algorithm, v.Constant) and algorithm.value == "norm"):
             threshold = None  # it may limit values
         if api is ClipApi.CUSTOM and isinstance(limit, v.Constant) and limit.value is None:
-            return v.Unknown(s.render(node), called="norm")  # no limit: it only measures
+            return self.measure(v.Unknown(s.render(node), called="norm"))  # no limit: it only measures
         if api is ClipApi.CUSTOM and _is_relative(naming.last(s.render(node.func)), a):
             threshold = None
         usual = self._default(limit) if threshold is None and api is not ClipApi.CUSTOM else None
@@ -378,7 +385,7 @@ class Gradients:
         params = self.clip_params(target)
         if value in _UNLIMITED or (limit is not None and limit.key in _UNLIMITED):
             self.run.emit(Read, node, params=params)  # it only measures
-            return v.Unknown(s.render(node), called="norm")
+            return self.measure(v.Unknown(s.render(node), called="norm"))
         self.run.emit(
             Clip, node, params=params, kind=kind, api=api, threshold=threshold if usual is None else usual,
             by_default=usual is not None, exhausted_by=exhausted,
@@ -465,6 +472,11 @@ def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:
 
 #: what is asked of a tensor beside its numbers
 _SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda", "layout"}
+
+
+def _limits(kind: EditKind, by: v.Value | None) -> bool:
+    """`p.grad.mul_(limit / norm)`, `p.grad.div_(norm / limit)`; a division by the norm makes all of them as long."""
+    return kind is EditKind.SCALE or (kind is EditKind.DIVIDE and isinstance(by, v.Unknown) and bool(by.over))
 
 
 def _is_relative(name: str, a: v.Arguments) -> bool:

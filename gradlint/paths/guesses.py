@@ -369,14 +369,13 @@ class Guesses:
             norm = inherited
         merged = tensors.merge(self.with_models(a.every), s.render(node), norm)
         result = self.perhaps_normalised(merged or v.Tensor(s.render(node), Params(), norm), name, a, made)
-        return self._run_inside(result.but(unseen=unseen), name, a, node) if unseen else result
+        return self._run_inside(result.but(unseen=unseen) if unseen else result, a, node)
 
-    def _run_inside(self, result: v.Tensor, name: str, a: v.Arguments, node: s.Call) -> v.Tensor:
-        """`compute_loss(model, batch)` of a file that is not seen runs the wrapped model that it is handed."""
+    def _run_inside(self, result: v.Tensor, a: v.Arguments, node: s.Call) -> v.Tensor:
+        """`compute_loss(model, batch)`, `self.criterion(model, batch)` of what is not seen runs the wrapped model."""
         models = [x for x in a.every if isinstance(x, v.Model) and x.wrap is not Wrap.NONE]
         others = [x for x in a.every if x not in models and not isinstance(x, v.Constant)]
-        runs = naming.RUNS_MODEL.search(name) and called(node) == name
-        if len(models) != 1 or not others or _has_tensors(others) or not runs:
+        if len(models) != 1 or not others or _has_tensors(others) or not naming.RUNS_MODEL.search(called(node)):
             return result
         key = owner(models[0])
         return result.but(

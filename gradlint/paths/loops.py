@@ -9,6 +9,8 @@ from gradlint.events import WINDOW, Clip, ClipApi, Mark
 from gradlint.knowledge import naming
 from gradlint.paths import values as v
 from gradlint.paths.calls import Unwound
+from gradlint.paths.domain import is_micro
+from gradlint.paths.groups import CUTS, cuts
 from gradlint.paths.run import OUTER_TURNS, TURNS, Guard, LoopState
 from gradlint.paths.steady import Steady
 from gradlint.python import syntax as s
@@ -17,6 +19,8 @@ from gradlint.python.binding import called, identifiers
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
 
+#: what goes over something else
+_WRAPS = frozenset({"enumerate", "zip", "tqdm", "list", "reversed", "iter"})
 #: a loop of fewer turns is run as it is
 _MANY = 4
 
@@ -244,11 +248,13 @@ class Loops:
             if batches or naming.MICRO.search(f"{counted.window} {s.render(stmt.target)}"):
                 return counted.window
         words = self.it.program.words(stmt.body)
-        if not words.steps and self._is_filled(counted):
-            return f"len({s.render(_counted_of(stmt.iterable))})"
+        if not words.steps and (self._is_filled(counted) or is_micro(counted)):
+            gone_over = _counted_of(stmt.iterable)
+            over = s.render(gone_over)
+            return f"len({over})" if isinstance(gone_over, s.Name | s.Attr) else over
         if isinstance(iterable, v.Counted) and iterable.window and "next" in words.called and not words.steps:
             return iterable.window  # `for _ in range(k): batch = next(data); …backward()`, with the step behind it
-        if not naming.MICRO.search(f"{text} {s.render(stmt.target)}"):
+        if not naming.MICRO.search(f"{text} {s.render(stmt.target)}") or _cuts_otherwise(stmt.iterable):
             return ""
         if isinstance(iterable, v.Counted) and isinstance(iterable.inner, v.Collection):
             if any(isinstance(x, v.Counted) and isinstance(x.inner, v.Counted) for x in iterable.inner.items):
@@ -286,9 +292,17 @@ def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> 
             yield value
 
 
+def _cuts_otherwise(expr: s.Expr) -> bool:
+    """`x.chunk(2, dim=1)`: no part of it is a part of the batch."""
+    calls = (part for part in s.walk_expr(expr) if isinstance(part, s.Call) and called(part) in CUTS)
+    return any("dim" in call.kwargs and not cuts(called(call), [call.kwargs["dim"]]) for call in calls)
+
+
 def _counted_of(expr: s.Expr) -> s.Expr:
-    """`items` of `enumerate(items)`."""
-    return expr.args[0] if isinstance(expr, s.Call) and expr.args else expr
+    """`items` of `enumerate(items)` and of `zip(items, others)`."""
+    if not isinstance(expr, s.Call) or not expr.args or s.render(expr.func) not in _WRAPS:
+        return expr
+    return expr.args[0]
 
 
 def _holds_loop(stmt: s.Stmt) -> bool:

@@ -13,6 +13,7 @@ from gradlint.knowledge.rows import Calls, Thing
 from gradlint.knowledge.words import EVENT_METHODS
 from gradlint.paths import roles, tensors
 from gradlint.paths import values as v
+from gradlint.paths.groups import Parts, cuts
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
 from gradlint.python.calls import Arguments
@@ -267,6 +268,8 @@ class Methods:
             return base
         if name == "get_scale":
             return v.Unknown(s.render(node), called=name, of_scale=True)
+        if cuts(name, [*node.args[1:], node.kwargs.get("dim")]):
+            return v.Unknown(s.render(node), called=name, params=base.params, parts=Parts.MICRO)
         if name in api.CUTS or (name == "sample" and base.called.startswith(api.DISTRIBUTIONS)):
             return v.Unknown(s.render(node), called=name)
         text = s.render(node)

@@ -105,6 +105,8 @@ class Run:
     via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
     reached_elsewhere: set[tuple[str, int]] = field(default_factory=set)
+    #: the size of gradients was asked for
+    measures: bool = False
     #: whether this micro-batch is the last of a framework's window (None outside of one), and how many it has had
     window_full: bool | None = None
     window_count: int = 0

@@ -8,6 +8,7 @@ from gradlint.events import Norm, Params, Sync, Wrap
 from gradlint.knowledge import naming
 from gradlint.knowledge.torch_api import CUTS
 from gradlint.paths import values as v
+from gradlint.records import replace
 
 #: what changes the loss itself
 IN_PLACE = frozenset({"div_", "divide_", "true_divide_", "mul_", "multiply_", "add_", "sub_"})
@@ -74,6 +75,17 @@ def gradients_in(value: v.Value, *, copies: bool = False) -> Params | None:
         if isinstance(part, v.Unknown) and part.grads is not None:
             return part.grads
     return None
+
+
+def measured(made: v.Value, parts: list[v.Value]) -> v.Value:
+    """What is made of the norm of gradients, a factor that limits them perhaps."""
+    if not isinstance(made, v.Unknown) or made.of_norm:
+        return made
+    return replace(made, of_norm=True) if any(is_measured(part) for part in flatten(parts)) else made
+
+
+def is_measured(value: v.Value | None) -> bool:
+    return isinstance(value, v.Unknown) and value.of_norm
 
 
 def kept_norm(parts: list[v.Value]) -> Norm:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gradlint.events import ANY, PLAIN, Framework, Guess, Norm, OptimizerRef, Params, ScalerRef, Site, Sync, Wrap
 from gradlint.knowledge.rows import Switch
+from gradlint.paths.groups import Parts
 from gradlint.python import constants, values
 from gradlint.python.constants import as_float
 from gradlint.python.values import Bound as Bound
@@ -63,6 +64,10 @@ class Unknown(Named):
     counted: int | None = None
     #: the scale of a gradient scaler is in it
     of_scale: bool = False
+    #: the size of gradients is in it
+    of_norm: bool = False
+    #: it goes over micro-batches, or over windows of them
+    parts: Parts = Parts.UNKNOWN
 
 
 @dataclass(slots=True, eq=False)

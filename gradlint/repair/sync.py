@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.events import Backward, Site, Step
+from gradlint.knowledge.naming import RUNS_MODEL
 from gradlint.knowledge.torch_api import DDP, FSDP1, FSDP2
 from gradlint.repair.arguments import by_keyword
 from gradlint.repair.boundary import before_boundary, before_last_turn, inner_loop, negated
@@ -102,7 +103,7 @@ def _model(bench: Bench, backward: Backward) -> str:
     node = bench.node(backward.forward)
     if not isinstance(node, cst.Call):
         raise NotFixable("the forward is not a call")
-    if backward.unseen and called(node) == backward.unseen.rpartition(".")[2]:
+    if RUNS_MODEL.search(called(node)):
         raise NotFixable("the forward runs in a function that is not seen")
     func = node.func
     if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):

@@ -8,7 +8,9 @@ from gradlint.knowledge.rows import Does, Makes, Opens, Passes, Switch, Thing, a
 FABRIC = Framework(
     "Fabric", packages=("lightning", "lightning_fabric"), stem="fabric",
     rows=(
-        Makes(Thing.OBJECT, "**.Fabric", "**.LightningLite", named=r"(?i)^_?fabric$"),
+        Makes(Thing.OBJECT, "**.Fabric", "**.LightningLite", named=r"(?i)^_?fabric$", precision="precision"),
+        # with float16 it has a scaler inside
+        Makes(Thing.SCALER, "**.Fabric", "**.LightningLite", words=("precision",)),
         Does(Backward, "backward"),
         # one of the two limits is None
         Does(Clip, "clip_gradients", value=at(2, "clip_val"), limit=at(3, "max_norm")),
