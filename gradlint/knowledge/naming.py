@@ -7,9 +7,14 @@ import re
 
 from gradlint.knowledge.pattern import Pattern
 
-OPTIMIZER = Pattern(r"(?i:optim)|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)")
+#: `optim_steps_per_batch` is a number
+OPTIMIZER = Pattern(
+    r"(?i:optim(?!\w*(?:_steps|_iters|_epochs|_per_)))|(^|_)opts?(_|\d|$|[A-Z])|[a-z]Opts?($|[A-Z_\d])|^(?i:solver)"
+)
 SCHEDULER = Pattern(r"(?i)sched|lr_?decay|lr_?policy|warm_?up")
 SCALER = Pattern(r"(?i)scaler|^grad_scale$")
+#: classes that do what torch's does
+GRAD_SCALER = Pattern(r"(?i)grad_?scaler")
 MODEL = Pattern(
     r"(?i)model|net($|_|\d|[a-z]$)|^net|module|(?<!f)actor|critic(?!al)|policy|agent|encoder|decoder|generator|discriminator|"
     r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
@@ -105,8 +110,13 @@ def words(name: str) -> frozenset[str]:
 
 @functools.lru_cache(16384)
 def last(key: str) -> str:
-    """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`."""
-    return key.partition("[")[0].partition("(")[0].rpartition(".")[2]
+    """`self.args.steps` -> `steps`, `optimizers["gen"]` -> `optimizers`, `clip_grads(model).item` -> `item`."""
+    name, depth = "", 0
+    for char in key:
+        depth += (char in "([") - (char in ")]")
+        if not depth and char not in ")]":
+            name = "" if char == "." else name + char
+    return name
 
 
 def speaks_of_gradients(name: str) -> bool:

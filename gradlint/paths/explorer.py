@@ -397,6 +397,11 @@ class Explorer:
             init.owner = me
             reached = set(run.reached)
             self._call(interpreter, run, init, None)
+            classes = run.core.classes_of(cls)
+            empty = [k for k, x in me.attributes.items() if isinstance(x, v.Constant) and x.value is None]
+            for name in empty:
+                if classes.is_filled(cls, name):
+                    del me.attributes[name]  # it has its value by the time that somebody calls the other methods
             run.reached = reached  # its helpers may still be entry points
             run.events.clear()
             run.doubts.clear()

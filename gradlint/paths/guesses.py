@@ -79,7 +79,8 @@ class Guesses:
         self._run_handed(last, every, node)
         for value in every:
             self.it.gradients.use_up(value, node)
-        if naming.LOSS.search(last) and not naming.OPTIMIZER.search(last) and not self.it.core.frame.no_grad:
+        other = naming.OPTIMIZER.search(last) or naming.SCALER.search(last)
+        if naming.LOSS.search(last) and not other and not self.it.core.frame.no_grad:
             if last[:1].isupper() and self.hands_window(a) and not _has_tensors(every):
                 return v.Unknown(s.render(node), called=name, counts=True)  # a criterion is made
             return self.criterion(last, a, node, unseen=name if imported else "")

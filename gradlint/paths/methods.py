@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -30,6 +31,11 @@ _NO_FORWARD = {
 }  # fmt: skip
 
 
+#: Python's own containers, and what they have by themselves
+_CONTAINERS = {
+    kind.__name__: frozenset(dir(kind))
+    for kind in (dict, list, set, *(getattr(collections, name) for name in collections.__all__ if name != "namedtuple"))
+}
 #: methods that keep what they are given
 _STORES = {"append", "extend", "add", "add_", "copy_", "insert", "put", "push", "update", "store", "mul_", "sub_"}
 
@@ -193,7 +199,7 @@ class Methods:
         if name == "zero_grad":
             self._zero_of_something(node)
         elif naming.touches_gradients(name):
-            if base.cls.node.bases:
+            if base.cls.node.bases and not self._is_of_container(base, name):
                 self.it.gradients.opaque(None, node)
         elif self.it.program.callees.is_missing(node):
             self.run.doubt(node, Params(), clears=True)
@@ -205,6 +211,10 @@ class Methods:
         if merged is not None:
             return merged
         return v.Unknown(s.render(node), called=name, params=Params(known=True))
+
+    def _is_of_container(self, base: v.Instance, name: str) -> bool:
+        """`self.clear()` of a `class Metrics(dict)`."""
+        return any(name in _CONTAINERS.get(one, ()) for one in self.it.names.base_names(base.cls))
 
     def _of_base(self, name: str, a: v.Arguments, node: s.Call) -> v.Value:
         """`super().name(…)` of a base that is not known."""
@@ -295,7 +305,8 @@ class Methods:
         if framework is not None:
             return self.it.frameworks.managing_method(self.it.frameworks.managing_for(base, framework), name, a, node)
         scaler = self.run.scaler_for(base)
-        if scaler is not None and name in ("scale", "step", "update", "unscale_"):
+        foreign = scaler is not None and roles.is_foreign(self.run.programs, base.key)
+        if scaler is not None and not foreign and name in ("scale", "step", "update", "unscale_"):
             if name != "step" or a.args or a.kwargs:
                 return self.it.gradients.scaler_method(scaler, name, a, node)
         if name == "backward":

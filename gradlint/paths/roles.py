@@ -44,6 +44,8 @@ class Uses:
     owners: set[str] = field(default_factory=set)
     #: last names that get a new object of a class, or are annotated, somewhere in the file
     made: dict[str, set[Role]] = field(default_factory=dict)
+    #: those that get an object of a class from elsewhere of which nothing is known
+    foreign: set[str] = field(default_factory=set)
     frameworks: bool = False
 
     def calls(self, key: str, *methods: str) -> bool:
@@ -87,6 +89,8 @@ def _note_definitions(found: Uses, program: Module, stmt: s.Stmt) -> None:
         roles = _roles_of_value(program, stmt.value) | _roles_of_annotation(program, stmt.annotation)
         for target in stmt.targets if roles else ():
             found.made.setdefault(naming.last(s.render(target)), set()).update(roles)
+        if not roles and _is_foreign(program, stmt.value):
+            found.foreign.update(naming.last(s.render(target)) for target in stmt.targets)
     elif isinstance(stmt, s.Def):
         for param in stmt.params:
             roles = _roles_of_annotation(program, param.annotation)
@@ -101,6 +105,14 @@ def _roles_of_value(program: Module, value: s.Expr) -> set[Role]:
     if not isinstance(value, s.Call):
         return set()
     return _roles_of_class(program.dotted(value.func))
+
+
+def _is_foreign(program: Module, value: s.Expr) -> bool:
+    """`LossScaler()`, `LossScaler() if half else None` of another file: what it does to gradients is its own affair."""
+    if isinstance(value, s.IfExp):
+        return _is_foreign(program, value.then) or _is_foreign(program, value.other)
+    home, _, tail = program.dotted(value.func).rpartition(".") if isinstance(value, s.Call) else ("", "", "")
+    return bool(home) and tail[:1].isupper() and not naming.GRAD_SCALER.search(tail)
 
 
 def _roles_of_class(dotted: str) -> set[Role]:
@@ -241,6 +253,11 @@ def suspect(programs: Sequence[Module], role: Role, key: str, what: str = "") ->
     key = _NUMBERED.sub("self", key)
     guess = Guess(role, key, f"`{_short(key)}` {what or f'is {role.value}'}")
     return None if any(_holds(guess, _Asked(key, program.once(uses))) for program in programs) else guess
+
+
+def is_foreign(programs: Sequence[Module], key: str) -> bool:
+    """Whether a thing is of a class that nothing is known of, whatever it is called."""
+    return any(naming.last(key) in program.once(uses).foreign for program in programs)
 
 
 def unseen(call: str, what: str) -> Guess:

@@ -111,8 +111,19 @@ class Classes:
 
     def attribute(self, cls: s.Class, name: str) -> list[tuple[Binding, Scope]]:
         """What `self.name` is in a class, or in the nearest base that has it."""
-        known = (self._of(one)._scopes.attributes.get(one.node, {}).get(name, []) for one in self.lineage(cls))
-        return next((found for found in known if found), [])
+        return next((found for found in self._attributes(cls, name) if found), [])
+
+    def is_filled(self, cls: s.Class, name: str) -> bool:
+        """Whether another method than the constructor gives `self.name` a value."""
+        every = (one for found in self._attributes(cls, name) for one in found)
+        methods = (
+            binding.value for binding, scope in every if scope.definition and scope.definition.name != "__init__"
+        )
+        return any(not isinstance(value, s.Const) or value.value is not None for value in methods)
+
+    def _attributes(self, cls: s.Class, name: str) -> Iterator[list[tuple[Binding, Scope]]]:
+        for one in self.lineage(cls):
+            yield self._of(one)._scopes.attributes.get(one.node, {}).get(name, [])
 
     def own_method(self, cls: s.Class, name: str) -> s.Def | None:
         found = self.own(cls, name)
