@@ -192,7 +192,8 @@ class FileFinder:
     ) -> None:  # fmt: skip
         """Not `deep`: only what stands right in a folder. After `most_entries`, of whatever kind, a walk ends.
 
-        `unasked`: nobody asked for these folders; one whose configuration is refused is passed over.
+        `unasked`: nobody asked for these folders; one whose configuration is refused is passed over, and what cannot
+        be read of what git ignores there leaves nothing out.
         """
         self._tree = tree
         self._deep = deep
@@ -289,7 +290,12 @@ class FileFinder:
             return ()
         if folder not in self._ignore_files:
             files = (_info_exclude(folder), os.path.join(folder, ".gitignore"))
-            found = (_read_ignore_file(file) for file in files if file is not None)
+            try:
+                found = [_read_ignore_file(file) for file in files if file is not None]
+            except ConfigError:
+                if not self._unasked:
+                    raise
+                found = []
             self._ignore_files[folder] = tuple((folder, ignore) for ignore in found if ignore is not None)
         return self._ignore_files[folder]
 

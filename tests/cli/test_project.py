@@ -292,6 +292,18 @@ def test_the_configuration_of_a_neighbour_may_be_wrong(
     assert gradlint("check", "beside").code == 2
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+@pytest.mark.parametrize("folder", ["", "beside"])
+def test_what_git_ignores_near_by_may_be_no_file(gradlint: Command, project: Path, folder: str) -> None:
+    """Nobody asked for that folder, though its files, or those below it, are searched for callers."""
+    (project / "beside").mkdir()
+    (project / ".git").mkdir()
+    _write(project, engine=ENGINE, main=MAIN)
+    os.mkfifo(project / folder / ".gitignore")
+    assert _told(gradlint, "engine.py") == [("engine.py", "GL501", 4)]
+    assert gradlint("check", ".").code == 2
+
+
 ASKED = """\
 def train(model, optimizer, loader, criterion, n):
     for i, (x, y) in enumerate(loader):
