@@ -373,6 +373,8 @@ class Read(Event):
     """The code looks at gradients (norms, logging)."""
 
     params: Params = ANY
+    #: it only asks whether they are finite, which neither a scale nor a limit changes
+    finite: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gradlint.events import Backward, Clip, ClipKind, Read
@@ -71,7 +70,7 @@ class NormMeasuredAfterClip(Rule):
         clip = state.clip
         if state.path.entry.startswith(("test", "check", "assert")):
             return  # a test of the clip looks at what it did
-        if clip is None or not read.params.may_meet(clip.params) or _measured_before(read, clip, state):
+        if clip is None or read.finite or not read.params.may_meet(clip.params) or _measured_before(read, clip, state):
             return
         if clip.kind is ClipKind.NORM and state.pending and read.same_turn(clip):
             yield self.finding(
@@ -87,10 +86,9 @@ class NormMeasuredAfterClip(Rule):
 def _measured_before(read: Read, clip: Clip, state: GradientState) -> bool:
     """The same is measured in front of the clip, too: somebody wants to see what the clip does."""
     made = state.pending[-1].index if state.pending else 0
-    before = [e for e in state.path.events[made : clip.index] if isinstance(e, Read) and not _FINITE.search(e.text)]
+    before = [e for e in state.path.events[made : clip.index] if isinstance(e, Read) and not e.finite]
     return any(e.params.may_meet(read.params) and e.params.may_meet(clip.params) for e in before)
 
 
 _EARLY = "Measure the gradients before they are clipped"
 _LATE = "Clip only after the gradients were measured"
-_FINITE = re.compile(r"isnan|isinf|isfinite")

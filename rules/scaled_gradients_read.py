@@ -64,9 +64,9 @@ class ScaledGradientsRead(Rule):
     ## Known limits
     Accelerate with `mixed_precision="fp16"` scales, too, until it clips or steps; there is no fix for that: what it
     has for it, `accelerator.unscale_gradients()`, may be called once for each step only. A factor is left alone:
-    halving scaled gradients halves the true ones. So is a measurement that the code divides by
-    `scaler.get_scale()`, and a function that is called on both sides of `unscale_`, to see what it does. Helpers are
-    followed only inside the file.
+    halving scaled gradients halves the true ones. So is a measurement that the code divides by `scaler.get_scale()`,
+    a question whether gradients are finite, which the scale does not change, and a function that is called on both
+    sides of `unscale_`, to see what it does. Helpers are followed only inside the file.
 
     ## References
     - [Unscaled gradients](https://pytorch.org/docs/stable/notes/amp_examples.html#working-with-unscaled-gradients)
@@ -78,7 +78,7 @@ class ScaledGradientsRead(Rule):
     message = "`{what}` works on gradients that are still multiplied by the scale"
 
     def on_read(self, read: Read, state: GradientState) -> Iterator[Draft]:
-        if not _is_compared(read, state) and not _is_for_clip(read, state):
+        if not read.finite and not _is_compared(read, state) and not _is_for_clip(read, state):
             yield from self._while_scaled(read, state)
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:

@@ -57,6 +57,8 @@ SCHEDULER_PREFIX = "torch.optim.lr_scheduler."
 SCHEDULER_PACKAGES = ("torch.", "transformers.", "diffusers.")
 SCHEDULER_HOMES = (*SCHEDULER_PACKAGES, "lr_scheduler.")
 
+#: whether numbers are any
+FINITE = frozenset({"isnan", "isinf", "isfinite"})
 CLIP_NORM = {"clip_grad_norm_", "clip_grad_norm"}
 CLIP_VALUE = {"clip_grad_value_", "clip_grad_value"}
 

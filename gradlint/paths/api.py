@@ -31,6 +31,7 @@ _NEW_GRADIENTS = {"div", "true_divide", "divide", "mul", "multiply", "add", "sub
 #: functions that change the gradient they are given
 _IN_PLACE = {"clamp_", "clip_"}
 #: what the length of a schedule is called
+_MEASURES = {"norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max", *api.FINITE}
 _LENGTHS = ("num_training_steps", "T_max", "total_steps", "total_iters", "steps_per_epoch", "step_size")
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
@@ -149,11 +150,12 @@ class Api:
                     first, EditKind.REDUCE, None, node
                 )  # over another group it is none of DDP's business
             return v.Unknown(s.render(node), called=tail)
-        if tail in ("norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max") and a.args:
+        if tail in _MEASURES and a.args:
             grads = [x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)]
             if grads and dotted.startswith("torch."):
                 self.it.gradients.read(grads[0], node)
-                return self.it.gradients.measure(v.Unknown(s.render(node), called=tail))
+                size = v.Unknown(s.render(node), called=tail)
+                return size if tail in api.FINITE else self.it.gradients.measure(size)
         if dotted.startswith("torch.") and a.args and any(isinstance(x, v.Grad) for x in tensors.flatten(a.args)):
             made = self._gradient_arithmetic(tail, a, node)
             if made is not None:

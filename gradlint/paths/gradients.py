@@ -35,6 +35,7 @@ from gradlint.paths import tensors
 from gradlint.paths import values as v
 from gradlint.paths.run import owner
 from gradlint.python import syntax as s
+from gradlint.python.binding import called
 from gradlint.python.calls import Arguments
 from gradlint.python.constants import as_float
 from gradlint.python.scope import Scopes
@@ -42,7 +43,7 @@ from gradlint.python.scope import Scopes
 if TYPE_CHECKING:
     from gradlint.paths.interpreter import Interpreter
 
-_READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "isnan", "isinf", "cpu"}
+_READS = {"norm", "abs", "mean", "max", "min", "std", "sum", "square", "pow", "cpu", *api.FINITE}
 _EDITS = {
     "div_": EditKind.DIVIDE, "true_divide_": EditKind.DIVIDE, "divide_": EditKind.DIVIDE, "mul_": EditKind.SCALE,
     "multiply_": EditKind.SCALE, "add_": EditKind.NOISE, "sub_": EditKind.NOISE,
@@ -216,7 +217,8 @@ class Gradients:
             return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, _OPERATORS[name], a.args[0], True)
         elif name in _READS:
             self.read(grad, node)
-            return self.measure(v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None))
+            made = v.Unknown(s.render(node), grads=grad.params if name == "cpu" else None)
+            return made if name in api.FINITE else self.measure(made)
         elif name in _SAME:
             return grad
         elif name in _COPIES:
@@ -261,7 +263,7 @@ class Gradients:
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
         if isinstance(grad, v.Grad) and grad.copy and "grad" not in self.it.program.said(node).names:
             return  # a copy of what was there once
-        self.run.emit(Read, node, params=grad.params)
+        self.run.emit(Read, node, params=grad.params, finite=isinstance(node, s.Call) and called(node) in api.FINITE)
 
     def measure(self, made: v.Unknown) -> v.Unknown:
         self.run.measures = made.of_norm = True
