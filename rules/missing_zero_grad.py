@@ -95,6 +95,8 @@ class MissingZeroGrad(Rule):
             Repair("Clear the gradients behind the step", lambda bench: bench.clear_behind(step)),
         )
         repairs = [late] if chosen else [late, early] if state.window.steps_late else [early, late]
+        if _left_elsewhere(step, state):
+            repairs.remove(late)
         if not state.window.steps_late and state.life.steps_in_windows:
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
         yield self.finding(
@@ -143,6 +145,18 @@ def _another_comes_first(first: Backward, state: GradientState) -> bool:
     """Earlier in the turn the backward of another optimizer's loss runs through these parameters: what it leaves there
     has to be cleared, too."""
     return any(e.index < first.index and e.same_turn(first) for e in state.foreign_backwards())
+
+
+def _left_elsewhere(step: Step, state: GradientState) -> bool:
+    """A loop beside that of the step leaves gradients for it (an evaluation that looks at them): clearing behind the
+    step would keep them."""
+    return any(_beside(backward, step) for window in state.life.windows for backward in window.of(Backward))
+
+
+def _beside(backward: Backward, step: Step) -> bool:
+    """Each of the two is in a loop that the other is not in."""
+    one, other = ({f.loop for f in event.frames} for event in (backward, step))
+    return not one <= other and not other <= one
 
 
 def _own_steps_clear(file: File) -> bool:

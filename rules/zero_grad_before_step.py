@@ -55,9 +55,10 @@ class ZeroGradBeforeStep(Rule):
 
     ## Fix safety
     Safe. The fix moves the clearing in front of the backward, or behind the step at the end of a window; both are
-    right. The step gets its gradients back: weights that stood still begin to move, and a `GradScaler` no longer
-    raises `No inf checks were recorded for this optimizer`. Nothing is offered where a move would empty a block of
-    yours (`finally`), or where the gradients are read behind the step that they would be cleared at.
+    right. One that was cleared in front already, it leaves out. The step gets its gradients back: weights that stood
+    still begin to move, and a `GradScaler` no longer raises `No inf checks were recorded for this optimizer`. Nothing
+    is offered where a move would empty a block of yours (`finally`), or where the gradients are read behind the step
+    that they would be cleared at.
 
     ## Known limits
     Clearing some parameters only (a frozen last layer), clearing one optimizer between the backward and the step of
@@ -87,11 +88,13 @@ class ZeroGradBeforeStep(Rule):
             return  # thrown away in an earlier turn: this step comes too early (GL404)
         if _WARM_UP.search(state.path.entry):
             return  # one step without gradients makes the optimizer's buffers
+        first = next(b for b, cleared in losses if cleared is zero and b.same_turn(step))
+        again = any(e.optimizer == zero.optimizer and e.same_turn(first) for e in state.window.before(first, Zero))
         if step.frames or state.path.whole:
             yield self.finding(
                 zero, zero=short(zero), backward=short(lost), step=short(step),
                 related=[(lost, "gradients are made here"), (step, "and missed here")],
-                repairs=_repairs(zero, lost, step, windowed=_closes(step, lost, state.window)),
+                repairs=_repairs(zero, first, step, windowed=_closes(step, lost, state.window), again=again),
             )  # fmt: skip
 
 
@@ -100,11 +103,13 @@ def _closes(step: Step, lost: Backward, window: Window) -> bool:
     return bool(step.window) or step.asked_apart(lost) or window.inner_loop or window.accumulates
 
 
-def _repairs(zero: Zero, lost: Backward, step: Step, *, windowed: bool) -> Iterator[Repair]:
-    """Both are right in a plain loop, where people clear before the backward; in a window only behind the step."""
-    early = Repair("Move the clearing in front of the backward", lambda bench: bench.move(zero, before=lost))
+def _repairs(zero: Zero, first: Backward, step: Step, *, windowed: bool, again: bool) -> Iterator[Repair]:
+    """Both are right in a plain loop, where people clear before the backward, the first of several; in a window only
+    behind the step. What was cleared in front already is cleared once."""
+    early = Repair("Move the clearing in front of the backward", lambda bench: bench.clear_before(zero, first, step))
+    once = Repair("Leave out the second clearing", lambda bench: bench.delete(zero))
     late = Repair("Move the clearing behind the step", lambda bench: bench.move(zero, after=step, past=BEHIND_STEP))
-    yield from (late,) if windowed else (early, late)
+    yield from (late,) if windowed else (once, early, late) if again else (early, late)
 
 
 _WARM_UP = re.compile(r"(?i)warm_?up|init|dummy|setup|materiali[sz]e")

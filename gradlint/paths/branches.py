@@ -53,6 +53,24 @@ class Branches:
         self._scaler = any(map(naming.SCALER.search, program.all_words.seen))
         self._names: tuple[set[str], set[str]] | None = None
         self._idle: dict[int, bool] = {}
+        self._switches: set[str] | None = None
+
+    def switches(self) -> set[str]:
+        """The texts of flags that somewhere choose between a scaler and doing without one: they are switches for mixed
+        precision whatever they are called, and wherever else they are asked."""
+        if self._switches is None:
+            self._switches = set(self._choosing()) if self._program.all_words.scaler else set()
+        return self._switches
+
+    def _choosing(self) -> Iterator[str]:
+        words = self._program.words
+        for stmt in self._program.statements():
+            if isinstance(stmt, s.If) and stmt.orelse:
+                test, then, other = stmt.test, words(stmt.body), words(stmt.orelse)
+                if isinstance(test, s.Unary) and test.op == "not":
+                    test, then, other = test.value, other, then
+                if isinstance(test, s.Name | s.Attr) and then.scaler and other.events and not other.scaler:
+                    yield s.render(test)
 
     def weight(self, body: list[s.Stmt]) -> Weight:
         found = self._weights.get(id(body))

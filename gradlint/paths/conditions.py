@@ -343,7 +343,7 @@ class Conditions:
     def _decide_atom(self, value: v.Value, q: _Question) -> bool:
         """Whether a thing is true, or there at all."""
         key = value.key
-        if naming.AMP.search(_last_name(key)) or self._is_amp_switch(q.node, key):
+        if naming.AMP.search(_last_name(key)) or self._is_amp_switch(key):
             return self.run.oracle.decide(AMP, True, fork=q.fork, since=q.since)
         constant = self.known_as(value) in self.run.flags  # a default that the call leaves as it is, or a setting
         if naming.BOUNDARY.search(_last_name(key)) and self.run.loops and not constant:
@@ -434,15 +434,10 @@ class Conditions:
         named = isinstance(test.args[0], s.Name | s.Attr) and happens == {"zero_grad"}
         return named and self.run.optimizer_for(self.it.ev(test.args[0])) is not None
 
-    def _is_amp_switch(self, node: Branch, key: str) -> bool:
-        """`if flag: scaler.… else: …` is a switch for mixed precision whatever the flag is called."""
-        if not isinstance(node, s.If) or s.render(node.test) != key:
-            return False
-        return (
-            self.it.program.words(node.body).scaler
-            and not self.it.program.words(node.orelse).scaler
-            and (bool(node.orelse) and self.it.program.words(node.orelse).events)
-        )
+    def _is_amp_switch(self, key: str) -> bool:
+        """It is asked whether to do without a scaler, here or in a file that was come by."""
+        self.run.switches |= self.it.program.once(Branches).switches()
+        return key in self.run.switches
 
     def _is_boundary(self, node: Branch) -> bool:
         if not isinstance(node, s.If):

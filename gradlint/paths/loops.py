@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _WRAPS = frozenset({"enumerate", "zip", "tqdm", "list", "reversed", "iter"})
 #: a loop of fewer turns is run as it is
 _MANY = 4
+#: the most entries of a list that are gone over: some stand for all, but for callbacks and stages, each of which does
+#: something else
+_SOME, _ALL = 4, 32
 
 
 class Break(Unwound):
@@ -155,11 +158,11 @@ class Loops:
             case v.Collection() if iterable.items and not iterable.whole:
                 return [iterable.each[0]] * self._usual_turns(stmt)
             case v.Collection() if iterable.items or iterable.entries:
-                return self.it.domain.elements(iterable)[:4]
+                return _entries(self.it.domain.elements(iterable))
             case v.ParamsValue() | v.Grad():
                 return self.it.domain.elements(iterable)
             case v.Counted() if iterable.enumerate and _all_known(iterable.inner):
-                return self.it.domain.elements(iterable)[:4]
+                return _entries(self.it.domain.elements(iterable))
             case v.Counted() if self._counts_training_objects(iterable):
                 return [self._counted(iterable, 0)]
             case v.Counted():
@@ -296,6 +299,17 @@ def _cuts_otherwise(expr: s.Expr) -> bool:
     """`x.chunk(2, dim=1)`: no part of it is a part of the batch."""
     calls = (part for part in s.walk_expr(expr) if isinstance(part, s.Call) and called(part) in CUTS)
     return any("dim" in call.kwargs and not cuts(called(call), [call.kwargs["dim"]]) for call in calls)
+
+
+def _entries(values: list[v.Value]) -> list[v.Value]:
+    """Those of a written-down list that a loop goes over."""
+    return values[: _ALL if any(map(_acts, values)) else _SOME]
+
+
+def _acts(value: v.Value) -> bool:
+    if isinstance(value, v.Collection):
+        return any(map(_acts, value.each))
+    return isinstance(value, v.Function | v.Instance | v.Bound | v.Partial)
 
 
 def _counted_of(expr: s.Expr) -> s.Expr:

@@ -119,6 +119,8 @@ class Run:
     aborting: int = 0
     #: the scopes that parameters and locals were first met in, by their names
     met: dict[str, Scope] = field(default_factory=dict)
+    #: flags that choose between a scaler and doing without, in the files that were come by
+    switches: set[str] = field(default_factory=set)
     #: flags that the file sets to a constant once, as a setting: what they usually are
     flags: dict[str, bool] = field(default_factory=dict)
     serial: int = 0

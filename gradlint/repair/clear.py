@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -24,8 +24,7 @@ def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, clos
     for step in reversed(steps):
         code = _zero(bench, step)
         loop = None if close else _common_loop(bench, backward, step)
-        if loop is not None and _choice(bench, step, backward, loop) is _Choice.TURN:
-            raise NotFixable("the condition round the step may say when a window is full")
+        _check_each_turn(bench, backward, step)
         if step.site in backward.via:
             # a closure may be called several times for one step: it clears itself
             bench.insert_first(code, bench.statement(backward).home)
@@ -33,6 +32,19 @@ def clear_first(bench: Bench, backward: Backward, steps: Sequence[Step], *, clos
             bench.insert_first(code, loop)
         else:
             bench.insert(code, before=backward)
+
+
+def clear_before(bench: Bench, zero: Zero, backward: Backward, step: Step) -> None:
+    """Moves a clearing in front of the backward, if the step follows that in each turn."""
+    _check_each_turn(bench, backward, step)
+    move(bench, zero, before=backward)
+
+
+def _check_each_turn(bench: Bench, backward: Backward, step: Step) -> None:
+    """Between the two nothing is asked that may say when a window is full."""
+    loop = _common_loop(bench, backward, step)
+    if _choice(bench, step, backward, loop) is _Choice.TURN:
+        raise NotFixable("the condition round the step may say when a window is full")
 
 
 def _common_loop(bench: Bench, one: Event, other: Event) -> Statement | None:
@@ -51,22 +63,42 @@ class _Choice(enum.Enum):
     TURN = enum.auto()
 
 
-def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement) -> _Choice:
-    """What the conditions between a loop and a step ask, beside known boundaries and those round the backward."""
-    made = bench.statement(backward) if backward is not None else None
-    bound = {name for x in loop.leaves() for name in bench.names_in(x).bound}
+def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement | None) -> _Choice:
+    """What the conditions between a loop, or a function that is called in each turn, and a step ask, beside known
+    boundaries and those round the backward."""
+    bound = {name for x in loop.leaves() for name in bench.names_in(x).bound} if loop is not None else set()
     found, guards = _Choice.NOTHING, bench.guards()
-    for owner in bench.statement(step).ancestors():
-        if owner is loop:
-            break
-        if not isinstance(owner.node, cst.If) or owner in guards or (made is not None and owner.holds(made)):
+    for owner in _asked(bench, step, backward, loop):
+        if owner in guards:
             continue
         test = bench.code(owner.node.test)
         if re.search(r"(?i)nan|inf\b|isinf|finite|skip|valid|loss", test):
             return _Choice.SKIP
-        if bench.names_read(owner.node.test) & bound:
+        if loop is None or bench.names_read(owner.node.test) & bound:
             found = _Choice.TURN
     return found
+
+
+def _asked(bench: Bench, step: Step, backward: Backward | None, loop: Statement | None) -> Iterator[Statement]:
+    """The conditions that the step stands in, and those that leave before it is reached, behind the backward."""
+    made = bench.statement(backward) if backward is not None else None
+    used = bench.statement(step)
+    for owner in (used, *used.ancestors()):
+        if owner is loop or isinstance(owner.node, cst.FunctionDef) or (made is not None and owner.holds(made)):
+            return
+        if owner is not used and isinstance(owner.node, cst.If) and loop is not None:
+            yield owner
+        if made is not None:
+            before = [x for x in owner.siblings() if x.start < owner.start]
+            first = next((n for n, x in enumerate(before) if x.holds(made)), -1)
+            yield from (x for x in before[first + 1 :] if _leaves(bench, x))
+
+
+def _leaves(bench: Bench, statement: Statement) -> bool:
+    """`if waiting: return`, with no step of its own."""
+    if not isinstance(statement.node, cst.If) or any(isinstance(e, Step) for e in bench.events_in(statement)):
+        return False
+    return any(isinstance(x.small, cst.Return | cst.Continue) for x in statement.leaves())
 
 
 def clear_behind(bench: Bench, step: Step) -> None:
