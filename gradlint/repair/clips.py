@@ -16,7 +16,7 @@ from gradlint.knowledge.torch_api import FSDP1
 from gradlint.records import dataclass
 from gradlint.repair.arguments import argument, call_of, call_round, first_argument, keyword, named, receiver
 from gradlint.repair.definitions import assignments
-from gradlint.repair.imports import drop_if_last, import_of, reference, rename
+from gradlint.repair.imports import drop_with, import_of, reference, rename
 from gradlint.repair.nodes import NotFixable, called, within
 from gradlint.repair.statements import callers
 
@@ -176,7 +176,8 @@ def clip_through_model(bench: Bench, clip: Clip) -> None:
     for arg in call.args[1:]:
         if arg.star or (arg.keyword is not None and arg.keyword.value not in ("max_norm", "norm_type")):
             raise NotFixable("FSDP's clip_grad_norm_ has only max_norm and norm_type")
-    drop_if_last(bench, call.func)
+    if isinstance(call.func, cst.Name):
+        drop_with(bench, call.func)
     func = cst.Attribute(parameters.func.value, cst.Name("clip_grad_norm_"))
     bench.replace(call, call.with_changes(func=func, args=call.args[1:]))
 

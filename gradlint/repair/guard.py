@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.events import Site
 from gradlint.repair.arguments import call_of
-from gradlint.repair.imports import drop_if_last, imports
+from gradlint.repair.imports import drop_with, imports
 from gradlint.repair.nodes import NotFixable, bare, called, check_comments_kept, enclosed, number, root, tight, within
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def root_to_absolute(bench: Bench, root: Site, operand: Site, *, tensor: bool) -
         new = cst.Call(cst.Attribute(tight(whole), cst.Name("abs"), dot=_dot(node)))
     else:
         new = cst.Call(cst.Name("abs"), [cst.Arg(bare(base))])
-    if isinstance(node, cst.Call):
-        drop_if_last(bench, node.func)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        drop_with(bench, node.func)
     kept = not bench.code(new).startswith("(") and _follows_a_keyword(bench, node)
     bench.replace(node, enclosed(new) if kept else new)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -169,26 +168,21 @@ def rename(bench: Bench, known: Import, new: str, *, everywhere: bool) -> None:
     _write(bench, known, names)
 
 
-def drop_if_unused(bench: Bench, statement: Statement) -> None:
-    """Imports that only this statement uses go with it."""
-    inside = set(statement.leaves())
-    said = set(re.findall(r"\w+", bench.code(statement.node)))
-    for known in [x for x in imports(bench) if x.local in said]:
-        places = [bench.document.at(name) for name in bench.names(known.local)]
-        if places and all(place in inside for place in places):
-            drop(bench, known)
+def drop_with(bench: Bench, *gone: cst.CSTNode, kept: Container[str] = ()) -> None:
+    """Imports that only these pieces of code use go with them, but for those that were changed for what comes instead.
+
+    `kept`: names that this uses, too.
+    """
+    used: dict[str, set[int]] = {}
+    for name in (name for node in gone for name in within(node, cst.Name)):
+        used.setdefault(name.value, set()).add(id(name))
+    for known in [x for x in imports(bench) if x.local in used and x.local not in kept]:
+        places = bench.names(known.local)
+        if places and all(id(x) in used[known.local] for x in places) and not known.statement.replaced:
+            _drop(bench, known)
 
 
-def drop_if_last(bench: Bench, func: cst.BaseExpression) -> None:
-    """The import of a name goes with its last use, which is this one."""
-    if not isinstance(func, cst.Name) or len(bench.names(func.value)) > 1:
-        return
-    for known in imports(bench):
-        if known.local == func.value:
-            drop(bench, known)
-
-
-def drop(bench: Bench, known: Import) -> None:
+def _drop(bench: Bench, known: Import) -> None:
     node = known.node
     names = [a for a in cast("tuple[cst.ImportAlias, ...]", node.names) if a is not known.alias]
     if not names:
@@ -247,12 +241,7 @@ def write_over(bench: Bench, old: cst.BaseExpression, new: cst.BaseExpression, *
     if old.lpar and not new.lpar:
         new = new.with_changes(lpar=old.lpar, rpar=old.rpar)
     bench.replace(old, new)
-    kept = {name.value for name in within(new, cst.Name)}
-    gone = {id(name) for node in (old, *removed) for name in within(node, cst.Name)}
-    for known in list(imports(bench)):
-        places = bench.names(known.local)
-        if places and known.local not in kept and all(id(x) in gone for x in places) and not known.statement.replaced:
-            drop(bench, known)
+    drop_with(bench, old, *removed, kept={name.value for name in within(new, cst.Name)})
 
 
 def import_of(bench: Bench, node: cst.CSTNode, name: str) -> Import:

@@ -13,7 +13,7 @@ from gradlint.records import dataclass, field
 from gradlint.repair.boundary import negated
 from gradlint.repair.definitions import leaves_block
 from gradlint.repair.document import Leading
-from gradlint.repair.imports import drop_if_unused
+from gradlint.repair.imports import drop_with
 from gradlint.repair.nodes import NotFixable, within
 from gradlint.subjects import Call
 
@@ -358,7 +358,7 @@ def callers(bench: Bench, event: Event) -> int:
 
 def _take_away(bench: Bench, statement: Statement) -> None:
     """Removes a statement, and the imports that only it used; that no name is missed is checked for every fix."""
-    drop_if_unused(bench, statement)
+    drop_with(bench, statement.node)
     bench.document.take_out(statement)
 
 
