@@ -7,9 +7,8 @@ import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gradlint.documents import Kind, kind_of
+from gradlint.documents import Kind, kind_of, markdown
 from gradlint.documents.escapes import hide
-from gradlint.documents.markdown import blocks
 from gradlint.documents.notebook import NotANotebook, read
 from gradlint.model import SYNTAX_ERROR, UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Edit, FileResult, Position, Span
 from gradlint.python.source import decoded, lines_of
@@ -77,11 +76,11 @@ def _in_cells(source: bytes, result: FileResult, wishes: Sequence[Wish], reason:
 def _in_blocks(source: bytes, wishes: Sequence[Wish], reason: str) -> Ignored:
     edits: list[Edit] = []
     left: list[Wish] = []
-    for block in blocks(source.decode("utf-8-sig")):
+    for block in markdown.blocks(source.decode("utf-8-sig")):
         made, missed = _inside(block.text, block.first_row, len(block.lines), wishes, reason)
         edits += [block.edit(edit) for edit in made]
         left += missed
-    return Ignored(edited(source, edits), len(wishes) - len(left), tuple(left))
+    return Ignored(markdown.edited(source, edits), len(wishes) - len(left), tuple(left))
 
 
 def _inside(

@@ -79,7 +79,7 @@ def fix(source: bytes, path: str, settings: Settings, *, unsafe: bool, keep: Kee
         result = lint(now, path, settings, repeats=repeats)
         return result if keep is None else keep(result, now.decode("utf-8-sig", "replace"))
 
-    return Fixed(*engine.fixed(source, path, settings, unsafe=unsafe, lint=linted, programs=_programs, edited=_edited))
+    return Fixed(*engine.fixed(source, path, settings, unsafe=unsafe, lint=linted, programs=_programs, edited=edited))
 
 
 def _programs(source: bytes) -> list[bytes]:
@@ -88,7 +88,8 @@ def _programs(source: bytes) -> list[bytes]:
     return [program.text.encode() for program in programs if program is not None]
 
 
-def _edited(source: bytes, edits: Sequence[Edit]) -> bytes:
+def edited(source: bytes, edits: Sequence[Edit]) -> bytes:
+    """A page is UTF-8, whatever a heading says of its coding."""
     bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
     return bom + applied(source.decode("utf-8-sig"), edits).encode()
 

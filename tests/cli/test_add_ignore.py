@@ -53,7 +53,7 @@ def test_notebooks_and_markdown(gradlint: Command, project: Path) -> None:
         {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": lines},
     ]
     (project / "nb.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    (project / "page.md").write_text(f"# Page\n\n- so:\n\n  ```python\n  {'  '.join(lines)}  ```\n")
+    (project / "page.md").write_text(f"# On coding: a page\n\n- so:\n\n  ```python\n  {'  '.join(lines)}  ```\n")
     outcome = gradlint("check", "--include-markdown", "--add-ignore")
     assert (outcome.code, outcome.out) == (0, "Silenced 2 findings in 2 files\n")
     assert gradlint("check", "--include-markdown", "--output-format", "json").codes() == []
