@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pytest
 from gradlint.cli import gradlint as command_line
 from tests.patience import PATIENCE
 from tests.released import wheel
-from tests.sources import CLEAN, CLIP_AFTER_STEP
+from tests.sources import CLEAN, CLIP_AFTER_STEP, strings_in
 
 yaml = pytest.importorskip("yaml")
 
@@ -101,19 +100,11 @@ def test_the_hooks_of_the_documentation_exist() -> None:
         assert {hook["id"] for repo in block["repos"] for hook in repo["hooks"]} <= ids
 
 
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
-
-
 def _commands() -> list[str]:
     """Every call of gradlint in the documentation and in the hooks."""
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     sources = [*_blocks("sh"), *(hook["entry"] for hook in hooks)]
-    sources += [text for block in _blocks("yaml") for text in _strings(yaml.safe_load(block))]
+    sources += [text for block in _blocks("yaml") for text in strings_in(yaml.safe_load(block))]
     return [line for source in sources for line in source.splitlines() if re.match("(torch-)?gradlint ", line)]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gradlint.cli import run
 from tests.cli.conftest import Command
-from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP
+from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, notebook
 
 SECOND = CLIP_AFTER_STEP.replace("def train", "def finetune")
 TWO = CLIP_AFTER_STEP + SECOND[SECOND.index("\n\ndef") :]
@@ -367,13 +367,6 @@ def test_fix_through_stdin_leaves_what_is_known_alone(known: Path, monkeypatch: 
 
 
 def test_a_notebook_is_known_by_its_code(gradlint: Command, project: Path) -> None:
-    def notebook(*sources: str) -> str:
-        cells: list[dict[str, object]] = [
-            {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
-            for source in sources
-        ]
-        return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-
     (project / "nb.ipynb").write_text(notebook(CLIP_AFTER_STEP))
     gradlint("check", "--write-baseline", FILE)
     assert [entry["path"] for entry in _entries(project)] == ["nb.ipynb"]

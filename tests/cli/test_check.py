@@ -144,7 +144,7 @@ def test_select_of_other_rules_and_ignore(gradlint: Command, project: Path) -> N
     assert gradlint("check", "--select", "GL4", "--extend-select", "GL101").code == 1
 
 
-@pytest.mark.parametrize("option", ["--select", "--ignore", "--extend-select"])
+@pytest.mark.parametrize("option", ["--select", "--ignore", "--extend-select", "--fixable", "--unfixable"])
 def test_an_unknown_rule_names_the_nearest(gradlint: Command, option: str) -> None:
     outcome = gradlint("check", option, "clip-afer-step")
     assert outcome.code == 2

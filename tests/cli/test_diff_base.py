@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.repositories import SECOND, TAIL, Changed, begin, commit, git, refused
 from tests.cli.test_project import ENGINE, MAIN
-from tests.sources import CLEAN, CLIP_AFTER_STEP
+from tests.sources import CLEAN, CLIP_AFTER_STEP, notebook
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
@@ -350,24 +350,16 @@ def test_fix_touches_only_what_changed(gradlint: Command, repo: Path) -> None:
     assert (repo / "old.py").read_text() == CLIP_AFTER_STEP
 
 
-def _notebook(*sources: str) -> str:
-    cells: list[dict[str, object]] = [
-        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source.splitlines(True)}
-        for source in sources
-    ]
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
-
-
 def test_cells_of_a_notebook(gradlint: Command, repo: Path, changed: Changed) -> None:
     git("switch", "-q", "main", at=repo)
-    (repo / "nb.ipynb").write_text(_notebook("%matplotlib inline", CLIP_AFTER_STEP))
+    (repo / "nb.ipynb").write_text(notebook("%matplotlib inline", CLIP_AFTER_STEP))
     commit(repo)
     git("switch", "-q", "-C", "feature", at=repo)
-    again = json.loads(_notebook("%matplotlib inline", "x = 1", CLIP_AFTER_STEP))
+    again = json.loads(notebook("%matplotlib inline", "x = 1", CLIP_AFTER_STEP))
     again["cells"][2]["execution_count"] = 3
     (repo / "nb.ipynb").write_text(json.dumps(again, indent=4))
     assert changed() == [], "the cell has moved, and it was run, but nobody wrote in it"
-    (repo / "nb.ipynb").write_text(_notebook("%matplotlib inline", SECOND, CLIP_AFTER_STEP))
+    (repo / "nb.ipynb").write_text(notebook("%matplotlib inline", SECOND, CLIP_AFTER_STEP))
     outcome = gradlint("check", "--diff-base", "main", "--output-format", "json")
     assert [finding["cell"] for finding in outcome.json()] == [2]
     gradlint("check", "--diff-base", "main", "--fix")
@@ -378,11 +370,11 @@ def test_cells_of_a_notebook(gradlint: Command, repo: Path, changed: Changed) ->
 
 def test_a_cell_that_is_pasted_many_times_counts_each_time(gradlint: Command, repo: Path) -> None:
     git("switch", "-q", "main", at=repo)
-    (repo / "nb.ipynb").write_text(_notebook("import torch"))
+    (repo / "nb.ipynb").write_text(notebook("import torch"))
     commit(repo)
     git("switch", "-q", "-C", "feature", at=repo)
     loop = CLIP_AFTER_STEP.removeprefix("import torch")
-    (repo / "nb.ipynb").write_text(_notebook("import torch", loop, loop, loop))
+    (repo / "nb.ipynb").write_text(notebook("import torch", loop, loop, loop))
     outcome = gradlint("check", "--diff-base", "main", "--output-format", "json")
     assert [finding["cell"] for finding in outcome.json()] == [2, 3, 4]
 

@@ -300,13 +300,6 @@ def test_the_command_line_starts_afresh_over_the_configuration(gradlint: Command
     assert train.read_bytes() == FIXED
 
 
-@pytest.mark.parametrize("option", ["--fixable", "--unfixable"])
-def test_an_unknown_rule_names_the_nearest(gradlint: Command, option: str) -> None:
-    outcome = gradlint("check", option, "clip-afer-step")
-    assert outcome.code == 2
-    assert outcome.err == f"gradlint: error: {option}: unknown rule `clip-afer-step`; did you mean `clip-after-step`?\n"
-
-
 def test_the_configuration_may_ask_for_fixes(gradlint: Command, project: Path, train: Path) -> None:
     _configure(project, "fix = true\n")
     gradlint("check", "--no-fix")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 import pytest
@@ -22,6 +21,7 @@ from gradlint.report.paths import as_bytes, file_uri, writable
 from gradlint.report.text import Paint, concise, enumeration, full
 from gradlint.runner.write import FixedFile
 from tests.report.samples import ANY_PATH, UNWRITABLE_PATHS, finding, report
+from tests.sources import strings_in
 
 PLAIN = Paint(False)
 MADE = finding(Span(Position(1, 1), Position(1, 2)))
@@ -37,14 +37,6 @@ def _report(path: str) -> Report:
     return report(results, {path: "x\n"})
 
 
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
-
-
 @pytest.mark.parametrize("format_", FOR_PROGRAMS)
 @pytest.mark.parametrize("path", UNWRITABLE_PATHS, ids=ascii)
 def test_every_format_can_be_written(path: str, format_: str) -> None:
@@ -52,7 +44,7 @@ def test_every_format_can_be_written(path: str, format_: str) -> None:
     "\n".join(lines).encode("utf-8")  # strictly
     if format_ in ("json", "jsonl", "sarif", "gitlab", "lsp"):
         for line in lines:
-            told = list(_strings(json.loads(line)))
+            told = list(strings_in(json.loads(line)))
             "\n".join(told).encode("utf-8")  # an escape of half a character is no string for strict readers of JSON
             assert told
 

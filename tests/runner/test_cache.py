@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from gradlint.runner.cache import Cache, decode, digest_of, encode, source_stamp
 from gradlint.runner.files import FileFinder, SourceFile
 from gradlint.runner.run import Run, run
 from tests.patience import PATIENCE
+from tests.runner.faults import age
 from tests.sources import BROKEN, CLEAN, CLIP_AFTER_STEP, NO_GRADIENTS
 
 
@@ -47,13 +47,6 @@ def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     folder = tmp_path_factory.mktemp("home") / "gradlint"
     monkeypatch.setattr("gradlint.runner.cache.user_folder", lambda: str(folder))
     return folder
-
-
-def _age(*paths: Path, seconds: int = 60) -> None:
-    """Files as they are in life: written some time before they are linted."""
-    then = time.time() - seconds
-    for path in paths:
-        os.utime(path, (then, then))
 
 
 def _lint(root: Path, *paths: str, layer: Layer | None = None, folder: Path | None = None) -> Run:
@@ -83,7 +76,7 @@ def _codes(outcome: Run) -> list[str]:
 def project(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text(CLIP_AFTER_STEP)
     (tmp_path / "plain.py").write_text(NO_GRADIENTS)
-    _age(tmp_path / "train.py", tmp_path / "plain.py")
+    age(tmp_path / "train.py", tmp_path / "plain.py")
     return tmp_path
 
 
@@ -131,7 +124,7 @@ def test_a_change_of_the_same_size_within_the_same_tick_is_seen(project: Path) -
 
 def test_a_touched_file_is_known_by_its_content(project: Path) -> None:
     _lint(project)
-    _age(project / "train.py", seconds=10)
+    age(project / "train.py", seconds=10)
     outcome = _lint(project)
     assert (outcome.cached, outcome.parsed, _codes(outcome)) == (2, 0, ["GL101"])
 
@@ -144,7 +137,7 @@ def test_other_settings_are_other_results(project: Path) -> None:
 
 def test_a_file_that_was_only_scanned_is_parsed_when_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "broken.py").write_text(BROKEN)
-    _age(project / "broken.py")
+    age(project / "broken.py")
     monkeypatch.setattr(run_module, "SYNTAX_CHECKED_FILES", 0)
     assert _codes(_lint(project)) == ["GL101"]
     assert _codes(_lint(project, "broken.py")) == ["GL900"]
@@ -271,7 +264,7 @@ def test_indices_that_nobody_wrote_for_a_month_are_removed(project: Path, home: 
     old, foreign = home / "gradlint-0.0.1-py310-0.json", home / "other.json"
     for path in (old, foreign):
         path.write_text("")
-    _age(old, foreign, seconds=40 * 24 * 3600)
+    age(old, foreign, seconds=40 * 24 * 3600)
     index.unlink()
     _lint(project)
     assert [path.exists() for path in (index, old, foreign)] == [True, False, True]
@@ -281,7 +274,7 @@ def test_a_file_with_forged_times_is_read_again(project: Path) -> None:
     """Whoever unpacks an archive can set when a file was changed, but not when that was set."""
     path = project / "train.py"
     path.write_text("#" * len(CLIP_AFTER_STEP))
-    _age(path)
+    age(path)
     status = path.stat()
     assert _codes(_lint(project)) == []
     while path.stat().st_ctime_ns == status.st_ctime_ns:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from gradlint.runner.run import Run, run
 from gradlint.runner.write import FixPlan
 from tests import engine_double
 from tests.engine_double import ALL_SAFE, NOTHING, SOURCE, double
-from tests.runner.faults import inject
+from tests.runner.faults import age, inject
 from tests.runner.test_processes import Deadly
 
 __all__ = ["double"]
@@ -38,15 +37,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def train(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
     path.write_bytes(SOURCE)
-    _age(path)
+    age(path)
     return path
-
-
-def _age(*paths: Path) -> None:
-    """Files as they are in life: written some time before they are linted."""
-    then = time.time() - 60
-    for path in paths:
-        os.utime(path, (then, then))
 
 
 def _run(*paths: str, fix: FixPlan | None = None, cached: bool = False, jobs: int = 1) -> Run:
@@ -99,7 +91,7 @@ def test_a_cached_finding_is_fixed_all_the_same(train: Path) -> None:
 
 def test_the_cache_knows_that_there_is_nothing_to_fix(train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train.write_bytes(FIXED)
-    _age(train)
+    age(train)
     first = _run(cached=True)
 
     def never(path: str) -> bytes:
