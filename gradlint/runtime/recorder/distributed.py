@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradlint.runtime.recorder import clips
 from gradlint.runtime.recorder.lives import Life, grad_of
-from gradlint.runtime.recorder.patches import Request
+from gradlint.runtime.recorder.patches import Request, afterwards
 from gradlint.runtime.recording import Met, Synced
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ class Distributed:
         if not torch.distributed.is_available():
             return
         patches, c10d = self.recorder.patches, torch.distributed.distributed_c10d
-        patches.watch_everywhere(c10d, "init_process_group", _group_made)
+        patches.watch_everywhere(c10d, "init_process_group", afterwards("the process group", _group_made))
         for name in (*_REDUCING, *_SCATTERING):
             patches.watch_everywhere(c10d, name, functools.partial(_collective, name))
         ddp = torch.nn.parallel.DistributedDataParallel
-        patches.watch(ddp, "__init__", _ddp_made)
+        patches.watch(ddp, "__init__", afterwards("a distributed model", _ddp_made))
         patches.watch(ddp, "register_comm_hook", _hook_registered)
         patches.watch(ddp, "_register_builtin_comm_hook", _builtin_registered)
         fsdp = "torch.distributed.fsdp.fully_sharded_data_parallel"
@@ -284,18 +284,12 @@ def _average(state: Any, bucket: Any) -> Any:
     return group.allreduce([buffer]).get_future().then(lambda future: future.value()[0])
 
 
-def _group_made(request: Request) -> Any:
-    result, recorder = request.carry_out(), request.recorder
-    with recorder.guard("the process group"):
-        recorder.distributed.learn_rank()
-    return result
+def _group_made(request: Request) -> None:
+    request.recorder.distributed.learn_rank()
 
 
-def _ddp_made(request: Request) -> Any:
-    result, recorder = request.carry_out(), request.recorder
-    with recorder.guard("a distributed model"):
-        recorder.distributed.meet(request.owner)
-    return result
+def _ddp_made(request: Request) -> None:
+    request.recorder.distributed.meet(request.owner)
 
 
 def _hook_registered(request: Request) -> Any:

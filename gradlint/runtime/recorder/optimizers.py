@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlint.runtime import norms
 from gradlint.runtime.recorder.lives import Life, parameters_of
-from gradlint.runtime.recorder.patches import Request, subclasses
+from gradlint.runtime.recorder.patches import Request, afterwards, subclasses
 from gradlint.runtime.recording import Gradient, Place, Stepped, Zeroed
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _FORWARDERS = frozenset({"AcceleratedOptimizer"})
 def install(recorder: Recorder) -> None:
     base = torch.optim.Optimizer
     recorder.patches.watch(base, "__init__", _made)
-    recorder.patches.watch(base, "_patch_step_function", _step_patched)
-    recorder.patches.watch(base, "add_param_group", _grown)
+    recorder.patches.watch(base, "_patch_step_function", afterwards("the making of an optimizer", _step_patched))
+    recorder.patches.watch(base, "add_param_group", afterwards("a parameter group", _grown))
     recorder.patches.watch(base, "zero_grad", _zero_grad, compiled=False)
     recorder.patches.watch(torch.nn.Module, "zero_grad", _module_zero_grad, compiled=False)
     for kind in subclasses(base):
@@ -56,20 +56,14 @@ def _made(request: Request) -> Any:
     return result
 
 
-def _step_patched(request: Request) -> Any:
+def _step_patched(request: Request) -> None:
     """torch puts its hooks round the `step` of a class when the first of its optimizers is made or unpickled."""
-    result, recorder = request.carry_out(), request.recorder
-    with recorder.guard("the making of an optimizer"):
-        watch_class(recorder, type(request.owner))
-    return result
+    watch_class(request.recorder, type(request.owner))
 
 
-def _grown(request: Request) -> Any:
-    result, recorder = request.carry_out(), request.recorder
-    with recorder.guard("a parameter group"):
-        if recorder.lives.get(request.owner) is not None:
-            recorder.lives.refresh()
-    return result
+def _grown(request: Request) -> None:
+    if request.recorder.lives.get(request.owner) is not None:
+        request.recorder.lives.refresh()
 
 
 # -- clearing ------------------------------------------------------------------------------------------------------

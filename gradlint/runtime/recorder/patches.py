@@ -101,6 +101,18 @@ def in_pieces(request: Request) -> Any:
     return request.carry_out()
 
 
+def afterwards(what: str, act: Callable[[Request], None]) -> Handler:
+    """Of a call that nobody is told of: what it has changed is noted."""
+
+    def handler(request: Request) -> Any:
+        result = request.carry_out()
+        with request.recorder.guard(what):
+            act(request)
+        return result
+
+    return handler
+
+
 class Current:
     """The recorder at work in this process, if any.
 
