@@ -20,8 +20,8 @@ _LOSS_WORDS = (
     b"loss", b"criterion", b"backward", b"likelihood", b"divergence", b"objective", b"penalty", b"cross_entropy",
     b"nll", b"kl_", b"_kl", b"training_step", b"bce",
 )  # fmt: skip
-#: names that are words of much else, too
-_OTHER_LOSS = re.compile(rb"\b(?:err|error|cost)\w? *=[^=]")
+#: a name that is a word of much else, too
+_OTHER_LOSS = re.compile(rb"\bcost\w? *=[^=]")
 #: words that a logarithm or a root is written with, and what it then looks like
 _LOG = re.compile(rb"\b(?:torch|th|T|t)\.(?:log(?:1p|2|10)?|sqrt)\(|\.(?:log(?:1p|2|10)?|sqrt)\(\s*\)")
 _BARE = re.compile(rb"(?<![.\w`/])(?<!def )(?:log|sqrt)\(")
