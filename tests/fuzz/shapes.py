@@ -238,9 +238,7 @@ def spread(text: str, rng: random.Random) -> str:
         elif not own:
             files[PATHS[0]] += ast.unparse(ast.fix_missing_locations(stmt)) + "\n"
     if any(path.startswith("pkg/") for path in files):
-        again = rng.choice(
-            ("", "from .steps import *\n", "from .sub.deep import *\n", "from pkg import *\n", "import train\n")
-        )
+        again = rng.choice(_HANDED_ON)
         files["pkg/__init__.py"] = files.get("pkg/__init__.py", "") + again
     for path in list(files):
         if rng.random() < 0.1:
