@@ -160,7 +160,7 @@ def _project(text: str) -> Iterator[Hashable]:
 
 def _project_is_mended(data: bytes, path: str, settings: Settings, before: FileResult) -> None:
     whole = engine.fix(data, path, settings, unsafe=True)
-    if _parses(Input("train.py", data)) and not _parses(Input("train.py", whole.source)):
+    if parses(Input("train.py", data)) and not parses(Input("train.py", whole.source)):
         raise Failed("unparsable", f"{_codes(whole.applied)} give\n{whole.source!r}")
     _nothing_raised(whole.result)
     if come := _errors(whole.result) - Counter(finding.code for finding in before.findings):
@@ -200,7 +200,7 @@ def _encoded(lines: Iterable[str], name: str) -> bytes:
 
 
 def _fixes_are_good(given: Input, result: FileResult) -> Iterator[Hashable]:
-    parsed = _parses(given)
+    parsed = parses(given)
     if given.name.endswith(".py"):
         offered = [(finding, finding.fix.edits) for finding in result.findings if finding.fix is not None]
         for finding, edits in offered[:_MOST]:
@@ -214,7 +214,7 @@ def _fixes_are_good(given: Input, result: FileResult) -> Iterator[Hashable]:
 
 
 def _is_better(fixed: Input, before: FileResult, mended: Sequence[Finding], *, parsed: bool) -> None:
-    if parsed and not _parses(fixed):
+    if parsed and not parses(fixed):
         raise Failed("unparsable", f"{_codes(mended)} give\n{fixed.data!r}")
     after = _linted(fixed)[0]
     _nothing_raised(after)
@@ -231,7 +231,7 @@ def _errors(result: FileResult) -> Counter[str]:
     return Counter(finding.code for finding in result.findings if finding.severity is Severity.ERROR)
 
 
-def _parses(given: Input) -> bool:
+def parses(given: Input) -> bool:
     if given.name.endswith(".md"):
         return False  # its blocks are linted one by one, and broken ones among them
     try:
