@@ -240,7 +240,7 @@ class Tensors:
             return as_fact(base) if isinstance(base, Collection) and not _is_text(index) else UNKNOWN
         assert isinstance(expr, s.Item)
         if isinstance(expr.base, s.Name) and expr.base.id in as_fact(index).compared:
-            return base.but(low=max(base.low, Low.GUARDED), pure=False)
+            return base.but(low=max(base.low, Low.GUARDED), capped=True, pure=False)
         # `probs[mask]` keeps rows whole, `probs[range(n), y]` does not
         parts = expr.index.children if isinstance(expr.index, s.Other) else []
         return numbers.selected(base, whole_rows=len(parts) < 2 or any(isinstance(part, s.Other) for part in parts))

@@ -19,7 +19,9 @@ MODEL = Pattern(
     r"(?i)model|net($|_|\d|[a-z]$)|^net|module|(?<!f)actor|critic(?!al)|policy|agent|encoder|decoder|generator|discriminator|"
     r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
 )
-LOSS = Pattern(r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|nll|(^|_)kl|kl(d|div)?($|_|\d)|^crit")
+LOSS = Pattern(
+    r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|nll|(^|_)kl|kl(d|div)?($|_|\d)|^crit(?!ic)"
+)
 #: an object that computes a loss, kept in an attribute; a verb in front says that it is a method with a will of its own
 CRITERION = Pattern(
     r"(?i)^(?!compute|get|calc|forward|make|reduce|log|update)(\w*_)?(loss|criterion)(_fn|_func|_function)?$"

@@ -55,7 +55,7 @@ class Slice:
         self._touching = {name for name in program.usage.named if naming.touches_gradients(name)}
         #: the expressions that are known to have to do with gradients, or, once all names are known, not to
         self._eventful: dict[int, bool] = {}
-        #: what a function counts with that is there without it, by its node, and what expressions do by what they call
+        #: what a function counts or optimizes with, by its node, and what expressions do by what they call
         self._changes: dict[int, set[str]] = {}
         self._changed: dict[int, set[str]] = {}
         self._settled = False
@@ -156,7 +156,7 @@ class Slice:
             yield self._changed_by(stmt.value), self._of(stmt.value)
 
     def _changed_by(self, expr: s.Expr) -> set[str]:
-        """`progress.tick()`: the attributes that the called functions of the file count with."""
+        """`progress.tick()`: the attributes that the called functions of the file count with, or optimize with."""
         known = self._changed.get(id(expr))
         if known is not None:
             return known
@@ -181,8 +181,10 @@ class Slice:
                         shared |= set(stmt.names)
                     case s.AugAssign(target=target):
                         found |= _kept(target, shared)
-                    case s.Assign(targets=[target], value=s.Bin() as value):
-                        found |= _kept(target, shared) & self._of(value)
+                    case s.Assign():
+                        kept = set().union(*(_kept(target, shared) for target in stmt.targets))
+                        found |= {name for name in kept if _acts(name)}
+                        found |= kept & self._of(stmt.value) if isinstance(stmt.value, s.Bin) else set()
                     case _:
                         pass
         return found
@@ -299,8 +301,15 @@ def _kept(target: s.Expr, shared: set[str]) -> set[str]:
             return {target.name}
         case s.Name():
             return {target.id} & shared
+        case s.Sequence():
+            return set().union(*(_kept(item, shared) for item in target.items))
         case _:
             return set()
+
+
+def _acts(name: str) -> bool:
+    """What it holds is there to act on gradients, and is None until it is made."""
+    return bool(naming.OPTIMIZER.search(name) or naming.SCALER.search(name))
 
 
 def bound(target: s.Expr) -> set[str]:

@@ -143,6 +143,8 @@ def _split(use: Use, key: str) -> tuple[str, str]:
     """The text by which something is known, and the name that it begins with, if a scope may bind that."""
     if use in (Use.ZEROED, Use.OWNER, Use.UPDATED):
         root = key.partition(".")[0].partition("[")[0]
+        if "#" in root:  # an object's attribute: its class calls it self
+            return f"self{key[len(root) :]}", ""
         return key, root if root.isidentifier() else ""
     if key.endswith('"]') and '["' in key:
         return key.rpartition('["')[2][:-2], ""  # `args["steps"]`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.events import Step, Zero
+from gradlint.events import Backward, Step, Zero
 from tests.paths.tracing import happened, paths
 
 AGENT = """
@@ -73,3 +73,28 @@ def test_an_object_by_another_name(before: str, inside: str, trained: str) -> No
     cleared = [event for event in happened(path) if isinstance(event, Zero)]
     assert {*map(frozenset, (event.params.owners for event in cleared))} == {frozenset(owner) for owner in trained}
     assert {event.optimizer for event in happened(path) if isinstance(event, Step)} == {x.optimizer for x in cleared}
+
+
+UNSEEN = """
+import torch
+class Agent:
+    def __init__(self):
+        self.policy = Policy()
+        self.critic = Critic()
+        self.policy_optimizer = torch.optim.SGD(self.policy.parameters(), 0.1)
+        self.critic_optimizer = torch.optim.SGD(self.critic.parameters(), 0.1)
+    def update(self, state):
+        action, log_prob = self.policy.evaluate(state)
+        loss = (log_prob - self.critic(state, action)).mean()
+        self.policy_optimizer.zero_grad()
+        loss.backward()
+        self.policy_optimizer.step()
+agent = Agent()
+for state in replay():
+    agent.update(state)
+"""
+
+
+def test_what_a_model_that_is_not_seen_computes_comes_from_its_parameters() -> None:
+    backward = next(event for event in happened(paths(UNSEEN)[0]) if isinstance(event, Backward))
+    assert backward.params.owners == {"Agent#1.policy", "Agent#1.critic"}
