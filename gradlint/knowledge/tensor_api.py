@@ -89,9 +89,7 @@ LOSS_CLASS = Pattern(r"(?i)loss|criterion|objective|divergence|cross_?entropy|pe
 #: a network that tells real from made up, and what it is trained on
 ADVERSARIAL = Pattern(r"(?i)discr|critic|adversar|gan($|_)|real|fake|^(net_?)?d(_?net|is)?(_?[a-z0-9])?$")
 #: a variable that holds a loss
-LOSS_NAME = Pattern(
-    r"(?i)(^|_)loss(es)?($|_|\d)|[a-z]Loss(es)?($|_|\d)|^(loss|cost|objective)\w?$|loss(es)?$"
-)
+LOSS_NAME = Pattern(r"(?i)(^|_)loss(es)?($|_|\d)|[a-z]Loss(es)?($|_|\d)|^(loss|cost|objective)\w?$|loss(es)?$")
 NO_LOSS_NAME = Pattern(
     r"(?i)_(fn|func|function|weights?|scale|type|name|coef\w*|lambda|mask|config|cfg|history|class)$"
 )
