@@ -79,8 +79,8 @@ class SchedulerPerMicroBatch(Rule):
         for schedule in window.of(Schedule):
             if counts[schedule.site] < 2 or step.framework is not PLAIN:
                 continue
-            if schedule.framework is not PLAIN:
-                continue
+            if schedule.framework is not PLAIN or not schedule.torch:
+                continue  # a class of the project has a unit of its own
             if not schedule.text.endswith("()"):
                 continue  # `step(epoch + i / n)` says itself where in the schedule it is
             counts[schedule.site] = 0

@@ -402,13 +402,14 @@ class Methods:
         return found
 
     def _made_by_project(self, key: str) -> bool:
-        """The file makes a thing of this name from a class that is not PyTorch's."""
-        for value in self._assigned(key):
-            dotted = self.it.program.dotted(value.func) if isinstance(value, s.Call) else ""
-            tail = dotted.rpartition(".")[2]
-            if tail[:1].isupper() and not dotted.startswith(api.SCHEDULER_PACKAGES):
-                return True
-        return False
+        """The file makes a thing of this name from a class that is not PyTorch's, or says that it is given one."""
+        made = [self.it.program.dotted(value.func) for value in self._assigned(key) if isinstance(value, s.Call)]
+        params = (scope.param(naming.last(key)) for scope in self.it.program.once(Scopes).all)
+        given = [self.it.program.dotted(p.annotation) for p in params if p is not None and p.annotation is not None]
+        classes = made + [dotted for dotted in given if naming.SCHEDULER.search(naming.last(dotted))]
+        return any(
+            naming.last(dotted)[:1].isupper() and not dotted.startswith(api.SCHEDULER_PACKAGES) for dotted in classes
+        )
 
     def _assigned(self, key: str) -> Iterator[s.Expr]:
         """What a name is given; a parameter, or something else than a name, what any of that name is given."""
