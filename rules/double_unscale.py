@@ -76,6 +76,8 @@ class DoubleUnscale(Rule):
             return
         if not first.same_turn(unscale):
             return
+        if first.optimizer is None and first.text != unscale.text:
+            return  # of neither is it known which optimizer it is
         if first.optimizer == unscale.optimizer and not any(state.window.between(first, unscale, Update)):
             yield self.finding(
                 unscale, unscale=short(unscale), related=[(first, "already unscaled here")],

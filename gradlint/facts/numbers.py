@@ -397,6 +397,8 @@ def function(name: str, first: Fact, rest: list[Fact], operand: s.Expr) -> Fact 
         if rest and name in ("max", "min") and not isinstance(rest[0].number, int):
             return _extreme(name, first, rest[0])
         return reduced(name, first)
+    if name in ("neg", "neg_", "negative"):
+        return negated(first)
     merged = combine((first, *rest))
     if name in ("square", "square_"):
         return merged.but(low=max(first.low, Low.ZERO), square=operand, zero=_squared(first), capped=first.capped)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gradlint.events import Mark, Opaque
 from gradlint.knowledge.frameworks import FRAMEWORKS
-from gradlint.knowledge.rows import About, Does, Makes, Opens, Row, Switch, Thing, last_word
+from gradlint.knowledge.rows import About, Does, Makes, Opens, Passes, Row, Switch, Thing, last_word
 from gradlint.knowledge.torch_api import ROWS
 
 #: contexts whose calls are events as far as paths are concerned
@@ -155,3 +155,12 @@ def _names() -> frozenset[str]:
 
 #: contexts and wrappers that change what happens to gradients
 CONTEXTS = _names()
+
+
+def _preparing() -> frozenset[str]:
+    rows = (row for row in all_rows() if isinstance(row, Passes) and row.prepares)
+    return frozenset(name for row in rows for name in row.names)
+
+
+#: methods that hand optimizers to a framework
+PREPARES = _preparing()

@@ -33,6 +33,8 @@ _IN_PLACE = {"clamp_", "clip_"}
 #: what the length of a schedule is called
 _MEASURES = {"norm", "vector_norm", "get_total_norm", "_foreach_norm", "mean", "abs", "max", *api.FINITE}
 _LENGTHS = ("num_training_steps", "T_max", "total_steps", "total_iters", "steps_per_epoch", "step_size")
+#: what holds several values
+_SEVERAL = {"list", "tuple", "dict", "set", "OrderedDict", "Sequence", "Mapping", "Iterable"}
 _WRAPPERS = ((api.DDP, Wrap.DDP), (api.FSDP1, Wrap.FSDP), (api.FSDP2, Wrap.FSDP2))
 
 
@@ -300,13 +302,24 @@ class Api:
                 return v.Counted(s.render(node), inner=v.Collection(list(a.args)), loader=True)
             return v.Collection(rows, expr=node)
         if name in ("hasattr", "isinstance") and len(a.args) == 2:
-            known = self._about_wrapper(name, a.args[0], a.args[1])
+            known = self._about_kind(a.args[0], a.args[1]) if name == "isinstance" else None
+            known = self._about_wrapper(name, a.args[0], a.args[1]) if known is None else known
             if known is not None:
                 return v.Known(known, s.render(node))
         if name in ("sum", "any", "all", "dict"):
             for value in a.every:
                 self.it.gradients.use_up(value, node)
         return v.Unknown(s.render(node), called=name)
+
+    @staticmethod
+    def _about_kind(value: v.Value, what: v.Value) -> bool | None:
+        """`isinstance(optimizer, dict)`: whether it is one or several."""
+        names = {kind.key.rpartition(".")[2] for kind in (what.each if isinstance(what, v.Collection) else [what])}
+        if not names <= _SEVERAL:
+            return None
+        if isinstance(value, v.Collection) and value.kind.value in _SEVERAL:
+            return value.kind.value in names
+        return False if isinstance(value, v.Optimizer | v.Model | v.Scheduler | v.Scaler | v.Managing) else None
 
     @staticmethod
     def _about_wrapper(name: str, value: v.Value, what: v.Value) -> bool | None:

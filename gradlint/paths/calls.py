@@ -228,7 +228,7 @@ class Calls:
 
     def instantiate(self, cls: v.Class, a: v.Arguments, node: s.Call) -> v.Value:
         bases = self.it.names.base_names(cls)
-        if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(b) for b in bases):
+        if self._is_optimizer(cls, bases):
             return self.it.api.make_optimizer(cls.key, a, node)
         if any("Sched" in b or api.SCHEDULER_CLASS.match(b) or b == "_LRScheduler" for b in bases):
             found = next((o for o in (self.run.optimizer_for(x) for x in a.every) if o), None)
@@ -250,6 +250,13 @@ class Calls:
             init.owner = instance
             self.it.core.enter(init, node, a)
         return instance
+
+    def _is_optimizer(self, cls: v.Class, bases: set[str]) -> bool:
+        """Of torch, or of a base that is not seen and is called one."""
+        if "Optimizer" in bases or any(api.OPTIMIZER_CLASS.match(b) for b in bases):
+            return True
+        unseen = self.it.core.classes_of(cls.node).foreign(cls.node)
+        return any(dotted.endswith("Optimizer") for dotted in unseen)
 
     def _steps_in_its_own_way(self, cls: v.Class) -> bool:
         """A scheduler whose class has a `step` that is not built on torch's: when it is called is its own affair."""

@@ -194,9 +194,15 @@ class Explorer:
             current = waiting.pop()
             if current.node not in met:
                 met.add(current.node)
-                size += self._sizes.get(current.node, 0)
+                size += self._size(current)
                 waiting.extend(self.program.called_by(current))
         return size
+
+    def _size(self, function: s.Def) -> int:
+        """Of one of another file, too: what is entered is paid for wherever it stands."""
+        if function.node not in self._sizes:
+            self._sizes[function.node] = sum(1 for _ in s.walk_stmts(function.body))
+        return self._sizes[function.node]
 
     def _uncalled(self, entries: Sequence[_Entry]) -> list[_Entry]:
         """Those that no other one leads to; where all call each other, the first."""

@@ -95,7 +95,7 @@ class Gradients:
             self.edit(v.Grad("gradients", ref.params), EditKind.PERHAPS, a.get(0), node)
         elif name in ("step", "synchronize", "reduce_gradients") or self.is_own_way(name):
             self.opaque(frozenset({ref.id}), node, scales=scales)  # torch's own steps are handed no scaler
-        return v.Unknown(s.render(node))
+        return v.Unknown(s.render(node), called=name)
 
     @staticmethod
     def is_own_way(name: str) -> bool:
@@ -177,6 +177,8 @@ class Gradients:
         tensor = self.as_loss(loss)
         if gradient is not None:
             tensor = tensors.weighted(tensor, gradient)
+            if isinstance(gradient, v.Tensor) and tensor.scaler is None:
+                tensor = tensor.but(scaler=gradient.scaler)  # `features.backward(scaler.scale(gradient))`
         params = tensor.params if tensor.params.owners else Params()
         if tensor.norm is Norm.RAW and any(hooked.may_meet(params) for hooked in self.run.hooked):
             tensor = tensor.but(norm=Norm.WEIGHTED)

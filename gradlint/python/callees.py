@@ -205,7 +205,8 @@ class Callees:
         return self._classes.member(cls, call.func.name) is None and not self._classes.attribute(cls, call.func.name)
 
     def inherited(self, cls: s.Class) -> Iterator[s.Def]:
-        """The methods that a class has from classes of other files, and does not replace."""
+        """The methods that a class has from classes of other files, and does not replace; what there only such methods
+        call that it does replace is not asked for."""
         own: set[str] = set()
         theirs: list[s.Def] = []
         for one in self._classes.lineage(cls):
@@ -214,7 +215,11 @@ class Callees:
                 own |= {d.name for d in methods}
             else:
                 theirs += methods
-        yield from (d for d in theirs if d.name not in own)
+        kept = [d for d in theirs if d.name not in own]
+        lost = {callee.node for d in theirs if d.name in own for callee in self._program.called_by(d)}
+        if lost:
+            lost -= {callee.node for d in kept for callee in self._program.called_by(d) if callee is not d}
+        yield from (d for d in kept if d.node not in lost)
 
     def _own(self, cls: s.Class, name: str) -> Iterator[s.Def]:
         found = self._classes.own_method(cls, name)

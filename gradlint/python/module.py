@@ -10,7 +10,7 @@ from gradlint.events import Site
 from gradlint.knowledge.frameworks import PACKAGES
 from gradlint.knowledge.layers import SATURATING
 from gradlint.knowledge.torch_api import HOOKS, OTHER_LIBRARIES, PARAMETER_METHODS
-from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
+from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS, PREPARES
 from gradlint.python import syntax as s
 from gradlint.python.binding import BINDING, hands_self_on, own_statements
 from gradlint.python.callees import Callees, components
@@ -28,7 +28,7 @@ _SCALER_CALLS = {"unscale_", "scale_loss", "scale", "unscale_gradients"}
 _GRAD = "grad"
 #: what is asked about the functions that a block calls; of these nothing else is kept, so that it is little in any file
 _ASKED_CALLED = frozenset(
-    {HANDS_SELF_ON} | EVENT_METHODS | _SCALER_CALLS | HOOKS | PARAMETER_METHODS | {"next", "manual_backward"}
+    {HANDS_SELF_ON, "next", "manual_backward"} | EVENT_METHODS | _SCALER_CALLS | HOOKS | PARAMETER_METHODS | PREPARES
 )
 _ASKED_SEEN = frozenset(CONTEXTS | SATURATING.keys() | {_GRAD, "no_sync"})
 _TRAINS = EVENT_METHODS - {"update", "scale", "accumulate"} | CONTEXTS | {_GRAD}

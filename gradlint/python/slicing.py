@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.knowledge import naming
 from gradlint.knowledge.torch_api import HOOKS
-from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS
+from gradlint.knowledge.words import CONTEXTS, EVENT_METHODS, PREPARES
 from gradlint.python import syntax as s
 from gradlint.python.usage import Use
 
@@ -39,7 +39,7 @@ _EVENT_WORDS = EVENT_METHODS | HOOKS | CONTEXTS | {
 }  # fmt: skip
 #: stands among what is called where something gets `self`; no name is written so
 HANDS_SELF_ON = "(self)"
-_MATTERS_IN_CALLEES = HOOKS | {HANDS_SELF_ON}
+_MATTERS_IN_CALLEES = HOOKS | PREPARES | {HANDS_SELF_ON}
 #: functions that do not come back
 LEAVES = frozenset({"exit", "_exit", "quit", "abort"})
 
