@@ -24,7 +24,7 @@ def closure_clips_when_due(load: Load) -> None:
 
 
 @drives
-def collected_gradients(load: Load) -> None:
+def collected_and_clipped(load: Load) -> None:
     load().train(tiny.wide(), tiny.classified(26))
 
 
@@ -162,8 +162,3 @@ def projected_gradients(load: Load) -> None:
 @drives
 def warmup_backwards(load: Load) -> None:
     load().train(tiny.wide(), tiny.classified(5), nn.CrossEntropyLoss())
-
-
-@drives
-def collected_and_clipped(load: Load) -> None:
-    load().train(tiny.wide(), tiny.classified(26))
