@@ -58,7 +58,7 @@ class ClipScaledGradients(Rule):
     its `eps` (1e-8), but in a large model they had sunk to that: expect larger updates there, too. A `max_norm` that
     was tuned with the bug in place wants tuning again. No fix is offered where a turn is skipped behind the clip
     (`continue`, a handler), as it would need an `update()` of its own, nor where the scaler may be None and no
-    condition can be taken over.
+    condition can be taken over, nor in a file with neither backward nor scaler: whoever has them may unscale, too.
 
     ## Known limits
     Clips that unscale by themselves (Accelerate, Fabric, apex's `master_params`) and scalers built with
@@ -102,11 +102,13 @@ class ClipScaledGradients(Rule):
             return
         if any(state.window.of(Unscale)) or any(state.window.of(Opaque)):
             return
+        here = self.file.words.called & {"backward", "GradScaler"}
         for clip in state.window.of(Clip):
             if clip.api in (ClipApi.TORCH, ClipApi.MODEL) and clip.same_turn(step) and not clip.at_scale:
                 yield self.finding(
                     clip, clip=short(clip), related=[(step, "stepped through the scaler here")],
-                    repairs=_repairs(clip, None, state),
+                    # whoever makes the gradients elsewhere may unscale them, too: a second unscale_ would raise
+                    repairs=_repairs(clip, None, state) if here else (),
                 )  # fmt: skip
 
 

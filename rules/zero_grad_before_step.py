@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gradlint.events import BEHIND_STEP, Backward, Step, Zero
+from gradlint.events import Backward, Step, Zero
 from gradlint.rule import (
     Aspect,
     Draft,
@@ -108,7 +108,7 @@ def _repairs(zero: Zero, first: Backward, step: Step, *, windowed: bool, again: 
     behind the step. What was cleared in front already is cleared once."""
     early = Repair("Move the clearing in front of the backward", lambda bench: bench.clear_before(zero, first, step))
     once = Repair("Leave out the second clearing", lambda bench: bench.delete(zero))
-    late = Repair("Move the clearing behind the step", lambda bench: bench.move(zero, after=step, past=BEHIND_STEP))
+    late = Repair("Move the clearing behind the step", lambda bench: bench.clear_late(zero, step))
     yield from (late,) if windowed else (once, early, late) if again else (early, late)
 
 

@@ -118,7 +118,7 @@ def _path_harm(before: Path, after: Path, licence: Licence) -> str | None:
         may, now = licence.of(key), new[key]
         if gone := _vanished(was, now, _KEPT):
             return gone
-        for check in (_moved, _unused, _unsynchronised, _divided_twice):
+        for check in (_moved, _unused, _unscaled_late, _unsynchronised, _divided_twice):
             reason = check(was, now, may)
             if reason:
                 return reason
@@ -227,6 +227,21 @@ def _unused(was: list[Event], now: list[Event], may: frozenset[Aspect]) -> str |
     if Aspect.USED in may or [len(u.backwards) for u in _uses(was)] == [len(u.backwards) for u in _uses(now)]:
         return None
     return "a step would use the gradients of other backwards than before"
+
+
+def _unscaled_late(was: list[Event], now: list[Event], may: frozenset[Aspect]) -> str | None:
+    """Behind the scaler's step, and before its update, unscale_ raises: the step has unscaled."""
+    if _late_unscales(now) <= _late_unscales(was):
+        return None
+    return "unscale_ would come behind the step, and raise"
+
+
+def _late_unscales(events: list[Event]) -> int:
+    found, stepped = 0, False
+    for event in events:
+        found += stepped and isinstance(event, Unscale)
+        stepped = event.scaler is not None if isinstance(event, Step) else stepped and not isinstance(event, Update)
+    return found
 
 
 def _unsynchronised(was: list[Event], now: list[Event], may: frozenset[Aspect]) -> str | None:

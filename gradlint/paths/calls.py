@@ -10,6 +10,7 @@ from gradlint.knowledge.rows import Switch
 from gradlint.paths import values as v
 from gradlint.paths.branches import Branches
 from gradlint.paths.groups import handed_out
+from gradlint.paths.run import Guard
 from gradlint.python import syntax as s
 from gradlint.python.binding import own_statements
 from gradlint.python.contexts import switched
@@ -175,6 +176,19 @@ class Calls:
             value = self.it.ev(decorator) if found is Switch.AUTOCAST and isinstance(decorator, s.Call) else None
             if found is not None:
                 self.run.open(value if isinstance(value, v.Context) else v.Context(s.render(decorator), found))
+            elif definition.body and self._may_leave_out(decorator):
+                text = s.render(decorator)
+                self.run.guards.append(Guard("", False, False, text, self.run.site(definition.body[0], "")))
+
+    def _may_leave_out(self, decorator: s.Expr) -> bool:
+        """A decorator of the project asks something before it runs what it is given: `@every(4)`."""
+        made = self.it.ev(decorator.func if isinstance(decorator, s.Call) else decorator)
+        if not isinstance(made, v.Function) or not isinstance(made.node, s.Def):
+            return False
+        # all of it: what does not matter to gradients is cut away where it is run
+        known = self.it.program.owner(made.node.node).functions.get(made.node.name, ())
+        whole = next((one for one in known if one.node == made.node.node), made.node)
+        return any(isinstance(stmt, s.If) for stmt in s.walk_stmts(whole.body))
 
     def _is_context_manager(self, definition: s.Def) -> bool:
         named = (self.it.program.dotted(decorator) for decorator in definition.decorators)

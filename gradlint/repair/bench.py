@@ -84,6 +84,7 @@ class Bench:
     step_at_the_end = boundary.step_at_the_end
     clear_first = clear.clear_first
     clear_before = clear.clear_before
+    clear_late = clear.clear_late
     clear_behind = clear.clear_behind
     clear_behind_window = clear.clear_behind_window
     step_behind = clear.step_behind

@@ -12,7 +12,7 @@ import libcst as cst
 from gradlint.events import BEHIND_STEP, Backward, Clip, Edit, Event, Read, Step, Unscale, Update, Zero
 from gradlint.repair.arguments import optimizer_of
 from gradlint.repair.nodes import NotFixable, within
-from gradlint.repair.statements import check_not_read, landing, move
+from gradlint.repair.statements import asks_of_batch, check_not_read, landing, move
 
 if TYPE_CHECKING:
     from gradlint.repair.bench import Bench
@@ -38,6 +38,22 @@ def clear_before(bench: Bench, zero: Zero, backward: Backward, step: Step) -> No
     """Moves a clearing in front of the backward, if the step follows that in each turn."""
     _check_each_turn(bench, backward, step)
     move(bench, zero, before=backward)
+
+
+def clear_late(bench: Bench, zero: Zero, step: Step) -> None:
+    """Moves a clearing behind the step, where what is asked there is asked of it, too."""
+    _check_due_here(bench, zero, step)
+    move(bench, zero, after=step, past=BEHIND_STEP)
+
+
+def _check_due_here(bench: Bench, zero: Zero, step: Step) -> None:
+    """Whether the step is due is asked in the function that clears: behind a call of one that asks it by itself, the
+    clearing would run for each micro-batch."""
+    homes = [x.function for x in (bench.document.at(bench.node(site)) for site in zero.places) if x is not None]
+    for site in (step.asked, step.guard):
+        asked = bench.document.at(bench.node(site)) if site is not None else None
+        if asked is not None and asked.function not in homes:
+            raise NotFixable("whether the step is due is asked in another function")
 
 
 def _check_each_turn(bench: Bench, backward: Backward, step: Step) -> None:
@@ -71,8 +87,7 @@ def _choice(bench: Bench, step: Step, backward: Backward | None, loop: Statement
     for owner in _asked(bench, step, backward, loop):
         if owner in guards:
             continue
-        test = bench.code(owner.node.test)
-        if re.search(r"(?i)nan|inf\b|isinf|finite|skip|valid|loss", test):
+        if asks_of_batch(bench, owner):
             return _Choice.SKIP
         if loop is None or bench.names_read(owner.node.test) & bound:
             found = _Choice.TURN
@@ -147,6 +162,7 @@ def clear_behind_window(bench: Bench, zero: Zero, step: Step) -> None:
     if _cleared_behind(bench, zero, step):
         bench.delete(zero)
     else:
+        _check_due_here(bench, zero, step)
         move(bench, zero, after=step, past=BEHIND_STEP)
     if loop is not None:
         bench.document.put_before(bench.document.new(code.partition("#")[0], loop.block), loop)

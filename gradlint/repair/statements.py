@@ -254,7 +254,8 @@ def _condition(bench: Bench, choice: Statement, arm: Block, anchor: Statement) -
 
 
 def landing(bench: Bench, target: Statement, unit: Statement | None, goal: Event, *, in_front: bool) -> Statement:
-    """Outside of `if amp: … else: …` and of timers round the target, but inside of the boundary."""
+    """Outside of `if amp: … else: …` and of timers round the target, but inside of the boundary; behind a step,
+    inside of a condition that may be one, too: what is asked there changes from turn to turn."""
     guards = bench.guards()
     anchor = target
     for owner in target.ancestors():
@@ -262,6 +263,7 @@ def landing(bench: Bench, target: Statement, unit: Statement | None, goal: Event
             (unit is not None and owner.holds(unit))
             or owner in guards
             or not isinstance(owner.node, cst.If | cst.For | cst.With)
+            or (isinstance(goal, Step) and not in_front and asks_of_turn(bench, owner))
         ):
             break
         makes = any(isinstance(e, Backward) for e in bench.events_in(owner))
@@ -275,6 +277,22 @@ def landing(bench: Bench, target: Statement, unit: Statement | None, goal: Event
             break
         anchor = owner
     return anchor
+
+
+def asks_of_turn(bench: Bench, owner: Statement) -> bool:
+    """Its answer may be another one in each turn, and is not whether a batch is any good; where both arms step, it does
+    not say when."""
+    if not isinstance(owner.node, cst.If) or owner.loop is None or asks_of_batch(bench, owner):
+        return False
+    if len(owner.blocks) > 1 and all(any(".step(" in bench.code(x.node) for x in b.items) for b in owner.blocks):
+        return False
+    bound = {name for x in owner.loop.leaves() for name in bench.names_in(x).bound}
+    return bool(bench.names_read(owner.node.test) & bound)
+
+
+def asks_of_batch(bench: Bench, owner: Statement) -> bool:
+    """Whether this batch is any good."""
+    return re.search(r"(?i)nan|inf\b|isinf|finite|skip|valid|loss", bench.code(owner.node.test)) is not None
 
 
 def _beside(target: Statement, unit: Statement) -> Statement:
