@@ -377,8 +377,10 @@ class Evaluator:
                     base.entries.update({key: self.domain.store(node, base, value) for key, value in entries.items()})
             case "values", []:
                 return Collection(base.parts, expr=base.expr)
-            case "items", []:
+            case (("keys" | "items"), []):
                 names = [*[self.domain.unknown("") for _ in base.items], *map(Constant, base.entries)]
+                if name == "keys":
+                    return Collection(names, expr=base.expr)
                 pairs = zip(names, base.parts, strict=True)
                 return Collection([Collection([k, x], {}, Kind.TUPLE) for k, x in pairs], expr=base.expr)
             case (("get" | "pop"), [Constant(str() as key), *_]) if key in base.entries:
