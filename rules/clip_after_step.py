@@ -69,6 +69,8 @@ class ClipAfterStep(Rule):
             return
         if not clip.same_turn(step):
             return  # a new turn has begun: the clip comes too early (GL102), not too late
+        if _is_of_another_step(clip, state):
+            return  # what is left over at the end of an epoch is clipped there
         if state.phase is Phase.CONSUMED or state.phase is Phase.EMPTY:
             yield self.finding(
                 clip,
@@ -77,3 +79,10 @@ class ClipAfterStep(Rule):
                 related=[(step, f"gradients consumed here by `{short(step)}`")],
                 repairs=[Repair("Move the clip in front of the step", lambda bench: bench.move(clip, before=step))],
             )
+
+
+def _is_of_another_step(clip: Clip, state: GradientState) -> bool:
+    """The next step of this optimizer stands behind the clip, with no backward in between."""
+    own = (step for step in state.path.after(clip, Step) if step.optimizer == state.optimizer.id)
+    step = next(own, None)
+    return step is not None and step.frames == clip.frames and not any(state.path.between(clip, step, Backward))
