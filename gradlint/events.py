@@ -419,6 +419,8 @@ class Clip(Event):
     before: Framework = PLAIN
     #: text of the clipped model or parameters
     target: str = ""
+    #: text of the limit, as it is called where it comes from
+    limit: str = ""
     framework: Framework = PLAIN
     #: the limit is a parameter of the function round it: the caller has chosen it
     handed: bool = False

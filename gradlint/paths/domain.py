@@ -215,7 +215,7 @@ class Training:
         if isinstance(value, v.Collection) and value.items and not value.whole:
             return value.each[0]
         called, kept = (value.called, value.kept) if isinstance(value, v.Unknown) else ("", ())
-        return v.Unknown("", called=called or "unpacked", params=params_in(value), kept=kept)
+        return v.Unknown("", called=called or v.UNPACKED, params=params_in(value), kept=kept)
 
     def _collected(self, expr: s.Comprehension, values: list[v.Value]) -> v.Value:
         made = values[0]

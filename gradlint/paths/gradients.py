@@ -396,6 +396,7 @@ class Gradients:
             wrap=self.run.wrap_of(target) if target is not None else Wrap.NONE, target=target.key if target else "",
             before=self.run.behind, framework=framework, guess=guess, handed=self._is_handed(node, limit),
             at_scale=any(isinstance(x, v.Unknown) and x.of_scale for x in a.every),
+            limit=limit.key if limit is not None else "",
         )  # fmt: skip
         return v.Unknown(s.render(node), called="clip")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.events import WINDOW, Clip, ClipApi, Mark
+from gradlint.events import WINDOW, Backward, Clip, ClipApi, Mark, Step
 from gradlint.knowledge import naming
 from gradlint.paths import values as v
 from gradlint.paths.calls import Unwound
@@ -59,8 +59,23 @@ class Loops:
         over = isinstance(iterable, v.ParamsValue)
         self.run.over_parameters += over
         around, steady = self._around(iterable), self._steady(loop, stmt, iterable, values)
-        self._loop(loop, stmt, _each(loop, values, steady), around, steady)
+        self._loop(loop, stmt, self._and_more(loop, stmt, iterable, _each(loop, values, steady)), around, steady)
         self.run.over_parameters -= over
+
+    def _and_more(self, loop: LoopState, stmt: s.For, iterable: v.Value, turns: Iterator[v.Value]) -> Iterator[v.Value]:
+        """Where one turn was thought to do, and an update was made in it by something that no name leads to
+        (`train_step = make_train_step(model)`), others follow."""
+        before, alone = len(self.run.events), loop.turns == 1
+        yield from turns
+        made = self.run.events[before:] if alone and not self.it.program.words(stmt.body).events else ()
+        here = len(self.run.loops)
+        if any(isinstance(e, Backward) for e in made) and any(
+            isinstance(e, Step) and len(e.frames) == here for e in made
+        ):
+            self.run.updating.add(stmt.node)
+            for turn, value in enumerate(self._turns(stmt, iterable)[1:], 1):
+                loop.turn = turn
+                yield value
 
     def _around(self, iterable: v.Value) -> list[Guard]:
         """A loop over optimizers is one step of all of them: the window that is full round it is full in it. What is
@@ -199,7 +214,7 @@ class Loops:
         """Enough for two windows and a rest where gradients are made or used; two epochs; once for the rest."""
         words = self.it.program.words(stmt.body)
         if not words.events:
-            return 1
+            return TURNS if stmt.node in self.run.updating else 1
         inner = self.it.program.innermost.get(stmt.node)
         if inner is None:
             inner = self.it.program.innermost[stmt.node] = self._makes_gradients_itself(stmt)

@@ -188,6 +188,10 @@ class Names:
         if value.wraps is not None and cls[:1].isupper() and naming.OPTIMIZER.search(name):
             inner = self.named(value.wraps, name, key)
             return v.Optimizer(key, inner.ref if isinstance(inner, v.Optimizer) else value.wraps.ref)
+        if value.called == v.UNPACKED and naming.OPTIMIZER.search(name):
+            lasting = self.run.optimizer_for(v.Unknown(key))
+            if lasting is not None:
+                return lasting  # `opt_g, opt_d = self.optimizers()`: the same ones each time
         if naming.OPTIMIZER.search(name) and value.called and not _is_options(name, value.called):
             ref_params = value.params if value.params.owners else Params()
             guess = roles.suspect(self.run.programs, Role.OPTIMIZER, key)

@@ -105,6 +105,8 @@ class Run:
     via: tuple[Site, ...] = ()
     reached: set[int] = field(default_factory=set)
     reached_elsewhere: set[tuple[str, int]] = field(default_factory=set)
+    #: loops in which updates are made though nothing in them says so
+    updating: set[int] = field(default_factory=set)
     #: the size of gradients was asked for
     measures: bool = False
     #: whether this micro-batch is the last of a framework's window (None outside of one), and how many it has had

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 FAR = 20
 
 
+#: what is "called" to give one of several values that are kept
+UNPACKED = "unpacked"
+
+
 @dataclass(slots=True, eq=False)
 class Named(Value):
     """`key` is a readable identity, by which unknown things are recognised when met again."""
