@@ -19,6 +19,8 @@ MODEL = Pattern(
     r"(?i)model|net($|_|\d|[a-z]$)|^net|module|(?<!f)actor|critic(?!al)|policy|agent|encoder|decoder|generator|discriminator|"
     r"backbone|transformer|classifier|^[GDEQ]$|^(G|D)_|_[GD]$|^qf|^q_|student|teacher|unet|vae|gan$|gpt|bert|lstm|rnn"
 )
+#: where things keep their model; no verb
+MODEL_ATTRIBUTES = frozenset({"model", "net", "network"})
 LOSS = Pattern(
     r"(?i)loss|criterion|objective|cost|(^|_)err|err(or)?s?($|_|\d)|nll|(^|_)kl|kl(d|div)?($|_|\d)|^crit(?!ic)"
 )

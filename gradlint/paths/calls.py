@@ -263,7 +263,15 @@ class Calls:
         if init is not None:
             init.owner = instance
             self.it.core.enter(init, node, a)
+        elif not module:
+            self._fill(instance, cls, a)
         return instance
+
+    def _fill(self, instance: v.Instance, cls: v.Class, a: v.Arguments) -> None:
+        """A dataclass, a NamedTuple: the models and optimizers that it holds; its numbers decide no condition."""
+        for name, value in (*zip(cls.node.fields, a.args, strict=False), *a.kwargs.items()):
+            if not isinstance(value, v.Constant):
+                self.it.core.set(instance, name, value)
 
     def _is_optimizer(self, cls: v.Class, bases: set[str]) -> bool:
         """Of torch, or of a base that is not seen and is called one."""

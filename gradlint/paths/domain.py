@@ -204,6 +204,9 @@ class Training:
             return v.Counted(f"{batches}[{index.key}]", exact=False, inner=v.Unknown(batches), window=size)
         if isinstance(base, v.Collection) and base.items:
             return base.each[0]
+        functions = base.entries.values() if isinstance(base, v.Collection) else ()
+        if functions and all(isinstance(x, v.Function) for x in functions):
+            return next(iter(functions))  # `LOSSES[cfg.loss]`: one stands for all
         data = isinstance(base, v.Instance) and not base.module  # `dataset[0]`
         return v.Unknown(f"{base.key}[{index.key}]", params=Params(known=True) if data else params_in(base))
 
@@ -220,6 +223,8 @@ class Training:
     def _collected(self, expr: s.Comprehension, values: list[v.Value]) -> v.Value:
         made = values[0]
         if not isinstance(made, v.Collection):
+            return made
+        if expr.kind is s.Display.DICT:
             return made
         owners = [x for x in made.each if isinstance(x, v.Parameter | v.ParamsValue)]
         if not owners or len(owners) < len(made.items):

@@ -80,9 +80,7 @@ class Loops:
     def _around(self, iterable: v.Value) -> list[Guard]:
         """A loop over optimizers is one step of all of them: the window that is full round it is full in it. What is
         asked round any other loop holds for all that happens in it."""
-        many = iterable.each if isinstance(iterable, v.Collection) else []
-        rows = [x for item in many for x in (item.each if isinstance(item, v.Collection) else [item])]
-        together = any(isinstance(x, v.Optimizer) for x in rows)
+        together = _holds_optimizers(iterable)
         if isinstance(iterable, v.Counted):
             together = self._counts_training_objects(iterable)
         elif isinstance(iterable, v.Unknown):
@@ -98,10 +96,19 @@ class Loops:
             )  # fmt: skip
 
     def run_while(self, stmt: s.While) -> None:
-        loop = LoopState(stmt.node, stmt.body, 0, 1 if _tries_again(stmt) else self._usual_turns(stmt))
+        turns = 1 if _tries_again(stmt) else OUTER_TURNS if self._repeats_batch(stmt) else self._usual_turns(stmt)
+        loop = LoopState(stmt.node, stmt.body, 0, turns)
         if not self._refuses(stmt):
             steady = Steady(self.run, loop) if loop.turns >= _MANY else None
             self._loop(loop, stmt, self._tests(loop, stmt, steady), steady=steady)
+
+    def _repeats_batch(self, stmt: s.While) -> bool:
+        """`while True:` in a loop over batches that makes gradients itself: one of them is done again if need be."""
+        around = self.run.loops[-1] if self.run.loops else None
+        if around is None or not around.data or not _is_endless(stmt):
+            return False
+        outside = self.it.program.collect_words([*_outside_of_loops(around.body)])
+        return outside.backward and s.Leave.BREAK in self.it.program.own_words(stmt.body).jumps
 
     def _tests(self, loop: LoopState, stmt: s.While, steady: Steady | None) -> Iterator[v.Value]:
         """One for each turn: the condition is asked anew in the turn that it lets in."""
@@ -171,7 +178,7 @@ class Loops:
     def _turns(self, stmt: s.For, iterable: v.Value) -> list[v.Value]:
         match iterable:
             case v.Collection() if iterable.items and not iterable.whole:
-                return [iterable.each[0]] * self._usual_turns(stmt)
+                return [iterable.each[0]] * (1 if _holds_optimizers(iterable) else self._usual_turns(stmt))
             case v.Collection() if iterable.items or iterable.entries:
                 return _entries(self.it.domain.elements(iterable))
             case v.ParamsValue() | v.Grad():
@@ -310,6 +317,12 @@ def _each(loop: LoopState, values: Iterable[v.Value], steady: Steady | None) -> 
             yield value
 
 
+def _holds_optimizers(iterable: v.Value) -> bool:
+    many = iterable.each if isinstance(iterable, v.Collection) else []
+    rows = [x for item in many for x in (item.each if isinstance(item, v.Collection) else [item])]
+    return any(isinstance(x, v.Optimizer) for x in rows)
+
+
 def _cuts_otherwise(expr: s.Expr) -> bool:
     """`x.chunk(2, dim=1)`: no part of it is a part of the batch."""
     calls = (part for part in s.walk_expr(expr) if isinstance(part, s.Call) and called(part) in CUTS)
@@ -391,5 +404,8 @@ def _endless(expr: s.Expr) -> bool:
 
 def _tries_again(stmt: s.While) -> bool:
     """`while True:` with a `return` at its end: it is left after the first turn, unless something failed in it."""
-    endless = isinstance(stmt.test, s.Const) and bool(stmt.test.value)
-    return endless and bool(stmt.body) and isinstance(stmt.body[-1], s.Return)
+    return _is_endless(stmt) and bool(stmt.body) and isinstance(stmt.body[-1], s.Return)
+
+
+def _is_endless(stmt: s.While) -> bool:
+    return isinstance(stmt.test, s.Const) and bool(stmt.test.value)

@@ -296,7 +296,10 @@ class Methods:
             return self.it.gradients.optimizer_method(optimizer, name, a, node)
         if optimizer is not None:
             self.it.gradients.opaque(frozenset({optimizer.ref.id}), node)
-        return self.it.guesses.unknown_call(f"{base.key}.{name}", a, node)
+        called = v.Unknown(f"{base.key}.{name}")
+        if name in naming.MODEL_ATTRIBUTES or self.run.does(Use.OWNER, called):
+            return self.it.guesses.call_by_name(called, a, node)  # `state.model(x)`
+        return self.it.guesses.unknown_call(called.key, a, node)
 
     def _unknown_event(self, base: v.Unknown, name: str, a: v.Arguments, node: s.Call) -> v.Value | None:
         """An event word on something unknown: the name of the thing has to say what it is."""

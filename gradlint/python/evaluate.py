@@ -34,6 +34,8 @@ from gradlint.python.values import (
     Rest,
     Super,
     Value,
+    by_key,
+    pair,
 )
 
 if TYPE_CHECKING:
@@ -259,7 +261,8 @@ class Evaluator:
         self.frame.names = kept
         if not whole and found:
             found = [Rest(self.joined(found))]
-        return self.domain.operate(expr, [Collection(found, {}, _KINDS[expr.kind], expr)])
+        made_of = by_key(found) if expr.kind is s.Display.DICT else Collection(found)
+        return self.domain.operate(expr, [Collection(made_of.items, made_of.entries, _KINDS[expr.kind], expr)])
 
     def _walrus(self, expr: s.Walrus) -> Value:
         self.assign(expr.target, self.ev(expr.value))
@@ -377,12 +380,12 @@ class Evaluator:
                     base.entries.update({key: self.domain.store(node, base, value) for key, value in entries.items()})
             case "values", []:
                 return Collection(base.parts, expr=base.expr)
-            case (("keys" | "items"), []):
-                names = [*[self.domain.unknown("") for _ in base.items], *map(Constant, base.entries)]
-                if name == "keys":
-                    return Collection(names, expr=base.expr)
-                pairs = zip(names, base.parts, strict=True)
-                return Collection([Collection([k, x], {}, Kind.TUPLE) for k, x in pairs], expr=base.expr)
+            case "keys", []:
+                keys = [*[self.domain.unknown("") for _ in base.items], *map(Constant, base.entries)]
+                return Collection(keys, expr=base.expr)
+            case "items", []:
+                named = [pair(Constant(key), value) for key, value in base.entries.items()]
+                return Collection([*(pair(self.domain.unknown(""), x) for x in base.items), *named], expr=base.expr)
             case (("get" | "pop"), [Constant(str() as key), *_]) if key in base.entries:
                 return base.entries[key]
             case "copy", []:

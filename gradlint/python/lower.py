@@ -162,7 +162,10 @@ class Lowering:
     def _class(self, node: ast.ClassDef) -> s.Stmt:
         bases = [self.expr(b) for b in (*node.bases, *(k.value for k in node.keywords))]
         decorators = [self.expr(d) for d in node.decorator_list]
-        return s.Class(self._number(node), node.name, bases[: len(node.bases)], self._block(node.body), decorators)
+        annotated = (x.target for x in node.body if isinstance(x, ast.AnnAssign))
+        fields = tuple(target.id for target in annotated if isinstance(target, ast.Name))
+        bases = bases[: len(node.bases)]
+        return s.Class(self._number(node), node.name, bases, self._block(node.body), decorators, fields)
 
     def _if(self, node: ast.If) -> s.Stmt:
         test, body = self.expr(node.test), self._block(node.body)

@@ -247,7 +247,7 @@ class Slice:
             case s.Def():
                 return s.Def(stmt.node, stmt.name, stmt.params, self.cut(stmt.body), stmt.decorators, stmt.generator)
             case s.Class():
-                return s.Class(stmt.node, stmt.name, stmt.bases, self.cut(stmt.body), stmt.decorators)
+                return s.Class(stmt.node, stmt.name, stmt.bases, self.cut(stmt.body), stmt.decorators, stmt.fields)
             case s.Import() | s.Return() | s.Jump() | s.Scope():
                 return stmt
             case s.ExprStmt() | s.Assign() | s.AugAssign():

@@ -255,6 +255,8 @@ class Class(Node):
     bases: list[Expr]
     body: list[Stmt]
     decorators: list[Expr]
+    #: the names that it annotates, in their order: what a dataclass takes
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -157,6 +157,26 @@ class Collection(Value):
         return Collection(list(self.items), dict(self.entries), self.kind, self.expr)
 
 
+def pair(key: Value, value: Value) -> Value:
+    """One of what `items()` gives."""
+    many = isinstance(value, Rest)
+    both = Collection([key, value.value if isinstance(value, Rest) else value], {}, Kind.TUPLE)
+    return Rest(both) if many else both
+
+
+def by_key(found: list[Value]) -> Collection:
+    """The pairs of a dict's comprehension."""
+    made = Collection()
+    for one in found:
+        both = one.value if isinstance(one, Rest) else one
+        key, value = both.items if isinstance(both, Collection) and len(both.items) == 2 else (both, both)
+        if isinstance(key, Constant) and isinstance(key.value, str):
+            made.entries[key.value] = value
+        else:
+            made.items.append(Rest(value) if isinstance(one, Rest) else value)
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class External(Value):
     """Something imported, or of Python's own; the full dotted name, and where it is named (-1: where it is used)."""
