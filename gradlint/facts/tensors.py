@@ -394,8 +394,10 @@ class Tensors:
             called = layer.value if isinstance(layer, Rest) else layer
             behind = self.core.call(called, node, Arguments([value], {}, given.exprs[:1]))
             value = join(value, behind) if isinstance(layer, Rest) else behind
-        # a model's last layer is not the loss's own business
-        return value.but(pure=False) if isinstance(value, Fact) else value
+        function = self.losses.function
+        if not isinstance(value, Fact) or (function is not None and function.name in OF_MODELS):
+            return value
+        return value.but(pure=False)  # a model's last layer is not the loss's own business
 
     def _forward(self, owner: Instance, node: s.Call, given: Arguments[Value]) -> Value:
         method = self.core.objects.member(owner, "forward")
