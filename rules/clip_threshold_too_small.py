@@ -56,9 +56,9 @@ class ClipThresholdTooSmall(Rule):
     Numbers from a configuration file are unknown, and unknown numbers are not judged. The default of an option of the
     command line is judged in the file that says it, that of a parameter if nobody in the file hands over another
     number. An adaptive clip, whose limit is a share of each weight's norm, is not looked at. Some models do have tiny
-    gradients; set `threshold` lower for them. Clipping by value is not looked at, nor are tests. `None`, zero and negative
-    limits switch clipping off in the frameworks, and are not reported. A name that is bound twice, or a key that a dict
-    gets a second time, is an unknown number.
+    gradients; set `threshold` lower for them. Clipping by value is not looked at, nor are tests. `None`, zero and
+    negative limits switch clipping off in the frameworks, and are not reported. A name that is bound twice, or a key
+    that a dict gets a second time, is an unknown number.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
