@@ -246,7 +246,7 @@ class Gradients:
         if self.is_partial(grad) or grad.copy:
             return
         shown, said, number = text or s.render(node), by.key if by else "", v.number_of(by)
-        if tensors.is_measured(by) and _limits(kind, by):
+        if tensors.limits(kind, by):
             self.run.emit(Clip, node, shown, params=grad.params, api=ClipApi.OWN, target=grad.key)
             return
         if kind is EditKind.SCALE:
@@ -477,11 +477,6 @@ def _reads_gradient(expr: s.Expr, *, whole: bool) -> bool:
 
 #: what is asked of a tensor beside its numbers
 _SHAPE = {"shape", "device", "dtype", "size", "numel", "dim", "ndim", "is_cuda", "layout"}
-
-
-def _limits(kind: EditKind, by: v.Value | None) -> bool:
-    """`p.grad.mul_(limit / norm)`, `p.grad.div_(norm / limit)`; a division by the norm makes all of them as long."""
-    return kind is EditKind.SCALE or (kind is EditKind.DIVIDE and isinstance(by, v.Unknown) and bool(by.over))
 
 
 def _is_relative(name: str, a: v.Arguments) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gradlint.events import Norm, Params, Sync, Wrap
+from gradlint.events import EditKind, Norm, Params, Sync, Wrap
 from gradlint.knowledge import naming
 from gradlint.knowledge.torch_api import CUTS
 from gradlint.paths import values as v
@@ -81,11 +81,15 @@ def measured(made: v.Value, parts: list[v.Value]) -> v.Value:
     """What is made of the norm of gradients, a factor that limits them perhaps."""
     if not isinstance(made, v.Unknown) or made.of_norm:
         return made
-    return replace(made, of_norm=True) if any(is_measured(part) for part in flatten(parts)) else made
+    of_norm = any(isinstance(part, v.Unknown) and part.of_norm for part in flatten(parts))
+    return replace(made, of_norm=True) if of_norm else made
 
 
-def is_measured(value: v.Value | None) -> bool:
-    return isinstance(value, v.Unknown) and value.of_norm
+def limits(kind: EditKind, by: v.Value | None) -> bool:
+    """`p.grad.mul_(limit / norm)`, `p.grad.div_(norm / limit)`; a division by the norm makes all of them as long."""
+    if not isinstance(by, v.Unknown) or not by.of_norm:
+        return False
+    return kind is EditKind.SCALE or (kind is EditKind.DIVIDE and bool(by.over))
 
 
 def kept_norm(parts: list[v.Value]) -> Norm:
