@@ -56,7 +56,10 @@ _COPIES = {"clone", "numpy", "ravel", "half", "double"}
 _OPERATORS = {
     "div": "/", "true_divide": "/", "divide": "/", "mul": "*", "multiply": "*", "add": "+", "sub": "-",
 }  # fmt: skip
-_BY_OPERATOR = {"/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE}
+_SIGNS = "signs"
+_BY_OPERATOR = {
+    "/": EditKind.DIVIDE, "*": EditKind.SCALE, "+": EditKind.NOISE, "-": EditKind.NOISE, _SIGNS: EditKind.CLAMP,
+}  # fmt: skip
 #: what `p.grad.clamp(-1, 1)` gives was made by
 _CLAMP = "clamp"
 
@@ -208,7 +211,7 @@ class Gradients:
             else:
                 self.edit(grad, EditKind.CLAMP, None, node)
         elif name in ("clamp", "clip") and not grad.op:
-            op = _CLAMP if _limits_size(a) else ""
+            op = _CLAMP if _limits_size(a) else _SIGNS
             return v.Grad(grad.key, grad.params, grad.wrap, grad.partial, op, a.get(1, "max"), True)
         elif name == "copy_" and not grad.copy:
             self._overwrite(grad, a.get(0) or v.Unknown(), node, s.render(node))
