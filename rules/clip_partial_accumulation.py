@@ -88,5 +88,6 @@ def _repairs(clip: Clip, step: Step) -> Iterator[Repair]:
         framework = step.framework
         message = f"Clip only where {framework.name} steps"
         yield Repair(message, lambda bench: bench.clip_when_synced(clip, framework))
+        return  # there is nowhere to move it: out of the context that counts it would stay what it was
     message = "Move the clip into the boundary, in front of the step"
     yield Repair(message, lambda bench: bench.move(clip, before=step))
