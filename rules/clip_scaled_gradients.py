@@ -114,6 +114,8 @@ class ClipScaledGradients(Rule):
 
 def _repairs(clip: Clip, backward: Backward | None, state: GradientState) -> Iterator[Repair]:
     """One unscale_ serves all clips of a turn: it goes in front of the first; all that one clip touches need it."""
+    if any(b.same_turn(clip) for b in state.window.after(clip, Backward)):
+        return  # what it makes is scaled, and would be added to what is not any more
     clips = [c for c in state.window.of(Clip) if c.same_turn(clip)]
     wide = len({c.site for c in clips}) > 1
     first = clips[0] if wide and clips else clip

@@ -58,8 +58,8 @@ class ScaledGradientsRead(Rule):
     The fix moves the lines behind `unscale_`, or inserts `unscale_` in front of them if there is none. It is safe:
     `scaler.step` does not divide gradients that are unscaled already. What is only measured shrinks by the scale,
     to its true size, and training stays as it is; noise or decay that is added acts in full from now on, so expect
-    to see it. No fix is offered where gradients are read on every micro-batch of a window, or where a turn is
-    skipped behind it (`continue`).
+    to see it. No fix is offered where gradients are read on every micro-batch of a window, where another
+    backward adds to them before the step, or where a turn is skipped behind it (`continue`).
 
     ## Known limits
     Accelerate with `mixed_precision="fp16"` scales, too, until it clips or steps; there is no fix for that: what it
@@ -127,6 +127,8 @@ def _repairs(event: Read | Edit, state: GradientState) -> Iterator[Repair]:
         yield Repair(f"Move it behind `{short(later)}`", lambda bench: bench.move(event, after=later))
         yield Repair(f"Move `{short(later)}` in front of it", lambda bench: bench.move(later, before=event))
         return
+    if any(b.same_turn(event) for b in state.window.after(event, Backward)):
+        return  # what it makes is scaled, and would be added to what is not any more
     scaled, steps = state.scaled, [state.window.step] if state.window.step else []
     yield from outward(
         "Unscale the gradients first", event,
