@@ -361,7 +361,8 @@ class Edit(Event):
     number: float | None = None
     #: `by` as it is written here
     words: str = ""
-    #: whose gradients they were, if they are another network's, and the loops that make it anew at each turn
+    #: whose gradients they were, if they are another network's (it may be if the kind is not NEW), and the loops that
+    #: make it anew at each turn
     source: Params | None = None
     made_in: frozenset[int] = frozenset()
     #: what they are divided by is the scale of a gradient scaler

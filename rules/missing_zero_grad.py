@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Edit, Norm, Step, Zero
+from gradlint.events import Backward, Edit, EditKind, Norm, Step, Zero
 from gradlint.rule import Aspect, Draft, File, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -46,8 +46,9 @@ class MissingZeroGrad(Rule):
     Safe. The fix inserts `optimizer.zero_grad()` at the head of the loop or, when gradients are accumulated, behind
     the step, with the arguments that the file's other calls have. Each update then uses its own gradients only: expect
     smaller steps, and choose the learning rate again if it was lowered to keep the loss from diverging. Nothing is
-    offered where the gradients are still read behind the step, or where the step stands amid the accumulation window
-    of another step.
+    offered where the gradients are still read behind the step, where the step stands amid the accumulation window of
+    another step, or where gradients are copied to other weights (masters in float32), which the optimizer then steps:
+    it is the model that has to be cleared.
 
     ## Known limits
     A function that takes one step and is called from another file is flagged only if nothing in its own file clears.
@@ -99,19 +100,21 @@ class MissingZeroGrad(Rule):
             repairs.remove(late)
         if not state.window.steps_late and state.life.steps_in_windows:
             repairs = []  # a step amid another window: clearing at the head of its loop would empty that one
+        if any(edit.source not in (None, edit.params) for edit in state.window.of(Edit)):
+            repairs = []  # copied from what the optimizer may not hold, and then may not clear
         yield self.finding(
             first, backward=short(first), step=short(stale), related=[(stale, "gradients consumed here, and kept")],
             repairs=repairs,
         )  # fmt: skip
 
     def on_edit(self, edit: Edit, state: GradientState) -> Iterator[Draft]:
-        found = state.handed_on(edit)
+        found = state.handed_on(edit) if edit.kind is EditKind.NEW else None
         if found is None or (self.file.target_torch or _LETS_GO) < _LETS_GO:
             return
         backward, step = found
         yield self.finding(
             backward, backward=short(backward), step=short(step),
-            related=[(edit, "gradients handed to another network"), (step, "used here, and kept in this one")],
+            related=[(edit, "gradients handed to other parameters"), (step, "used here, and kept at their source")],
             # no fix: `zero_grad()` of which model, and where it is known by which name, only the author can say
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Backward, Clip, ClipKind, Read
+from gradlint.events import Backward, Clip, ClipApi, ClipKind, Edit, Read, Save
 from gradlint.rule import Aspect, Draft, FixSafety, GradientState, Repair, Rule, RuleMeta, Severity, short
 
 
@@ -55,7 +55,9 @@ class NormMeasuredAfterClip(Rule):
     ## Known limits
     Gradients that are measured on both sides of the clip are left alone: somebody wants to see what the clip does. A
     norm behind a clip whose returned norm is kept is reported, without a fix. A check whether gradients are finite is
-    no measurement. Helpers are followed only inside the file.
+    no measurement, nor is what is read where gradients are put aside or written anew behind the clip: it is part of a
+    calculation with them as they are (an attack, a perturbation of the weights, an update for a server). Helpers are
+    followed only inside the file.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -71,6 +73,8 @@ class NormMeasuredAfterClip(Rule):
         if state.path.entry.startswith(("test", "check", "assert")):
             return  # a test of the clip looks at what it did
         if clip is None or read.finite or not read.params.may_meet(clip.params) or _measured_before(read, clip, state):
+            return
+        if _computed_with(clip, state):
             return
         if clip.kind is ClipKind.NORM and state.pending and read.same_turn(clip):
             yield self.finding(
@@ -88,6 +92,17 @@ def _measured_before(read: Read, clip: Clip, state: GradientState) -> bool:
     made = state.pending[-1].index if state.pending else 0
     before = [e for e in state.path.events[made : clip.index] if isinstance(e, Read) and not e.finite]
     return any(e.params.may_meet(read.params) and e.params.may_meet(clip.params) for e in before)
+
+
+def _computed_with(clip: Clip, state: GradientState) -> bool:
+    """Behind the clip the gradients are put aside or written anew: what is measured there is part of a calculation
+    that wants them as they are, and another order would give other numbers."""
+    for event in state.window.events:
+        if event.index > clip.index and isinstance(event, Save | Edit | Clip):
+            own = not isinstance(event, Clip) or event.api is ClipApi.OWN
+            if own and event.params.may_meet(clip.params):
+                return True
+    return False
 
 
 _EARLY = "Measure the gradients before they are clipped"

@@ -166,6 +166,8 @@ class Api:
             found = next((x for x in tensors.flatten(a.args) if isinstance(x, v.Grad)), None)
             if found is not None:
                 return v.Grad(found.key, found.params, found.wrap, found.partial, copy=True)
+        if tail == "Parameter" and a.args and isinstance(a.args[0], v.Parameter):
+            return a.args[0] if a.args[0].twin else tensors.twin(a.args[0], s.render(node))
         if tail == "master_params" and a.args:
             optimizer = self.run.optimizer_for(a.args[0])
             return v.ParamsValue("", optimizer.ref.params if optimizer else Params())

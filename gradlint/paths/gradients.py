@@ -243,7 +243,7 @@ class Gradients:
 
     def edit(
         self, grad: v.Grad, kind: EditKind, by: v.Value | None, node: s.Expr, text: str | None = None, *,
-        words: str = "", guess: Guess | None = None, fresh: bool | None = None,
+        words: str = "", guess: Guess | None = None, fresh: bool | None = None, source: Params | None = None,
     ) -> None:  # fmt: skip
         """`text` is the whole statement where `node` is only what it assigns to; `words` are those for `by`."""
         if self.is_partial(grad) or grad.copy:
@@ -262,7 +262,7 @@ class Gradients:
             fresh = kind is EditKind.NOISE and (by is None or tensors.gradients_in(by) is None)
         self.run.emit(
             Edit, node, shown, params=grad.params, kind=kind, by=said, wrap=grad.wrap, number=number, words=words,
-            fresh=fresh, guess=guess, unscales=isinstance(by, v.Unknown) and by.of_scale,
+            fresh=fresh, guess=guess, unscales=isinstance(by, v.Unknown) and by.of_scale, source=source,
         )  # fmt: skip
 
     def read(self, grad: v.Grad | v.ParamsValue, node: s.Expr) -> None:
@@ -332,10 +332,9 @@ class Gradients:
             self.new_gradient(grad.params, node, text)
         elif isinstance(value, v.Grad) and value.op == _CLAMP:
             self._clamp(grad, value.by, node, text)
-        elif isinstance(value, v.Grad) and value.op:
-            self.edit(grad, _BY_OPERATOR.get(value.op, EditKind.OTHER), value.by, node, text, fresh=not reads)
         else:
-            self.edit(grad, EditKind.OTHER, value, node, text, fresh=not reads)
+            op, by = (value.op, value.by) if isinstance(value, v.Grad) and value.op else ("", value)
+            self.edit(grad, _BY_OPERATOR.get(op, EditKind.OTHER), by, node, text, fresh=not reads, source=held)
 
     def hook(self, base: v.Value, function: v.Value | None, node: s.Call) -> None:
         """`p.register_hook(lambda g: g / n)`: every backward's gradient is divided on its way."""

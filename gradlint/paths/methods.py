@@ -38,6 +38,10 @@ _CONTAINERS = {
 }
 #: methods that keep what they are given
 _STORES = {"append", "extend", "add", "add_", "copy_", "insert", "put", "push", "update", "store", "mul_", "sub_"}
+#: `p.grad.cpu().numpy()` are the gradients still
+_SAME_NUMBERS = {"clone", "detach", "flatten", "numpy", "ravel", "tolist", "view"}
+#: what leaves a copy of a parameter one, on another device or of another type perhaps
+_STILL_A_TWIN = {"clone", "contiguous", "cpu", "cuda", "double", "float", "requires_grad_", "to", "type"}
 
 
 class Methods:
@@ -87,7 +91,7 @@ class Methods:
                     self._zero_of_something(node)  # no parameter has that: it is an optimizer, of a list of them
                 if name in api.HOOKS:
                     self.it.gradients.hook(base, a.get(0, "hook"), node)
-                return base if name in ("detach", "data", "view") else v.Unknown(s.render(node))
+                return self._parameter_method(base, name, node)
             case v.Tensor():
                 return self._tensor_method(base, name, a, node)
             case v.Collection():
@@ -100,6 +104,8 @@ class Methods:
                 return None if self._is_own_method(base.inner, name) else self._model_method(base, name, a, node)
             case v.Context():
                 return self.it.api.context_method(base, name, a, node)
+            case v.Unknown() if base.grads is not None and name in _SAME_NUMBERS:
+                return replace(base, key=s.render(node))
             case v.Unknown():
                 return self._unknown_method(base, name, a, node)
             case v.Constant() if name == "backward":  # it was a number where it was last seen
@@ -110,6 +116,13 @@ class Methods:
                 return None
 
     # -- known things
+
+    @staticmethod
+    def _parameter_method(base: v.Parameter, name: str, node: s.Call) -> v.Value:
+        if name == "clone" and not base.twin:
+            return tensors.twin(base, s.render(node))
+        stays = name in ("detach", "data", "view") or (base.twin and name in _STILL_A_TWIN)
+        return base if stays else v.Unknown(s.render(node))
 
     def _used_on_the_spot(self, optimizer: v.Optimizer, text: str) -> None:
         """`SGD(model.parameters(), lr).step()`: the same one in each turn, unless the turn makes the model, too."""

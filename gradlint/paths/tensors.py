@@ -77,6 +77,11 @@ def gradients_in(value: v.Value, *, copies: bool = False) -> Params | None:
     return None
 
 
+def twin(param: v.Parameter, text: str) -> v.Parameter:
+    """A copy of a parameter to train with, a master weight in float32: its gradients are its own."""
+    return v.Parameter(text, Params(frozenset({f"the copy {text}"}), True), twin=True)
+
+
 def measured(made: v.Value, parts: list[v.Value]) -> v.Value:
     """What is made of the norm of gradients, a factor that limits them perhaps."""
     if not isinstance(made, v.Unknown) or made.of_norm:

@@ -153,6 +153,8 @@ class Parameter(Named):
     params: Params = ANY
     wrap: Wrap = Wrap.NONE
     partial: bool = False
+    #: a copy, which has gradients of its own
+    twin: bool = False
 
 
 @dataclass(slots=True, eq=False)
